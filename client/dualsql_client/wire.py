@@ -1,0 +1,138 @@
+"""The JSON that crosses between server and client; the rule: both packages read these shapes from here.
+
+Names are the specification's (seeds/000), in snake_case except where MCP demands otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from typing_extensions import NotRequired, TypedDict
+
+ColumnType = Literal["string", "number", "boolean", "date"]
+"""What a person would call the column; the specification's four words."""
+
+Encoding = Literal[
+    "text",  # JSON string
+    "integer",  # JSON number, exact to 64 bits: read it with a parser that keeps them
+    "integer-string",  # decimal digits in a JSON string
+    "float",  # JSON number; NaN and the infinities are null
+    "decimal",  # exact decimal digits in a JSON string
+    "boolean",
+    "date",  # ISO 8601
+    "time",  # ISO 8601
+    "datetime",  # ISO 8601, with its offset where the column has a zone
+    "interval",  # ISO 8601 duration, PnDTnS
+    "uuid",
+    "base64",  # bytes, RFC 4648 section 4
+    "json",  # the value itself
+    "array",  # JSON array; `items` says how each element is written
+    "any",  # the database gives no type: each value as JSON has it
+]
+"""How a value of the column is written in JSON. NULL is null in every encoding."""
+
+ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
+
+Row = dict[str, Any]
+
+
+class Column(TypedDict):
+    """One column of a result."""
+
+    name: str
+    type: ColumnType
+    encoding: Encoding
+    items: NotRequired[Encoding]
+
+
+class SortKey(TypedDict):
+    """One key of a requested order."""
+
+    field: str
+    order: NotRequired[Literal["asc", "desc"]]
+
+
+class PageRequest(TypedDict, total=False):
+    """Body of POST /{id}. `sort` takes one key or several, the first decides first."""
+
+    offset: int
+    limit: int
+    sort: SortKey | list[SortKey] | None
+
+
+class Page(TypedDict):
+    """Answer of POST /{id} and of GET /{id} with paging parameters.
+
+    `has_next` was seen, not computed from a total; `total_count` is null when unknown.
+    """
+
+    data: list[Row]
+    columns: list[Column]
+    total_count: int | None
+    returned_count: int
+    offset: int
+    skip: int
+    has_next: bool
+    has_previous: bool
+    has_prev: bool
+    next_offset: int | None
+    expires_at: str | None
+
+
+class ResourceMetadata(TypedDict):
+    """Answer of GET /{id}."""
+
+    status: Literal["ready", "pinned"]
+    name: str
+    uri: str
+    total_count: int | None
+    columns: list[Column]
+    created_at: str
+    expires_at: str | None
+    access_count: int
+    last_accessed_at: str | None
+    metadata: dict[str, Any]
+
+
+class Pinned(TypedDict):
+    """Answer of PUT /{id}."""
+
+    status: Literal["pinned"]
+    expires_at: None
+
+
+class Problem(TypedDict):
+    """Every error body. `error` is the specification's word, `code` the stable name."""
+
+    error: str
+    message: str
+    code: str
+    hint: str
+    details: dict[str, Any]
+
+
+class ResourceLink(TypedDict):
+    """Where the full result lives; `url` is for the application, never followed by a model."""
+
+    uri: str
+    url: str
+    name: str
+    mimeType: str
+
+
+class ResultMetadata(TypedDict):
+    """What a model may want to know about the full result."""
+
+    total_count: int | None
+    sample_count: int
+    columns: list[Column]
+    executed_at: str
+    expires_at: str | None
+
+
+class StructuredContent(TypedDict):
+    """`structuredContent` of a tool result that is a dual response."""
+
+    results: list[Row]
+    resource: ResourceLink
+    metadata: ResultMetadata

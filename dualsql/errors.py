@@ -1,0 +1,145 @@
+"""Every error dualsql raises on purpose; the rule: `code` is stable, `hint` says what to do next.
+
+DualResponseError
+├── QueryExecutionError        QUERY_EXECUTION_FAILED   the caller's statement failed in the database
+│   └── CountExecutionError    COUNT_EXECUTION_FAILED   ... while its rows were counted
+├── QueryTimeoutError          QUERY_TIMEOUT            it ran longer than the setting allows
+├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
+├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
+├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
+├── ResourceExpiredError       RESOURCE_EXPIRED         it was there, and its time is over
+├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
+│   └── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
+├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
+├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
+├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
+│   └── TamperedError          TAMPERED_RESOURCE        a stored row does not carry our signature
+└── ConfigurationError         BAD_CONFIGURATION        the server was set up in a way that cannot be safe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+
+class DualResponseError(Exception):
+    """The root of all errors of the server package.
+
+    Attributes:
+        code: a stable name, the same on every channel.
+        message: one sentence for a person or a model; never a database's own text.
+        hint: what to do next, or an empty string.
+        details: JSON values that a program can use.
+    """
+
+    code: ClassVar[str] = "DUAL_RESPONSE_ERROR"
+    default_hint: ClassVar[str] = ""
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = self.default_hint if hint is None else hint
+        self.details = dict(details or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class QueryExecutionError(DualResponseError):
+    """The caller's statement failed in the database; the cause is chained, never shown."""
+
+    code = "QUERY_EXECUTION_FAILED"
+
+
+class CountExecutionError(QueryExecutionError):
+    """The statement's rows could not be counted."""
+
+    code = "COUNT_EXECUTION_FAILED"
+
+
+class QueryTimeoutError(DualResponseError):
+    """The statement ran longer than `Settings.query_timeout` and was stopped."""
+
+    code = "QUERY_TIMEOUT"
+    default_hint = "Narrow the query, or ask the operator to raise query_timeout."
+
+
+class NotFreezableError(DualResponseError):
+    """The statement holds something that cannot be stored as data."""
+
+    code = "NOT_FREEZABLE"
+
+
+class NoTotalOrderError(DualResponseError):
+    """No order of the statement's rows can be relied on from one page to the next."""
+
+    code = "NO_TOTAL_ORDER"
+
+
+class ResourceNotFoundError(DualResponseError):
+    """No such resource for this caller: unknown, deleted and foreign look the same."""
+
+    code = "RESOURCE_NOT_FOUND"
+    default_hint = "Run the query again to get a new resource."
+
+
+class ResourceExpiredError(DualResponseError):
+    """The resource existed and its lifetime is over."""
+
+    code = "RESOURCE_EXPIRED"
+    default_hint = "Run the query again to get a new resource; pin one to keep it."
+
+
+class BadParameterError(DualResponseError):
+    """A value from the caller is malformed or out of bounds."""
+
+    code = "BAD_PARAMETER"
+
+
+class UnknownColumnError(BadParameterError):
+    """No column of the result has the name the caller used."""
+
+    code = "UNKNOWN_COLUMN"
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        close = get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Use one of the result's columns."
+        super().__init__(
+            f"The result has no column {name[:80]!r}.", hint=hint, details={"column": name[:80], "columns": known}
+        )
+
+
+class ForbiddenError(DualResponseError):
+    """The caller is known and may not do this."""
+
+    code = "FORBIDDEN"
+
+
+class LimitExceededError(DualResponseError):
+    """The request asks for more than the settings allow."""
+
+    code = "LIMIT_EXCEEDED"
+
+
+class StorageError(DualResponseError):
+    """The resource store failed; the request may be repeated."""
+
+    code = "STORAGE_ERROR"
+    default_hint = "Try again in a moment."
+
+
+class TamperedError(StorageError):
+    """A stored row was not written by this server, or was changed since."""
+
+    code = "TAMPERED_RESOURCE"
+    default_hint = "Run the query again; tell the operator that a stored resource failed its signature."
+
+
+class ConfigurationError(DualResponseError):
+    """The server cannot start safely as it was set up."""
+
+    code = "BAD_CONFIGURATION"

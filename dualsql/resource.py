@@ -1,0 +1,67 @@
+"""A resource: a stored Select with a name and a lifetime; the rule: it is data, it holds no connection.
+
+Lifecycle: ready -> expired -> deleted; a pinned resource never expires.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from dualsql_client.wire import Column, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who asks. `id` names the person or service, `tenant` the customer they belong to."""
+
+    id: str
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One stored result.
+
+    Attributes:
+        document: the frozen Select (see `dualsql.freeze`), bytes.
+        signature: MAC over document, id, owner, tenant, source and created_at.
+        owner, tenant: the principal it is bound to; None for anyone who holds the link.
+        lifetime: how long it lives after its creation, or after an access when sliding.
+        expires_at: None once pinned. All instants are aware and UTC.
+        sample: rows kept at rest, only with `keep_sample`.
+    """
+
+    id: str
+    name: str
+    source: str
+    document: bytes
+    signature: bytes
+    columns: Sequence[Column]
+    total_count: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    lifetime: timedelta
+    owner: str | None = None
+    tenant: str | None = None
+    sample: Sequence[Row] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    access_count: int = 0
+    last_accessed_at: datetime | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether its lifetime was over at `now`."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it lives until it is deleted."""
+        return self.expires_at is None
+
+
+def new_resource_id() -> str:
+    """A fresh identifier: 160 random bits, safe in a URL (MCP asks for at least UUIDv4's 122)."""
+    return secrets.token_urlsafe(20)

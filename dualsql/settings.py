@@ -1,0 +1,65 @@
+"""What an operator may tune; the rule: every number a caller can push against has its bound here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+Action = Literal["read", "pin", "delete"]
+"""What can be done with a resource."""
+
+ALL_ACTIONS: frozenset[Action] = frozenset({"read", "pin", "delete"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Limits and habits of one server.
+
+    Attributes:
+        default_expiration: lifetime of a resource that asks for none.
+        maximum_lifetime: an unpinned resource dies this long after its creation, sliding or not.
+        sliding_expiration: every access starts the lifetime anew, up to `maximum_lifetime`.
+        default_sample_size: rows a model sees.
+        maximum_sample_size: the most rows a tool may ask to show.
+        default_page_size: rows of a page when the request names no limit.
+        maximum_page_size: the largest limit accepted.
+        maximum_offset: the deepest offset accepted.
+        maximum_body_size: bytes of a request body.
+        maximum_sort_keys: columns in one sort.
+        maximum_document_size: bytes of a frozen Select, before compression.
+        text_budget: characters of the sample table in a tool result's text.
+        query_timeout: time one statement may run.
+        count_head_start: how long the sample runs alone before the count starts beside it.
+        cleanup_interval: pause between two sweeps.
+        gone_retention: how long an expired resource answers 410 instead of 404.
+        keep_sample: store the sample rows with the resource (data at rest).
+        allow_text: accept text() and literal_column() in statements.
+        anonymous_actions: what the bearer of a link without a principal may do with a resource without one.
+        cors_origins: browser origins allowed to read the REST resources.
+        allowed_hosts: Host header values accepted besides the base URL's own and loopback.
+        uri_scheme: scheme of resource URIs; never http or https.
+    """
+
+    default_expiration: timedelta = timedelta(minutes=15)
+    maximum_lifetime: timedelta = timedelta(hours=24)
+    sliding_expiration: bool = False
+    default_sample_size: int = 15
+    maximum_sample_size: int = 1_000
+    default_page_size: int = 100
+    maximum_page_size: int = 10_000
+    maximum_offset: int = 2**53
+    maximum_body_size: int = 64 * 1024
+    maximum_sort_keys: int = 16
+    maximum_document_size: int = 1024 * 1024
+    text_budget: int = 4_000
+    query_timeout: timedelta = timedelta(seconds=30)
+    count_head_start: timedelta = timedelta(milliseconds=25)
+    cleanup_interval: timedelta = timedelta(seconds=60)
+    gone_retention: timedelta = timedelta(hours=24)
+    keep_sample: bool = False
+    allow_text: bool = False
+    anonymous_actions: frozenset[Action] = ALL_ACTIONS
+    cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    uri_scheme: str = "resource"
