@@ -1,0 +1,74 @@
+"""Fixtures every test may ask for; the rule: a database that does not come up fails its tests, loudly.
+
+`async def test_...` functions and fixtures need no mark: anyio's plugin runs them, on asyncio. Every folder
+of tests is a package, so that files in two folders may bear one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from tests import engines
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.anyio_mode = "auto"
+    config.addinivalue_line(
+        "markers", "long: takes seconds or more; left out of `make test`, run by `make test-all`"
+    )
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[engines.PostgreSQL]:
+    """The session's PostgreSQL; `.database()` makes a database for whatever scope asks."""
+    with engines.postgresql_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: engines.PostgreSQL) -> Iterator[str]:
+    """The async URL of an empty PostgreSQL database."""
+    with postgresql_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The async URL of an empty SQLite file."""
+    return engines.sqlite_url_in(tmp_path)
+
+
+@pytest.fixture(params=engines.ENGINES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The async URL of an empty database, once for every engine."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+async def make_engine(anyio_backend: str) -> AsyncIterator[Callable[[str], AsyncEngine]]:
+    """A function from a URL to an AsyncEngine; all it made are disposed when the test ends."""
+    made: list[AsyncEngine] = []
+
+    def make(url: str) -> AsyncEngine:
+        made.append(create_async_engine(url))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        await engine.dispose()
+
+
+@pytest.fixture
+async def engine(database_url: str, make_engine: Callable[[str], AsyncEngine]) -> AsyncEngine:
+    """An AsyncEngine on an empty database, once for every engine."""
+    return make_engine(database_url)

