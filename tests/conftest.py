@@ -17,9 +17,7 @@ from tests import engines
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
-    config.addinivalue_line(
-        "markers", "long: takes seconds or more; left out of `make test`, run by `make test-all`"
-    )
+    config.addinivalue_line("markers", "long: left out of `make test`, run by `make test-all`")
 
 
 @pytest.fixture(scope="session")

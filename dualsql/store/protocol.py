@@ -28,6 +28,10 @@ class ResourceChanges:
     pin: bool = False
     now: datetime | None = None
 
+    def __post_init__(self) -> None:
+        if self.now is None and (self.pin or self.extend_to is not None):
+            raise ValueError("extend_to and pin need now: the instant that decides whether it has expired")
+
 
 class ResourceStore(Protocol):
     """Where resources are kept. Failures of a backend are raised as StorageError."""

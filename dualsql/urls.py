@@ -1,0 +1,68 @@
+"""Database URLs as people write them -> URLs an AsyncEngine takes; the rule: an error never shows the URL."""
+
+from __future__ import annotations
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from dualsql.errors import ConfigurationError
+
+# The async driver of each database, chosen when the URL names none or only a synchronous one.
+ASYNC_DRIVERS = {
+    "sqlite": "aiosqlite",
+    "postgresql": "asyncpg",
+    "mysql": "asyncmy",
+    "mariadb": "asyncmy",
+    "oracle": "oracledb",
+    "mssql": "aioodbc",
+}
+
+# Spellings that hosting services hand out and SQLAlchemy does not know.
+ALIASES = {"postgres": "postgresql"}
+
+
+def async_url(url: str | URL) -> URL:
+    """The same database by its async driver; a URL that has an async driver keeps it.
+
+    libpq's `sslmode=` becomes asyncpg's `ssl=`, which takes the same words.
+
+    Raises:
+        ConfigurationError: it is not a URL, or no async driver is known for the database.
+    """
+    parsed = _parsed(url)
+    backend, _, driver = parsed.drivername.partition("+")
+    backend = ALIASES.get(backend, backend)
+    parsed = parsed.set(drivername=f"{backend}+{driver}" if driver else backend)
+    if driver and _is_async(parsed):
+        return parsed
+    if backend not in ASYNC_DRIVERS:
+        raise ConfigurationError(
+            f"No async driver is known for the database {backend[:40]!r}.",
+            hint=f"Use one of {', '.join(sorted(ASYNC_DRIVERS))}, or name an async driver: {backend[:40]}+driver://.",
+        )
+    return _as_asyncpg_wants(parsed.set(drivername=f"{backend}+{ASYNC_DRIVERS[backend]}"))
+
+
+def _parsed(url: str | URL) -> URL:
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        # The cause quotes the URL and with it the password: it is not chained.
+        raise ConfigurationError(
+            "The database URL cannot be read.", hint="Write it as driver://user:password@host:port/database."
+        ) from None
+
+
+def _is_async(url: URL) -> bool:
+    """Whether SQLAlchemy knows the driver and can await it; a driver that serves both ways counts."""
+    try:
+        return bool(url.get_dialect(True).is_async)
+    except (SQLAlchemyError, ImportError):
+        return False
+
+
+def _as_asyncpg_wants(url: URL) -> URL:
+    sslmode = url.query.get("sslmode")
+    if url.drivername != "postgresql+asyncpg" or sslmode is None:
+        return url
+    return url.difference_update_query(["sslmode"]).update_query_dict({"ssl": sslmode})
