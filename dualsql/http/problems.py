@@ -1,0 +1,193 @@
+"""Errors as HTTP answers; the rule: one body everywhere, and no word in it that dualsql did not write.
+
+The errors that only HTTP can meet are at home here:
+
+DualResponseError
+├── CallerGoneError            CALLER_GONE              the connection closed before the request was over
+├── MethodNotAllowedError      METHOD_NOT_ALLOWED       a resource has no such method
+├── SlowBodyError              SLOW_BODY                the body took longer than the settings allow
+├── UnsupportedBodyError       UNSUPPORTED_MEDIA_TYPE   the body is not plain application/json
+├── ForbiddenError
+│   └── ForeignRequestError    FOREIGN_REQUEST          its Host or Origin is not ours
+└── LimitExceededError
+    └── BodyTooLargeError      BODY_TOO_LARGE           the body has more bytes than the settings allow
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError
+from dualsql.http.answers import JSONAnswer
+from dualsql_client.wire import Problem
+
+logger = logging.getLogger(__name__)
+
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE")
+RETRY_SECONDS = 2
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class CallerGoneError(DualResponseError):
+    """The connection closed before the request was over; nobody reads the answer."""
+
+    code = "CALLER_GONE"
+
+
+class MethodNotAllowedError(DualResponseError):
+    """A resource has no such method."""
+
+    code = "METHOD_NOT_ALLOWED"
+    default_hint = f"A resource knows {', '.join(METHODS)}."
+
+
+class SlowBodyError(DualResponseError):
+    """The body took longer than `Settings.body_timeout`."""
+
+    code = "SLOW_BODY"
+
+
+class UnsupportedBodyError(DualResponseError):
+    """The body is something else than plain application/json."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
+    default_hint = "Send JSON in UTF-8, not compressed, with Content-Type: application/json."
+
+
+class ForeignRequestError(ForbiddenError):
+    """The request was made for another host, or by another site's page."""
+
+    code = "FOREIGN_REQUEST"
+
+
+class BodyTooLargeError(LimitExceededError):
+    """The body has more bytes than `Settings.maximum_body_size`."""
+
+    code = "BODY_TOO_LARGE"
+
+
+class Kind(NamedTuple):
+    """How errors of one code are answered. `word` is the body's `error`."""
+
+    status: int
+    word: str
+
+
+INTERNAL = Kind(500, "internal_error")
+
+KINDS: Mapping[str, Kind] = {
+    "DUAL_RESPONSE_ERROR": INTERNAL,
+    "BAD_CONFIGURATION": INTERNAL,
+    "TAMPERED_RESOURCE": INTERNAL,
+    "NOT_FREEZABLE": INTERNAL,
+    "QUERY_EXECUTION_FAILED": Kind(500, "query_failed"),
+    "COUNT_EXECUTION_FAILED": Kind(500, "query_failed"),
+    "QUERY_TIMEOUT": Kind(504, "timeout"),
+    "STORAGE_ERROR": Kind(503, "unavailable"),
+    "RESOURCE_NOT_FOUND": Kind(404, "not_found"),
+    "RESOURCE_EXPIRED": Kind(410, "expired"),
+    "FORBIDDEN": Kind(403, "forbidden"),
+    "FOREIGN_REQUEST": Kind(403, "forbidden"),
+    "BAD_PARAMETER": Kind(400, "bad_request"),
+    "LIMIT_EXCEEDED": Kind(400, "bad_request"),
+    "CALLER_GONE": Kind(400, "bad_request"),
+    "UNKNOWN_COLUMN": Kind(422, "unprocessable"),
+    "NO_TOTAL_ORDER": Kind(422, "unprocessable"),
+    "METHOD_NOT_ALLOWED": Kind(405, "method_not_allowed"),
+    "SLOW_BODY": Kind(408, "timeout"),
+    "BODY_TOO_LARGE": Kind(413, "too_large"),
+    "UNSUPPORTED_MEDIA_TYPE": Kind(415, "unsupported_media_type"),
+}
+
+_HEADERS: Mapping[int, Mapping[str, str]] = {
+    405: {"Allow": ", ".join(METHODS)},
+    # The rest of a body we did not read must not be taken for the next request, nor drained for ever.
+    408: {"Connection": "close"},
+    413: {"Connection": "close"},
+    415: {"Connection": "close"},
+    503: {"Retry-After": str(RETRY_SECONDS)},
+}
+
+
+_STATUS_NAMES = {status.value: status.name for status in HTTPStatus}
+
+
+def answering(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, with every exception it raises turned into an answer."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Exception as error:  # the outermost edge: what is not ours becomes a fixed text
+            return problem_response(error)
+
+    return answer
+
+
+def problem_response(error: Exception) -> Response:
+    """The one error body, with the status that belongs to it.
+
+    A 5xx carries `details.incident`, under which the log has the error and its cause.
+    An HTTPException, which an `authenticate` callable may raise, keeps its status and headers.
+    """
+    if isinstance(error, HTTPException):
+        return _refusal(error)
+    if not isinstance(error, DualResponseError):
+        error = _hide(error)
+    kind = kind_of(error)
+    problem = _problem(error, kind)
+    if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        problem["details"]["incident"] = _log_incident(error)
+    return JSONAnswer(problem, kind.status, _HEADERS.get(kind.status))
+
+
+def kind_of(error: DualResponseError) -> Kind:
+    """How to answer `error`: as its own code says, or as the nearest ancestor's that is known here."""
+    codes = (getattr(ancestor, "code", "") for ancestor in type(error).__mro__)
+    return next((KINDS[code] for code in codes if code in KINDS), INTERNAL)
+
+
+def _problem(error: DualResponseError, kind: Kind) -> Problem:
+    return {
+        "error": kind.word,
+        "message": error.message,
+        "code": error.code,
+        "hint": error.hint,
+        "details": dict(error.details),
+    }
+
+
+def _hide(error: Exception) -> DualResponseError:
+    hidden = DualResponseError(
+        "The server failed to answer.", hint="Tell its operator the incident's number."
+    )
+    hidden.__cause__ = error
+    return hidden
+
+
+def _log_incident(error: DualResponseError) -> str:
+    incident = secrets.token_hex(8)
+    # Neither the path nor the query: an id in a log is a key in a log.
+    logger.error("incident %s: %s", incident, error.code, exc_info=error)
+    return incident
+
+
+def _refusal(error: HTTPException) -> Response:
+    name = _STATUS_NAMES.get(error.status_code, "REFUSED")
+    problem: Problem = {
+        "error": name.lower(),
+        "message": error.detail,
+        "code": name,
+        "hint": "",
+        "details": {},
+    }
+    return JSONAnswer(problem, error.status_code, error.headers)

@@ -1,0 +1,166 @@
+"""The REST resources as one application; the rule: a route parses, asks the server once, and answers."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dualsql.errors import ForbiddenError, ResourceNotFoundError
+from dualsql.http.answers import JSONAnswer, PrivateHeaders
+from dualsql.http.body import read_json_body
+from dualsql.http.connection import while_connected
+from dualsql.http.guard import Guard, origin_of, own_hosts
+from dualsql.http.parameters import PageParameters, parse_body, parse_query, refuse_query
+from dualsql.http.problems import METHODS, MethodNotAllowedError, answering, problem_response
+from dualsql.http.resources import Resources
+from dualsql.resource import Principal, Resource
+from dualsql.settings import Action
+from dualsql_client.wire import Pinned
+
+PATH = "/{resource_id}"
+
+_PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+# No resource has this id, yet the store is asked for it: malformed ids go the way of unknown ones.
+_NO_RESOURCE = ""
+
+
+def build_router(server: Resources) -> ASGIApp:
+    """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
+    routes = Routes(server)
+    return Router(
+        routes=[
+            Route(PATH, answering(routes.read), methods=["GET", "HEAD"]),
+            Route(PATH, answering(routes.page), methods=["POST"]),
+            Route(PATH, answering(routes.pin), methods=["PUT"]),
+            Route(PATH, answering(routes.delete), methods=["DELETE"]),
+            Route(PATH, answering(routes.list_methods), methods=["OPTIONS"]),
+            Route(PATH, problem_response(MethodNotAllowedError("This method does not exist here."))),
+        ],
+        default=Elsewhere(),
+        redirect_slashes=False,
+        middleware=_middleware(server),
+    )
+
+
+class Routes:
+    """One method per verb of a resource."""
+
+    def __init__(self, server: Resources) -> None:
+        self.server = server
+
+    async def read(self, request: Request) -> Response:
+        """GET: what the resource is; with paging parameters, a page of its rows."""
+        parameters = parse_query(request.scope["query_string"])
+        if parameters is not None:
+            return await self._answer_page(request, parameters)
+        resource = await self._open(request, await self._identify(request), "read")
+        return JSONAnswer(self.server.metadata_of(resource))
+
+    async def page(self, request: Request) -> Response:
+        """POST: a page of its rows, as the body asks."""
+        refuse_query(request.scope["query_string"])
+        body = await read_json_body(request, self.server.settings)
+        return await self._answer_page(request, parse_body(body))
+
+    async def pin(self, request: Request) -> Response:
+        """PUT: keep the resource until it is deleted."""
+        refuse_query(request.scope["query_string"])
+        resource = await self._open(request, await self._identify(request), "pin")
+        if not await self.server.pin_resource(resource.id):
+            raise not_found()
+        pinned: Pinned = {"status": "pinned", "expires_at": None}
+        return JSONAnswer(pinned)
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE: end the resource; its link is dead from here on."""
+        refuse_query(request.scope["query_string"])
+        resource = await self._open(request, await self._identify(request), "delete")
+        if not await self.server.delete_resource(resource.id):
+            raise not_found()
+        return Response(status_code=204)
+
+    async def list_methods(self, request: Request) -> Response:
+        """OPTIONS: the verbs, the same for every id, so that it tells nothing about any."""
+        return Response(status_code=204, headers={"Allow": ", ".join(METHODS)})
+
+    async def _answer_page(self, request: Request, parameters: PageParameters) -> Response:
+        caller = await self._identify(request)
+        resource = await self._open(request, caller, "read")
+        reading = self.server.fetch_page(
+            resource,
+            offset=parameters.offset,
+            limit=parameters.limit,
+            sort=parameters.sort,
+            caller=caller,
+            integer_strings=parameters.integer_strings,
+        )
+        rows = await while_connected(request.receive, reading)
+        return JSONAnswer(rows.to_wire())
+
+    async def _identify(self, request: Request) -> Principal | None:
+        authenticate = self.server.authenticate
+        return await authenticate(request) if authenticate else None
+
+    async def _open(self, request: Request, caller: Principal | None, action: Action) -> Resource:
+        resource_id: str = request.path_params["resource_id"]
+        if not _PLAUSIBLE_ID.fullmatch(resource_id):
+            resource_id = _NO_RESOURCE
+        return await self.server.open_resource(resource_id, caller, action)
+
+
+class Elsewhere:
+    """Every path that is not a resource's: the answer of an unknown resource, and no WebSockets."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            await problem_response(not_found())(scope, receive, send)
+
+
+class Preflights(CORSMiddleware):
+    """Starlette's CORS, whose refusals speak as ours do."""
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """The answer to a browser that asks before it sends."""
+        response = super().preflight_response(request_headers)
+        if response.status_code < 400:
+            return response
+        return problem_response(ForbiddenError("This cross-origin request is not allowed."))
+
+
+def not_found() -> ResourceNotFoundError:
+    """Unknown, deleted, malformed and foreign: one error, so that they cannot be told apart."""
+    return ResourceNotFoundError("There is no such resource, or it has expired.")
+
+
+def _middleware(server: Resources) -> list[Middleware]:
+    settings = server.settings
+    origins = [origin_of(origin) for origin in settings.cors_origins]
+    return [
+        Middleware(PrivateHeaders),
+        Middleware(
+            Guard,
+            hosts=own_hosts(server.base_url) | frozenset(settings.allowed_hosts),
+            origins=[origin_of(server.base_url), *origins],
+        ),
+        *([_cross_origin(origins)] if origins else []),
+    ]
+
+
+def _cross_origin(origins: list[str]) -> Middleware:
+    # Any header: which one carries the credential is the business of `authenticate`.
+    return Middleware(
+        Preflights,
+        allow_origins=origins,
+        allow_methods=METHODS,
+        allow_headers=["*"],
+        expose_headers=["Retry-After"],
+    )
