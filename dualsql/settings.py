@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, TypedDict
 
 Action = Literal["read", "pin", "delete"]
 """What can be done with a resource."""
@@ -24,8 +25,9 @@ class Settings:
         maximum_sample_size: the most rows a tool may ask to show.
         default_page_size: rows of a page when the request names no limit.
         maximum_page_size: the largest limit accepted.
-        maximum_offset: the deepest offset accepted.
+        maximum_offset: the deepest offset accepted; drivers send it as a 32-bit integer.
         maximum_body_size: bytes of a request body.
+        body_timeout: how long a caller may take to send it.
         maximum_sort_keys: columns in one sort.
         maximum_document_size: bytes of a frozen Select, before compression.
         text_budget: characters of the sample table in a tool result's text.
@@ -48,8 +50,9 @@ class Settings:
     maximum_sample_size: int = 1_000
     default_page_size: int = 100
     maximum_page_size: int = 10_000
-    maximum_offset: int = 2**53
+    maximum_offset: int = 2_000_000_000
     maximum_body_size: int = 64 * 1024
+    body_timeout: timedelta = timedelta(seconds=30)
     maximum_sort_keys: int = 16
     maximum_document_size: int = 1024 * 1024
     text_budget: int = 4_000
@@ -60,6 +63,33 @@ class Settings:
     keep_sample: bool = False
     allow_text: bool = False
     anonymous_actions: frozenset[Action] = ALL_ACTIONS
-    cors_origins: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
+    cors_origins: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()
     uri_scheme: str = "resource"
+
+
+class SettingsOptions(TypedDict, total=False):
+    """The fields of `Settings` as keyword arguments of a server."""
+
+    default_expiration: timedelta
+    maximum_lifetime: timedelta
+    sliding_expiration: bool
+    default_sample_size: int
+    maximum_sample_size: int
+    default_page_size: int
+    maximum_page_size: int
+    maximum_offset: int
+    maximum_body_size: int
+    maximum_sort_keys: int
+    maximum_document_size: int
+    text_budget: int
+    query_timeout: timedelta
+    count_head_start: timedelta
+    cleanup_interval: timedelta
+    gone_retention: timedelta
+    keep_sample: bool
+    allow_text: bool
+    anonymous_actions: frozenset[Action]
+    cors_origins: Sequence[str]
+    allowed_hosts: Sequence[str]
+    uri_scheme: str

@@ -1,0 +1,69 @@
+"""The dual response pattern for SQLAlchemy: the model sees a sample, the application gets every row.
+
+    dual = DualResponseServer("sqlite:///schools.db", base_url="http://127.0.0.1:8000/resources", tables=Base)
+
+    @mcp.tool()
+    async def search_schools(state: str) -> CallToolResult:
+        response = await dual.create_response(select(School).where(School.state == state), name="Schools")
+        return response.to_call_tool_result()
+
+    app = Starlette(routes=[Mount("/resources", dual.router()), Mount("/", mcp_app)])
+"""
+
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    CountExecutionError,
+    DualResponseError,
+    ForbiddenError,
+    LimitExceededError,
+    NotFreezableError,
+    NoTotalOrderError,
+    QueryExecutionError,
+    QueryTimeoutError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    StorageError,
+    TamperedError,
+    UnknownColumnError,
+)
+from dualsql.freeze import Registry
+from dualsql.hooks import Hook, HookContext
+from dualsql.pages import ResultPage
+from dualsql.resource import Principal, Resource
+from dualsql.response import DualResponse
+from dualsql.server import DualResponseServer
+from dualsql.settings import Settings
+from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
+
+__all__ = [
+    "BadParameterError",
+    "ConfigurationError",
+    "CountExecutionError",
+    "DualResponse",
+    "DualResponseError",
+    "DualResponseServer",
+    "ForbiddenError",
+    "Hook",
+    "HookContext",
+    "LimitExceededError",
+    "MemoryStore",
+    "NoTotalOrderError",
+    "NotFreezableError",
+    "Principal",
+    "QueryExecutionError",
+    "QueryTimeoutError",
+    "Registry",
+    "Resource",
+    "ResourceChanges",
+    "ResourceExpiredError",
+    "ResourceNotFoundError",
+    "ResourceStore",
+    "ResultPage",
+    "SQLResourceStore",
+    "Settings",
+    "StorageError",
+    "TamperedError",
+    "UnknownColumnError",
+]
+__version__ = "0.1.0"

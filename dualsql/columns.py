@@ -1,0 +1,120 @@
+"""The columns of a result, read off the Select; the rule: names are unique and never come from the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, types
+from sqlalchemy.dialects.postgresql import ranges
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+from dualsql_client.wire import Column, ColumnType, Encoding
+
+SQLType = TypeEngine[Any]
+
+# Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
+_NUMERIC_FUNCTIONS = frozenset(
+    {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "total", "median"}
+)
+
+# The first match decides, so subclasses stand before what they derive from.
+_BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding], ...] = (
+    (types.Boolean, "boolean", "boolean"),
+    (types.Integer, "number", "integer"),
+    (types.DateTime, "date", "datetime"),
+    (types.Date, "date", "date"),
+    (types.Time, "string", "time"),
+    (types.Uuid, "string", "uuid"),
+    (types.LargeBinary, "string", "base64"),
+    (types.JSON, "string", "json"),
+    (types.Enum, "string", "text"),
+    (types.String, "string", "text"),
+    (ranges.AbstractRange, "string", "text"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column of a statement: its unique name, the expression that gives it, and its SQLAlchemy type."""
+
+    name: str
+    expression: ColumnElement[Any]
+    type: SQLType
+
+    def describe(self) -> Column:
+        """How the column is announced on the wire."""
+        kind, encoding = _classify(self.type)
+        if encoding == "any" and _is_numeric_function(self.expression):
+            kind = "number"
+        column = Column(name=self.name, type=kind, encoding=encoding)
+        if encoding == "array":
+            column["items"] = _classify(getattr(plain_type(self.type), "item_type", types.NULLTYPE))[1]
+        return column
+
+
+def result_columns(expressions: Iterable[ColumnElement[Any]]) -> tuple[ResultColumn, ...]:
+    """Name the output expressions of a Select, equal names told apart by their table, else by a number."""
+    listed = list(expressions)
+    return tuple(
+        ResultColumn(name, expression, expression.type)
+        for name, expression in zip(_unique_names(listed), listed, strict=True)
+    )
+
+
+def plain_type(type_: SQLType) -> SQLType:
+    """The type below any TypeDecorator."""
+    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        type_ = type_.impl_instance
+    return type_
+
+
+def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
+    plain = plain_type(type_)
+    if isinstance(plain, types.Numeric | types.Float):
+        return "number", "decimal" if plain.asdecimal else "float"
+    if plain._type_affinity is types.Interval:
+        return "string", "interval"
+    if isinstance(plain, types.ARRAY):
+        return "string", "array"
+    for classes, kind, encoding in _BY_CLASS:
+        if isinstance(plain, classes):
+            return kind, encoding
+    return "string", "any"
+
+
+def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
+    inner = getattr(expression, "element", expression)
+    return isinstance(inner, FunctionElement) and getattr(inner, "name", "") in _NUMERIC_FUNCTIONS
+
+
+def _unique_names(expressions: Sequence[ColumnElement[Any]]) -> list[str]:
+    wanted = [_own_name(expression) for expression in expressions]
+    reserved = {name for name in wanted if name}
+    used: set[str] = set()
+    names = []
+    for position, (name, expression) in enumerate(zip(wanted, expressions, strict=True), start=1):
+        if not name or name in used:
+            name = _free_name(name, expression, position, reserved | used)
+        used.add(name)
+        names.append(name)
+    return names
+
+
+def _own_name(element: object) -> str:
+    # An anonymous name is a format string such as "%(1234 count)s"; it is worth nothing to a reader.
+    name = getattr(element, "name", None) or ""
+    return "" if "%(" in name else str(name)
+
+
+def _free_name(name: str, expression: ColumnElement[Any], position: int, taken: set[str]) -> str:
+    if not name:
+        candidates = [f"column_{position}"]
+    else:
+        table = _own_name(getattr(expression, "table", None))
+        candidates = [f"{table}_{name}"] if table else []
+    stem = name or f"column_{position}"
+    candidates += (f"{stem}_{number}" for number in range(2, len(taken) + 3))
+    return next(candidate for candidate in candidates if candidate not in taken)

@@ -1,0 +1,111 @@
+"""What each database can do; the rule: code asks for a capability, never for a dialect's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, types
+
+from dualsql.columns import SQLType, plain_type
+
+Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """One database's abilities, as far as dualsql depends on them.
+
+    Attributes:
+        name: for messages only.
+        nulls_last: ORDER BY x NULLS LAST is understood.
+        read_only_transactions: the transaction itself can be opened read-only (no statement needed).
+        read_only_statements: run before and after the caller's SQL where a transaction cannot be read-only.
+        interrupts: a running statement must be interrupted on the driver's connection, cancelling is not enough.
+        sortable: makes an expression of any type fit for ORDER BY.
+        distinguishing: the same, and values that differ never compare equal.
+    """
+
+    name: str
+    nulls_last: bool
+    read_only_transactions: bool
+    read_only_statements: tuple[str, str] | None
+    interrupts: bool
+    sortable: Transform
+    distinguishing: Transform
+
+
+def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    return expression
+
+
+def _in_binary_collation(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    # A NOCASE column compares 'a' equal to 'A'. The affinity of any other type sorts exactly.
+    return collate(expression, "BINARY") if isinstance(plain_type(expression.type), types.String) else expression
+
+
+def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    # json, xml, point and extension types have no ordering; their text tells any two of them apart.
+    return expression if _is_sortable(expression.type) else cast(expression, Text)
+
+
+def _as_bytes(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    # The default collations take 'a', 'A' and 'á' as equal.
+    is_text = isinstance(plain_type(expression.type), types.String)
+    return cast(expression, types.LargeBinary) if is_text else expression
+
+
+def _is_sortable(type_: SQLType) -> bool:
+    plain = plain_type(type_)
+    if isinstance(plain, types.ARRAY):
+        return _is_sortable(plain.item_type)
+    return isinstance(plain, _SORTABLE) or plain._type_affinity is types.Interval
+
+
+_SORTABLE = (
+    types.String,
+    types.Integer,
+    types.Numeric,
+    types.Float,
+    types.Boolean,
+    types.Date,
+    types.DateTime,
+    types.Time,
+    types.Uuid,
+    types.LargeBinary,
+)
+
+_SQLITE = Capabilities(
+    name="SQLite",
+    nulls_last=True,
+    read_only_transactions=False,
+    read_only_statements=("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+    interrupts=True,
+    sortable=_as_it_is,
+    distinguishing=_in_binary_collation,
+)
+_POSTGRESQL = Capabilities(
+    name="PostgreSQL",
+    nulls_last=True,
+    read_only_transactions=True,
+    read_only_statements=None,
+    interrupts=False,
+    sortable=_as_text_if_unsortable,
+    distinguishing=_as_text_if_unsortable,
+)
+_MYSQL = Capabilities(
+    name="MariaDB",
+    nulls_last=False,
+    read_only_transactions=False,
+    read_only_statements=("START TRANSACTION READ ONLY", "ROLLBACK"),
+    interrupts=False,
+    sortable=_as_it_is,
+    distinguishing=_as_bytes,
+)
+_KNOWN = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL, "mysql": _MYSQL, "mariadb": _MYSQL}
+
+
+def capabilities_of(dialect: Dialect) -> Capabilities | None:
+    """What the dialect's database can do, or None for one that dualsql does not know to keep read-only."""
+    return _KNOWN.get(dialect.name)

@@ -1,0 +1,17 @@
+"""The only package that runs the caller's SQL; the rule: read-only, bounded in time, never the object passed in."""
+
+from dualsql.execute.rows import Rows, fetch_rows
+from dualsql.execute.sample import Sample, fetch_sample
+from dualsql.execute.session import prove_read_only
+from dualsql.execute.source import Source, open_source, open_sources
+
+__all__ = [
+    "Rows",
+    "Sample",
+    "Source",
+    "fetch_rows",
+    "fetch_sample",
+    "open_source",
+    "open_sources",
+    "prove_read_only",
+]

@@ -1,0 +1,63 @@
+"""Open a database for reading; the rule: nothing the caller's statement does can change it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from secrets import token_hex
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.errors import ConfigurationError
+from dualsql.execute.source import Source
+
+
+@asynccontextmanager
+async def read_only(source: Source) -> AsyncIterator[AsyncConnection]:
+    """A connection in a read-only transaction, rolled back at the end."""
+    async with AsyncExitStack() as stack:
+        if source.turn is not None:
+            await stack.enter_async_context(source.turn)
+        connection = await stack.enter_async_context(source.engine.connect())
+        if source.capabilities.read_only_transactions:
+            await connection.execution_options(postgresql_readonly=True)
+        if source.read_only_statements is not None:
+            await stack.enter_async_context(_between(connection, *source.read_only_statements))
+        yield connection
+
+
+@asynccontextmanager
+async def _between(connection: AsyncConnection, before: str, after: str) -> AsyncIterator[None]:
+    await connection.exec_driver_sql(before)
+    try:
+        yield
+    finally:
+        # The application's engine must not get a connection back that still refuses writes.
+        restored = False
+        try:
+            await connection.exec_driver_sql(after)
+            restored = True
+        finally:
+            if not restored:
+                await connection.invalidate()
+
+
+async def prove_read_only(source: Source) -> None:
+    """Try to write, and be refused.
+
+    Raises:
+        ConfigurationError: the database let a table be made.
+    """
+    name = f"dualsql_write_probe_{token_hex(8)}"
+    async with read_only(source) as connection:
+        try:
+            await connection.execute(text(f"CREATE TABLE {name} (x INTEGER)"))
+        except DBAPIError:
+            return
+        await connection.execute(text(f"DROP TABLE {name}"))
+    raise ConfigurationError(
+        f"The database {source.name!r} let a read-only session write.",
+        hint="Give dualsql a database user that may only read.",
+    )

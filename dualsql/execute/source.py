@@ -1,0 +1,123 @@
+"""A named database that stored statements run on; the rule: only an engine that can be kept read-only gets in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Engine, event, util
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
+
+from dualsql.dialects import Capabilities, capabilities_of
+from dualsql.errors import ConfigurationError
+from dualsql.freeze import Registry, freeze, thaw
+from dualsql.plan import Statement
+from dualsql.urls import async_url
+
+# Compiled forms of thawed statements live apart from the application's own: a forged one could not poison them.
+_COMPILED_STATEMENTS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One database and what may be named in it.
+
+    Attributes:
+        read_only_statements: run around each session, for an engine that is not read-only by itself.
+        owns_engine: made here from a URL, so disposed here.
+        turn: taken by every session when the pool has one connection for all.
+    """
+
+    name: str
+    engine: AsyncEngine
+    registry: Registry
+    capabilities: Capabilities
+    read_only_statements: tuple[str, str] | None
+    owns_engine: bool
+    turn: asyncio.Lock | None
+    compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
+
+    def freeze(self, statement: Statement) -> bytes:
+        """The statement as a document, verified on this database's dialect."""
+        return freeze(statement, self.registry, dialect=self.engine.dialect)
+
+    def thaw(self, document: bytes) -> Statement:
+        """The statement a document stands for."""
+        return thaw(document, self.registry)
+
+    def has_room(self) -> bool:
+        """Whether a second session can run beside the one that is open."""
+        pool = self.engine.pool
+        if isinstance(pool, QueuePool):
+            return pool.checkedout() < pool.size()
+        return not isinstance(pool, StaticPool | SingletonThreadPool)
+
+    async def close(self) -> None:
+        """Give back what was opened here."""
+        if self.owns_engine:
+            await self.engine.dispose()
+
+
+def open_source(name: str, database: AsyncEngine | URL | str, registry: Registry) -> Source:
+    """Make a source of an engine or a URL.
+
+    Raises:
+        ConfigurationError: dualsql does not know how to keep this database read-only, or it is not there.
+    """
+    if isinstance(database, Engine):
+        raise ConfigurationError(
+            "A synchronous engine was given.", hint="Use create_async_engine(), or pass the URL itself."
+        )
+    owned = not isinstance(database, AsyncEngine)
+    engine = _engine_for(async_url(database)) if not isinstance(database, AsyncEngine) else database
+    capabilities = capabilities_of(engine.dialect)
+    if capabilities is None:
+        raise ConfigurationError(
+            f"dualsql cannot keep a {engine.dialect.name} database read-only.",
+            hint="Use SQLite, PostgreSQL or MariaDB.",
+        )
+    by_construction = owned and engine.dialect.name == "sqlite"
+    return Source(
+        name=name,
+        engine=engine,
+        registry=registry,
+        capabilities=capabilities,
+        read_only_statements=None if by_construction else capabilities.read_only_statements,
+        owns_engine=owned,
+        turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
+    )
+
+
+def _engine_for(url: URL) -> AsyncEngine:
+    engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    if url.get_backend_name() == "sqlite":
+        _require_file(url)
+        event.listen(engine.sync_engine, "connect", _forbid_writes)
+    return engine
+
+
+def _require_file(url: URL) -> None:
+    # SQLite would make an empty database of a misspelt path.
+    path = url.database or ":memory:"
+    if path != ":memory:" and not path.startswith("file:") and not Path(path).is_file():
+        raise ConfigurationError(f"There is no SQLite database at {path!r}.", hint="Check the path in the URL.")
+
+
+def _forbid_writes(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only = ON")
+    cursor.close()
+
+
+def open_sources(
+    databases: AsyncEngine | URL | str | Mapping[str, AsyncEngine | URL | str], registry: Registry
+) -> dict[str, Source]:
+    """One source named "default", or one for each name of a mapping."""
+    named = databases if isinstance(databases, Mapping) else {"default": databases}
+    if not named:
+        raise ConfigurationError("No database was given.")
+    return {name: open_source(name, database, registry) for name, database in named.items()}

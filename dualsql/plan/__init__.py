@@ -1,0 +1,7 @@
+"""Derive count, sample and page from a stored Select; the rule: a Select in, a Select out, never a connection."""
+
+from dualsql.plan.count import count
+from dualsql.plan.page import page
+from dualsql.plan.shape import Shape, Statement, shape
+
+__all__ = ["Shape", "Statement", "count", "page", "shape"]

@@ -1,0 +1,18 @@
+"""Count the rows of a Select; the rule: it has one row, one column, and no ORDER BY to pay for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from dualsql.plan.shape import Shape
+
+
+def count(shape: Shape) -> Select[Any]:
+    """SELECT count(*) over the statement, inside its author's own limit and offset."""
+    # Which rows a LIMIT keeps depends on the order; how many does not.
+    unordered = shape.select.order_by(None)
+    if shape.is_cut:
+        unordered = unordered.limit(shape.limit).offset(shape.offset or None)
+    return select(func.count()).select_from(unordered.subquery("result"))

@@ -1,0 +1,146 @@
+"""A total order for any Select; the rule: two rows that differ never tie, so pages joined equal the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Alias, ColumnElement, FromClause, Join, Select, Table, TextClause
+from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+
+from dualsql.columns import ResultColumn
+from dualsql.dialects import Capabilities
+from dualsql.plan.shape import Shape
+from dualsql_client.wire import SortKey
+
+Keys = list[ColumnElement[Any]]
+
+# Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
+_ROW_FUNCTIONS = frozenset(
+    """abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date date_format
+    date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday least left length
+    lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt strftime substr substring
+    time to_char to_date trim trunc unixepoch upper year month""".split()
+)
+_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
+
+
+def total_order(shape: Shape, capabilities: Capabilities) -> Keys:
+    """The author's ORDER BY, then whatever makes it total."""
+    own: Keys = list(shape.select._order_by_clauses) or distinct_on(shape.select)
+    return own + _tie_breaker(shape, capabilities)
+
+
+def distinct_on(select: Select[Any]) -> Keys:
+    """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
+    extension = select._pre_columns_clause
+    clauses = getattr(extension, "clauses", [extension])
+    return [*select._distinct_on, *(key for clause in clauses for key in getattr(clause, "_distinct_on", ()))]
+
+
+def requested_order(
+    shape: Shape, sort: Sequence[SortKey], columns: dict[str, ResultColumn], capabilities: Capabilities
+) -> Keys:
+    """ORDER BY for the columns a reader asked for; NULLs come last in both directions."""
+    keys: Keys = []
+    for wanted in sort:
+        column = columns[wanted["field"]]
+        if _is_constant(column.expression):
+            continue
+        expression = capabilities.sortable(column.expression)
+        key = expression.desc() if wanted.get("order") == "desc" else expression.asc()
+        if _is_never_null(column, shape.select):
+            keys.append(key)
+        elif capabilities.nulls_last:
+            keys.append(key.nulls_last())
+        else:
+            keys += [expression.is_(None), key]
+    return keys
+
+
+def _tie_breaker(shape: Shape, capabilities: Capabilities) -> Keys:
+    return (
+        _row_identity(shape.select)
+        or _group_identity(shape.select)
+        or [capabilities.distinguishing(c.expression) for c in shape.columns if not _is_constant(c.expression)]
+    )
+
+
+def _row_identity(select: Select[Any]) -> Keys:
+    """The primary keys of all tables, if each row of the result stands for one row of each; else nothing."""
+    outputs = [*select.selected_columns, *select._order_by_clauses]
+    if _is_distinct(select) or select._group_by_clauses or select._having_criteria:
+        return []
+    if any(_may_aggregate(element) for element in outputs):
+        return []
+    keys: Keys = []
+    for leaf in _leaves(select):
+        if not isinstance(leaf, Table | Alias) or not len(leaf.primary_key):
+            return []
+        keys += leaf.primary_key
+    return keys
+
+
+def _group_identity(select: Select[Any]) -> Keys:
+    """The GROUP BY keys, which tell groups apart; not under ROLLUP and its kin, where a NULL is ambiguous."""
+    groups = select._group_by_clauses
+    if _is_distinct(select) or any(_is_superaggregate(group) for group in groups):
+        return []
+    return list(groups)
+
+
+def _is_distinct(select: Select[Any]) -> bool:
+    return bool(select._distinct or distinct_on(select))
+
+
+def _is_superaggregate(group: ClauseElement) -> bool:
+    return isinstance(group, TextClause) or (
+        isinstance(group, FunctionElement) and getattr(group, "name", "") in _SUPERAGGREGATES
+    )
+
+
+def _is_never_null(column: ResultColumn, select: Select[Any]) -> bool:
+    if getattr(column.expression, "nullable", True):
+        return False
+    sources = list(_sources(select))
+    if any(isinstance(source, Join) and (source.isouter or source.full) for source in sources):
+        return False
+    # A subquery copies the flag of its first SELECT; only a table's own constraint can be relied on.
+    return all(isinstance(source, Table | Alias | Join) for source in sources)
+
+
+def _is_constant(expression: ColumnElement[Any]) -> bool:
+    # ORDER BY of a bare value is an error on PostgreSQL, and orders nothing anywhere.
+    return isinstance(getattr(expression, "element", expression), BindParameter)
+
+
+def _leaves(select: Select[Any]) -> Iterator[FromClause]:
+    return (source for source in _sources(select) if not isinstance(source, Join))
+
+
+def _sources(select: Select[Any]) -> Iterator[FromClause]:
+    stack: list[FromClause] = list(reversed(select.get_final_froms()))
+    while stack:
+        source = stack.pop()
+        yield source
+        if isinstance(source, Join):
+            stack += [source.right, source.left]
+
+
+def _may_aggregate(element: ClauseElement) -> bool:
+    """Whether an aggregate could stand in `element`, outside of subqueries and window functions."""
+    stack: list[Any] = [element]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, SelectBase | ScalarSelect | Exists):
+            continue
+        if isinstance(node, Over):
+            stack += [part for part in (node.partition_by, node.order_by) if part is not None]
+            stack += node.element.get_children()
+            continue
+        if isinstance(node, FunctionElement) and str(getattr(node, "name", "")).lower() not in _ROW_FUNCTIONS:
+            return True
+        stack += node.get_children()
+    return False

@@ -1,0 +1,149 @@
+"""Bring any statement into one shape: a plain Select, its own limit set aside; the rule: same rows, same order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, TextualSelect, select
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import BindParameter, Label, UnaryExpression, _label_reference, _textual_label_reference
+from sqlalchemy.sql.selectable import GenerativeSelect
+
+from dualsql.columns import ResultColumn, result_columns
+from dualsql.errors import NoTotalOrderError, NotFreezableError
+from dualsql.plan.text import has_outer_order
+
+Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
+"""What a caller may store."""
+
+AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
+
+_WRAP = "Wrap it: inner = statement.subquery(); select(inner).order_by(inner.c....)."
+_ORDER_MODIFIERS = frozenset(
+    {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A Select without limit, offset or row locks, and the window its author cut out of it.
+
+    Attributes:
+        select: keeps the author's ORDER BY.
+        columns: one per output expression, in order, uniquely named.
+        limit, offset: the author's own; limit is None without one.
+    """
+
+    select: Select[Any]
+    columns: tuple[ResultColumn, ...]
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the author kept only a part of the rows."""
+        return self.limit is not None or self.offset > 0
+
+
+def shape(statement: Statement) -> Shape:
+    """The statement in its one shape.
+
+    Raises:
+        NoTotalOrderError: its rows cannot be cut into pages without risk.
+        NotFreezableError: one of its columns is bare text.
+    """
+    if isinstance(statement, TextualSelect):
+        return Shape(*_named(_select_from_text(statement)))
+    limit, offset = _own_window(statement)
+    unlimited = _without_window(statement)
+    plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited)
+    return Shape(*_named(plain), limit, offset)
+
+
+def _select_from_text(statement: TextualSelect) -> Select[Any]:
+    if has_outer_order(statement.element.text):
+        raise NoTotalOrderError(
+            "The order of a text() statement with its own ORDER BY or LIMIT cannot be seen.", hint=_WRAP
+        )
+    return select(*statement.subquery("result").c)
+
+
+def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+    options = statement._fetch_clause_options or {}
+    if options.get("with_ties") or options.get("percent"):
+        raise NoTotalOrderError("FETCH with TIES or PERCENT cannot be cut into pages.", hint=_WRAP)
+    clauses = (statement._limit_clause, statement._fetch_clause)
+    limits = [_whole_number(clause) for clause in clauses if clause is not None]
+    offset = statement._offset_clause
+    return min(limits, default=None), 0 if offset is None else _whole_number(offset)
+
+
+def _whole_number(clause: ColumnElement[Any]) -> int:
+    value = clause.effective_value if isinstance(clause, BindParameter) else None
+    if not isinstance(value, int) or value < 0:
+        raise NoTotalOrderError("LIMIT and OFFSET must be plain whole numbers.", hint=_WRAP)
+    return value
+
+
+def _without_window(statement: AnyGenerative) -> AnyGenerative:
+    bare = statement.limit(None).offset(None)
+    bare._fetch_clause = None
+    # A reader takes no row locks, and a read-only transaction would refuse them.
+    bare._for_update_arg = None
+    return bare
+
+
+def _select_from_compound(statement: CompoundSelect[Any]) -> Select[Any]:
+    order = [_split_modifiers(clause) for clause in statement._order_by_clauses]
+    outputs = list(statement.selected_columns)
+    wrapped = list(statement.order_by(None).subquery("result").c)
+    keys = []
+    for base, modifiers in order:
+        key: ColumnElement[Any] = wrapped[_output_position(base, outputs)]
+        for modifier in reversed(modifiers):
+            key = UnaryExpression(key, modifier=modifier)
+        keys.append(key)
+    return select(*wrapped).order_by(*keys)
+
+
+def _split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
+    """`x DESC NULLS LAST` as (x, [nulls_last, desc])."""
+    modifiers = []
+    while isinstance(clause, UnaryExpression) and clause.modifier in _ORDER_MODIFIERS:
+        modifiers.append(clause.modifier)
+        clause = clause.element
+    if isinstance(clause, _label_reference):
+        base, inner = _split_modifiers(clause.element)
+        return base, modifiers + inner
+    return clause, modifiers
+
+
+def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
+    wanted = base.element if isinstance(base, _textual_label_reference) else getattr(base, "name", None)
+    for position, output in enumerate(outputs):
+        if output is base or (wanted is not None and getattr(output, "name", None) == wanted):
+            return position
+    raise NoTotalOrderError("A set operation can only be ordered by its own columns.", hint=_WRAP)
+
+
+def _named(statement: Select[Any]) -> tuple[Select[Any], tuple[ResultColumn, ...]]:
+    """Give every output a unique name; two equal labels cannot be wrapped in a subquery."""
+    if any(isinstance(column, TextClause) for column in statement._raw_columns):
+        raise NotFreezableError(
+            "A text() column has no name and no type.", hint="Write literal_column('...', Type).label('name')."
+        )
+    columns = result_columns(statement.selected_columns)
+    if not any(_is_renamed_label(column) for column in columns):
+        return statement, columns
+    labelled = [
+        column.expression.element.label(column.name) if _is_renamed_label(column) else column.expression
+        for column in columns
+    ]
+    renamed = statement.with_only_columns(*labelled, maintain_column_froms=True)
+    return renamed, result_columns(renamed.selected_columns)
+
+
+def _is_renamed_label(column: ResultColumn) -> bool:
+    return isinstance(column.expression, Label) and column.expression.name != column.name

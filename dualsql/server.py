@@ -1,0 +1,364 @@
+"""The server: a Select goes in, a dual response comes out; the rule: what runs is the stored document, thawed.
+
+    create_response   freeze -> thaw -> narrow -> sample and count -> sign -> store
+    open_resource     one store read -> signature -> may this caller?
+    fetch_page        thaw -> narrow -> page
+
+Everything else is handed to the module that does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Literal, Self, Unpack
+
+from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from dualsql.access import require_access
+from dualsql.addresses import Addresses
+from dualsql.errors import ConfigurationError
+from dualsql.execute import Sample, Source, fetch_rows, fetch_sample, open_sources, prove_read_only
+from dualsql.formats import json
+from dualsql.freeze import Registry
+from dualsql.hooks import Hook, HookContext
+from dualsql.pages import ResultPage, seen_total
+from dualsql.parameters import checked_metadata, checked_name, checked_size, checked_window
+from dualsql.plan import Shape, Statement, count, page, shape
+from dualsql.resource import Principal, Resource, new_resource_id
+from dualsql.response import DualResponse, instant
+from dualsql.settings import Action, Settings, SettingsOptions
+from dualsql.signing import require_signature, seal_for, sign
+from dualsql.store import MemoryStore
+from dualsql.store.accesses import AccessLog
+from dualsql.store.housekeeping import Housekeeper
+from dualsql.store.protocol import ResourceChanges, ResourceStore
+from dualsql_client.wire import ResourceMetadata, SortKey
+
+Database = AsyncEngine | URL | str
+Authenticate = Callable[[Request], Awaitable[Principal | None]]
+"""Tells who sent an HTTP request; None for an anonymous bearer of a link."""
+
+
+class DualResponseServer:
+    """Creates dual responses and serves what they link to.
+
+    Use it as an async context manager, as the `lifespan` of a Starlette application, or call `shutdown`.
+
+    Args:
+        databases: the data, as an async engine or a URL, or several of them by name.
+        base_url: where `router()` is mounted, as the application reaches it.
+        tables: the MetaData or declarative base whose tables may be queried, or a `Registry`.
+        store: where resources are kept; in memory unless told otherwise.
+        secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
+        hooks: narrow every statement at every execution.
+        authenticate: tells who sent a REST request; without it every caller is anonymous.
+        settings: limits and habits; the remaining keyword arguments are fields of `Settings` and win.
+
+    Raises:
+        ConfigurationError: the server could not be safe as it was set up.
+    """
+
+    def __init__(
+        self,
+        databases: Database | Mapping[str, Database],
+        *,
+        base_url: str,
+        tables: Any,
+        store: ResourceStore | None = None,
+        secrets: Sequence[str] = (),
+        hooks: Sequence[Hook] = (),
+        authenticate: Authenticate | None = None,
+        settings: Settings | None = None,
+        **options: Unpack[SettingsOptions],
+    ) -> None:
+        self.settings = replace(settings or Settings(), **options)
+        self.authenticate = authenticate
+        self.store: ResourceStore = MemoryStore() if store is None else store
+        self._addresses = Addresses.of(base_url, self.settings.uri_scheme)
+        self._seal = seal_for(self.store, secrets)
+        self._hooks = tuple(hooks)
+        self._sources = open_sources(databases, _registry_of(tables, self.settings))
+        self._accesses = AccessLog(self.store)
+        self._housekeeper = Housekeeper(
+            self.store,
+            self._accesses,
+            interval=self.settings.cleanup_interval,
+            retention=self.settings.gone_retention,
+        )
+        self._starting = asyncio.Lock()
+        self._is_ready = False
+
+    @property
+    def base_url(self) -> str:
+        """Where the REST resources are, without a slash at the end."""
+        return self._addresses.base_url
+
+    # Creating -------------------------------------------------------------------------------------------
+
+    async def create_response(
+        self,
+        select: Statement,
+        *,
+        name: str,
+        sample_size: int | None = None,
+        expiration: timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        count: Literal["exact", "none"] = "exact",
+        principal: Principal | None = None,
+        source: str | None = None,
+    ) -> DualResponse:
+        """Store `select` as a resource and show its first rows.
+
+        Args:
+            select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set.
+            name: a title that a person understands.
+            sample_size: rows to show.
+            expiration: lifetime; cut to `maximum_lifetime`.
+            metadata: JSON values kept with the resource and shown to whoever may read it.
+            count: "none" leaves total_count open when the sample is not everything.
+            principal: binds the resource to this person or service; no one else can read it.
+            source: which of several databases.
+
+        Raises:
+            NotFreezableError: the statement cannot be stored as data.
+            NoTotalOrderError: its rows could not be paged without loss.
+            QueryExecutionError: the database refused the statement.
+            CountExecutionError: it refused the count.
+            QueryTimeoutError: it took too long.
+            StorageError: the resource could not be kept.
+        """
+        await self.start()
+        database = self._source(source)
+        size = checked_size(sample_size, self.settings)
+        document = database.freeze(select)
+        shaped = self._shape(database, document, principal)
+        sample = await self._sample(database, shaped, size, count == "exact")
+        now = datetime.now(UTC)
+        lifetime = min(expiration or self.settings.default_expiration, self.settings.maximum_lifetime)
+        resource = Resource(
+            id=new_resource_id(),
+            name=checked_name(name),
+            source=database.name,
+            document=document,
+            signature=b"",
+            columns=json.describe(shaped.columns),
+            total_count=sample.total_count,
+            created_at=now,
+            expires_at=now + lifetime,
+            lifetime=lifetime,
+            owner=principal.id if principal else None,
+            tenant=principal.tenant if principal else None,
+            metadata=checked_metadata(metadata),
+        )
+        response = self._respond(resource, database, shaped, sample)
+        if self.settings.keep_sample:
+            resource = replace(resource, sample=response.sample)
+        await self.store.save(sign(self._seal, resource))
+        return response
+
+    async def _sample(self, database: Source, shaped: Shape, size: int, is_counted: bool) -> Sample:
+        return await fetch_sample(
+            database,
+            page(shaped, database.capabilities, offset=0, limit=size + 1),
+            count(shaped) if is_counted else None,
+            size=size,
+            timeout=self.settings.query_timeout,
+            head_start=self.settings.count_head_start,
+        )
+
+    def _respond(
+        self, resource: Resource, database: Source, shaped: Shape, sample: Sample
+    ) -> DualResponse:
+        inexact = json.inexact_columns(shaped.columns, sample.rows)
+        rows = json.records(shaped.columns, sample.rows, database.engine.dialect, integer_strings=inexact)
+        return DualResponse(
+            resource_id=resource.id,
+            resource_uri=self._addresses.uri(resource.id),
+            resource_url=self._addresses.url(resource.id),
+            name=resource.name,
+            sample=json.loads(json.dumps(rows)),
+            total_count=resource.total_count,
+            columns=json.describe(shaped.columns, integer_strings=inexact),
+            created_at=resource.created_at,
+            expires_at=resource.expires_at,
+            text_budget=self.settings.text_budget,
+        )
+
+    # Serving --------------------------------------------------------------------------------------------
+
+    async def get_resource(self, resource_id: str) -> Resource | None:
+        """The live resource, or None. For code of the server's own: nobody's rights are checked."""
+        resource = await self._load(resource_id)
+        return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
+
+    async def open_resource(
+        self, resource_id: str, caller: Principal | None, action: Action
+    ) -> Resource:
+        """The live resource, once it is certain that `caller` may do `action` with it.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.access`.
+            TamperedError: the stored row is not one this server wrote.
+        """
+        resource = await self._load(resource_id)
+        return require_access(
+            resource, caller, action, now=datetime.now(UTC), settings=self.settings
+        )
+
+    async def fetch_page(
+        self,
+        resource: Resource,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        sort: Sequence[SortKey] = (),
+        caller: Principal | None = None,
+        integer_strings: bool = False,
+    ) -> ResultPage:
+        """At most `limit` rows from `offset` on, in the result's own order or as `sort` asks.
+
+        Args:
+            integer_strings: write whole numbers as strings, for readers that keep numbers as doubles.
+
+        Raises:
+            BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
+            QueryExecutionError, QueryTimeoutError: the database refused, or took too long.
+        """
+        await self.start()
+        limit = checked_window(offset, limit, sort, self.settings)
+        database = self._source(resource.source)
+        shaped = self._shape(database, resource.document, caller)
+        # One row more than asked for tells whether there is a next page, whatever was counted before.
+        statement = page(shaped, database.capabilities, offset=offset, limit=limit + 1, sort=sort)
+        found = await fetch_rows(database, statement, timeout=self.settings.query_timeout)
+        has_next = len(found) > limit
+        rows = found[:limit]
+        as_strings = json.integer_columns(shaped.columns) if integer_strings else ()
+        return ResultPage(
+            columns=json.describe(shaped.columns, integer_strings=as_strings),
+            rows=json.records(shaped.columns, rows, database.engine.dialect, integer_strings=as_strings),
+            total_count=seen_total(
+                known=resource.total_count, offset=offset, returned=len(rows), has_next=has_next
+            ),
+            offset=offset,
+            has_next=has_next,
+            expires_at=await self._note_access(resource),
+        )
+
+    async def pin_resource(self, resource_id: str) -> bool:
+        """Keep the resource until it is deleted. False when it does not exist or has expired."""
+        return await self.store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+
+    async def delete_resource(self, resource_id: str) -> bool:
+        """Delete the resource; its link is dead from here on. False when there was none."""
+        return await self.store.delete(resource_id) == 1
+
+    def metadata_of(self, resource: Resource) -> ResourceMetadata:
+        """What GET answers about a resource without reading its rows."""
+        accessed = self._accesses.last(resource.id) or resource.last_accessed_at
+        return ResourceMetadata(
+            status="pinned" if resource.is_pinned else "ready",
+            name=resource.name,
+            uri=self._addresses.uri(resource.id),
+            total_count=resource.total_count,
+            columns=list(resource.columns),
+            created_at=instant(resource.created_at),
+            expires_at=None if resource.expires_at is None else instant(resource.expires_at),
+            access_count=resource.access_count + self._accesses.pending(resource.id),
+            last_accessed_at=None if accessed is None else instant(accessed),
+            metadata=dict(resource.metadata),
+        )
+
+    def router(self) -> ASGIApp:
+        """The REST resources, to be mounted at the path of `base_url`."""
+        from dualsql.http import build_router
+
+        return build_router(self)
+
+    async def _load(self, resource_id: str) -> Resource | None:
+        await self.start()
+        resource = await self.store.get(resource_id)
+        if resource is not None:
+            require_signature(self._seal, resource)
+        return resource
+
+    async def _note_access(self, resource: Resource) -> datetime | None:
+        """Count the access, and start the lifetime anew where it slides. Returns the expiry from now on."""
+        now = datetime.now(UTC)
+        self._accesses.note(resource.id, now)
+        if resource.expires_at is None or not self.settings.sliding_expiration:
+            return resource.expires_at
+        latest = resource.created_at + self.settings.maximum_lifetime
+        extended = max(resource.expires_at, min(now + resource.lifetime, latest))
+        await self.store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
+        return extended
+
+    def _shape(self, database: Source, document: bytes, caller: Principal | None) -> Shape:
+        """The stored statement, narrowed to whoever asks now."""
+        statement = database.thaw(document)
+        context = HookContext(principal=caller, source=database.name)
+        for hook in self._hooks:
+            statement = hook(statement, context)
+        return shape(statement)
+
+    def _source(self, name: str | None) -> Source:
+        if name is None and len(self._sources) == 1:
+            return next(iter(self._sources.values()))
+        if name not in self._sources:
+            known = ", ".join(sorted(self._sources))
+            raise ConfigurationError(f"There is no source {name!r}.", hint=f"Name one of: {known}.")
+        return self._sources[name]
+
+    # Living and dying -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Prove that no source can be written to, then begin housekeeping. Called by itself on first use."""
+        if self._is_ready:
+            return
+        async with self._starting:
+            if not self._is_ready:
+                for source in self._sources.values():
+                    await prove_read_only(source)
+                self._housekeeper.start()
+                self._is_ready = True
+
+    async def sweep(self) -> int:
+        """Delete now what expired longer than `gone_retention` ago. Returns how many resources."""
+        return await self._housekeeper.sweep()
+
+    async def shutdown(self) -> None:
+        """Stop housekeeping, write pending access counts, close the store and the engines made here."""
+        self._is_ready = False
+        await self._housekeeper.stop()
+        await self.store.close()
+        for source in self._sources.values():
+            await source.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncIterator[None]:
+        """For `Starlette(lifespan=dual.lifespan)`."""
+        async with self:
+            yield
+
+
+def _registry_of(tables: Any, settings: Settings) -> Registry:
+    if isinstance(tables, Registry):
+        return tables
+    return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)

@@ -1,0 +1,60 @@
+"""Count accesses without a write per page; the rule: what was noted is added once, and a failed write is retried."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from dualsql.store.protocol import ResourceChanges, ResourceStore
+
+
+class Access(NamedTuple):
+    """Accesses not yet written, and the last of them."""
+
+    count: int
+    last: datetime
+
+
+class AccessLog:
+    """Accesses of this process since they were last written to the store."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._store = store
+        self._pending: dict[str, Access] = {}
+
+    def note(self, resource_id: str, now: datetime) -> Access:
+        """Remember one access; the store learns of it with the next flush."""
+        access = Access(self.pending(resource_id) + 1, now)
+        self._pending[resource_id] = access
+        return access
+
+    def pending(self, resource_id: str) -> int:
+        """How many accesses the store does not know of yet."""
+        access = self._pending.get(resource_id)
+        return access.count if access else 0
+
+    def last(self, resource_id: str) -> datetime | None:
+        """The last access the store does not know of yet."""
+        access = self._pending.get(resource_id)
+        return access.last if access else None
+
+    async def flush(self) -> None:
+        """Write what is pending, one resource after the other.
+
+        Raises:
+            StorageError: the store failed; what it did not take stays pending.
+        """
+        for resource_id in list(self._pending):
+            access = self._pending.pop(resource_id)
+            try:
+                changes = ResourceChanges(accesses=access.count, accessed_at=access.last)
+                await self._store.update(resource_id, changes)
+            except BaseException:
+                self._take_back(resource_id, access)
+                raise
+
+    def _take_back(self, resource_id: str, access: Access) -> None:
+        newer = self._pending.get(resource_id)
+        self._pending[resource_id] = (
+            access if newer is None else Access(access.count + newer.count, newer.last)
+        )
