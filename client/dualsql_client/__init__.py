@@ -1,0 +1,47 @@
+"""The application's half of the dual response pattern: a tool result in, every row out.
+
+    import asyncio
+    from dualsql_client import DualResponseClient
+
+    async def show(tool_result, base_url):
+        async with DualResponseClient(base_url) as client:
+            parsed = client.parse(tool_result, strict=True)
+            print(f"{parsed.name}: a sample of {len(parsed.sample)} of {parsed.total_count} rows")
+            async for batch in parsed.fetch_stream(batch_size=1000, typed=True):
+                print(f"{len(batch)} rows, the first is {batch[0]}")
+
+The rule: httpx is all it needs to run, and it fetches only from the `base_url` it was given.
+"""
+
+from __future__ import annotations
+
+from .answers import FetchResult, ResourceMetadata
+from .client import DualResponseClient
+from .errors import (
+    DualResponseClientError,
+    FetchError,
+    FetchTimeoutError,
+    NotConfiguredError,
+    ParseError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    UntrustedOriginError,
+)
+from .parsed import ParsedDualResponse
+from .rows import decode_rows
+
+__all__ = [
+    "DualResponseClient",
+    "DualResponseClientError",
+    "FetchError",
+    "FetchResult",
+    "FetchTimeoutError",
+    "NotConfiguredError",
+    "ParseError",
+    "ParsedDualResponse",
+    "ResourceExpiredError",
+    "ResourceMetadata",
+    "ResourceNotFoundError",
+    "UntrustedOriginError",
+    "decode_rows",
+]

@@ -1,0 +1,153 @@
+"""What the server answers, as objects; the rule: an answer that could lose or repeat rows is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from .columns import read_columns
+from .errors import FetchError
+from .instants import read_instant
+from .rows import decode_rows
+from .wire import Column, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """One page of rows.
+
+    Attributes:
+        data: the rows, in order; values as JSON has them unless they were fetched with `typed=True`.
+        total_count: all rows of the result; None when the server does not know.
+        offset: position of the first row of `data`, from 0.
+        has_next: as the server saw it; an empty page is the last one whatever it says.
+        next_offset: offset of the next page; None on the last one.
+    """
+
+    data: list[Row]
+    total_count: int | None
+    returned_count: int
+    offset: int
+    has_next: bool
+    has_previous: bool
+    next_offset: int | None
+    columns: list[Column]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceMetadata:
+    """What the server says about a resource without reading its rows.
+
+    Attributes:
+        status: "ready" or "pinned".
+        expires_at: None for a pinned resource.
+        metadata: what the tool's author stored with it.
+    """
+
+    status: str
+    name: str
+    uri: str
+    total_count: int | None
+    columns: list[Column]
+    created_at: datetime | None
+    expires_at: datetime | None
+    access_count: int
+    last_accessed_at: datetime | None
+    metadata: Mapping[str, Any]
+
+
+def read_page(answer: object, *, offset: int, known_columns: Sequence[Column], typed: bool) -> FetchResult:
+    """The page that was asked for at `offset`.
+
+    Args:
+        known_columns: used when the answer describes none.
+
+    Raises:
+        FetchError: the answer is no page, not the page asked for, or the next one would not follow it.
+        ParseError: with `typed`, a value is not what its column says.
+    """
+    fields = _fields(answer)
+    data, has_next = _rows(fields.get("data")), _typed(fields, "has_next", bool)
+    columns = read_columns(fields.get("columns"))
+    end = offset + len(data)
+    _expect(columns is not None, "its columns have no names")
+    _expect(fields.get("offset", offset) == offset, "it starts at another row than was asked for")
+    _expect(fields.get("returned_count", len(data)) == len(data), "it holds fewer or more rows than it says")
+    _expect(
+        not has_next or fields.get("next_offset", end) == end, "the next page would not follow its last row"
+    )
+    columns = columns or list(known_columns)
+    # A server that never ends must not keep anyone asking.
+    has_next = has_next and bool(data)
+    return FetchResult(
+        data=decode_rows(data, columns) if typed else data,
+        total_count=_typed(fields, "total_count", int, None),
+        returned_count=len(data),
+        offset=offset,
+        has_next=has_next,
+        has_previous=_typed(fields, "has_previous", bool, offset > 0),
+        next_offset=end if has_next else None,
+        columns=columns,
+    )
+
+
+def read_metadata(answer: object) -> ResourceMetadata:
+    """The answer of GET /{id}.
+
+    Raises:
+        FetchError: it is something else.
+    """
+    fields = _fields(answer)
+    columns = read_columns(fields.get("columns"))
+    _expect(columns is not None, "its columns have no names")
+    return ResourceMetadata(
+        status=_typed(fields, "status", str),
+        name=_typed(fields, "name", str, ""),
+        uri=_typed(fields, "uri", str, ""),
+        total_count=_typed(fields, "total_count", int, None),
+        columns=columns or [],
+        created_at=read_instant(fields.get("created_at")),
+        expires_at=read_instant(fields.get("expires_at")),
+        access_count=_typed(fields, "access_count", int, 0),
+        last_accessed_at=read_instant(fields.get("last_accessed_at")),
+        metadata=_typed(fields, "metadata", dict, {}),
+    )
+
+
+_REQUIRED: Any = object()
+
+
+def _typed(fields: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
+    value = fields.get(name)
+    if value is None and default is not _REQUIRED:
+        return default
+    # bool is an int to isinstance, and a server that counts in booleans is broken.
+    _expect(type(value) is kind, f"its {name} is not what it should be")
+    return value
+
+
+def _fields(answer: object) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise _refusal("it is no JSON object")
+    return answer
+
+
+def _rows(data: object) -> list[Row]:
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+        raise _refusal("its data is no list of rows")
+    return data
+
+
+def _expect(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise _refusal(otherwise)
+
+
+def _refusal(reason: str) -> FetchError:
+    return FetchError(
+        f"The server's answer cannot be used: {reason}.",
+        status=200,
+        hint="Check that base_url is the address of dual response resources.",
+    )

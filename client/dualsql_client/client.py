@@ -1,0 +1,118 @@
+"""Tool results in, dual responses out; the rule: the client fetches only below the `base_url` it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from . import detect
+from .address import checked_base_url
+from .detect import Detected
+from .errors import ParseError
+from .parsed import ParsedDualResponse
+from .transport import HTTPClient, Transport
+
+
+class DualResponseClient:
+    """Finds dual responses in tool results and fetches their rows.
+
+    Args:
+        base_url: address of the server's REST resources; every request goes to `base_url/id`, whatever URL a
+            tool result names. Without one the client parses, and fetching raises NotConfiguredError.
+        http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
+        headers: sent with every request, so to `base_url` only.
+        timeout: of one request with its whole answer; seconds or a timedelta.
+        maximum_response_bytes: size of the largest answer that is read.
+
+    Raises:
+        NotConfiguredError: `base_url` is no plain http or https address.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        http: HTTPClient | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | timedelta = 30.0,
+        *,
+        maximum_response_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._own_http: HTTPClient | None = None
+        self._transport: Transport | None = None
+        if base_url is None:
+            return
+        address = checked_base_url(base_url)
+        if http is None:
+            http = self._own_http = httpx.AsyncClient()
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        self._transport = Transport(
+            address, http, headers or {}, seconds=seconds, maximum_bytes=maximum_response_bytes
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections, unless they belong to the `http` that was given."""
+        if self._own_http is not None:
+            await self._own_http.aclose()
+
+    def parse(self, tool_result: object, *, strict: bool = False) -> ParsedDualResponse | None:
+        """The dual response in a tool result of any SDK; None when there is none, or more than one.
+
+        Takes result objects, models, dataclasses, mappings, JSON text and lists of those. A result marked as
+        an error is none.
+
+        Raises:
+            ParseError: with `strict`, instead of returning None.
+        """
+        found = self.find(tool_result)
+        if len(found) == 1:
+            return found[0]
+        if strict:
+            raise _parse_error(found)
+        return None
+
+    def parse_structured(self, structured_content: object) -> ParsedDualResponse | None:
+        """The dual response that a tool result's structuredContent is; None when it is something else."""
+        detected = detect.read_structure(structured_content)
+        return None if detected is None else self._parsed(detected)
+
+    def find(self, anything: object) -> list[ParsedDualResponse]:
+        """All dual responses in a run result, a message list or the like; one per resource."""
+        return [self._parsed(detected) for detected in detect.find(anything)]
+
+    def _parsed(self, detected: Detected) -> ParsedDualResponse:
+        return ParsedDualResponse(
+            name=detected.name,
+            sample=detected.sample or [],
+            total_count=detected.total_count,
+            resource_uri=detected.uri,
+            resource_url=self._transport.url_of(detected.uri) if self._transport else detected.url,
+            columns=detected.columns,
+            executed_at=detected.executed_at,
+            expires_at=detected.expires_at,
+            _transport=self._transport,
+        )
+
+
+def _parse_error(found: list[ParsedDualResponse]) -> ParseError:
+    if found:
+        return ParseError(
+            f"There are {len(found)} dual responses, and one was expected.",
+            hint="Take all of them with client.find().",
+            details={"resources": [parsed.resource_uri for parsed in found]},
+        )
+    return ParseError(
+        "There is no dual response in it.",
+        hint="Give the whole tool result; if the call failed, its text says why.",
+    )

@@ -1,0 +1,110 @@
+"""Every error the client raises on purpose; the rule: `code` is stable, `hint` says what to do next.
+
+DualResponseClientError
+├── ParseError                 PARSE_ERROR          no dual response, several, or a value its column denies
+├── NotConfiguredError         NOT_CONFIGURED       base_url is missing, or cannot be used safely
+└── FetchError                 FETCH_ERROR          the request failed; the server's own code where it sent one
+    ├── FetchTimeoutError      TIMEOUT              no complete answer in time
+    ├── ResourceNotFoundError  RESOURCE_NOT_FOUND   404: unknown, deleted, or not the caller's
+    ├── ResourceExpiredError   RESOURCE_EXPIRED     410: it was there, and its time is over
+    └── UntrustedOriginError   UNTRUSTED_ORIGIN     the answer points to a host that was not configured
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class DualResponseClientError(Exception):
+    """The root of all errors of the client package.
+
+    Attributes:
+        code: a stable name; the server's own for a problem the server reported.
+        message: one sentence for a person or a model.
+        hint: what to do next, or an empty string.
+        details: JSON values that a program can use.
+    """
+
+    default_code = "CLIENT_ERROR"
+    default_hint = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code or self.default_code
+        self.message = message
+        self.hint = self.default_hint if hint is None else hint
+        self.details = dict(details or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class ParseError(DualResponseClientError):
+    """What was given cannot be read as what it should be."""
+
+    default_code = "PARSE_ERROR"
+
+
+class NotConfiguredError(DualResponseClientError):
+    """The client does not know where to fetch."""
+
+    default_code = "NOT_CONFIGURED"
+    default_hint = "Give the client its server's address: base_url='https://api.example.com/resources'."
+
+
+class FetchError(DualResponseClientError):
+    """A request failed.
+
+    Attributes:
+        status: the HTTP status of the answer; None when no answer came.
+    """
+
+    default_code = "FETCH_ERROR"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint, details=details)
+        self.status = status
+
+
+class FetchTimeoutError(FetchError):
+    """The answer was not complete when `timeout` was over."""
+
+    default_code = "TIMEOUT"
+    default_hint = "Ask for fewer rows, or give the client a longer timeout."
+
+
+class ResourceNotFoundError(FetchError):
+    """The server has no such resource for this caller."""
+
+    default_code = "RESOURCE_NOT_FOUND"
+    default_hint = "Run the tool again to get a new resource."
+
+
+class ResourceExpiredError(FetchError):
+    """The resource existed and its lifetime is over."""
+
+    default_code = "RESOURCE_EXPIRED"
+    default_hint = "Run the tool again to get a new resource; pin one to keep it."
+
+
+class UntrustedOriginError(FetchError):
+    """The server tried to send the client to a host that was not configured."""
+
+    default_code = "UNTRUSTED_ORIGIN"
+    default_hint = "If that host is right, make it the client's base_url."

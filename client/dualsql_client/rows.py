@@ -1,0 +1,111 @@
+"""Python values out of JSON rows; the rule: a column's decoder is chosen once, no cell is looked at twice."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from .errors import ParseError
+from .wire import Column, Encoding, Row
+
+Decode = Callable[[Any], Any]
+
+# What the decoders below raise for a value of another kind: UUID(5) is an AttributeError, Decimal("x") an
+# ArithmeticError, an array of a thousand dimensions a RecursionError.
+_WRONG_VALUE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+_DURATION = re.compile(
+    r"(?P<sign>[+-]?)P(?:(?P<days>-?\d+)D)?"
+    r"(?:T(?:(?P<hours>-?\d+)H)?(?:(?P<minutes>-?\d+)M)?(?:(?P<seconds>-?\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
+)
+
+
+def decode_rows(rows: list[Row], columns: Sequence[Column]) -> list[Row]:
+    """Replace JSON values, in place, by Decimal, datetime, date, time, timedelta, UUID, bytes, int or float.
+
+    NULL stays None. JSON, text, and columns of unknown encoding stay as they came.
+
+    Raises:
+        ParseError: a value is not what its column's encoding says.
+    """
+    for column in columns:
+        if decode := decoder(column):
+            _decode_column(rows, column, decode)
+    return rows
+
+
+def decoder(column: Column) -> Decode | None:
+    """The function for the values of one column; None when they are right as JSON has them."""
+    encoding = column["encoding"]
+    if encoding == "array":
+        return _array_decoder(column.get("items", "any"))
+    if encoding == "any" and column["type"] == "date":
+        # A server of the pattern that describes no encodings: a date is told from a timestamp by its text.
+        return _date_or_text
+    return _DECODERS.get(encoding)
+
+
+def _decode_column(rows: list[Row], column: Column, decode: Decode) -> None:
+    name = column["name"]
+    for row in rows:
+        value = row.get(name)
+        if value is not None:
+            try:
+                row[name] = decode(value)
+            except _WRONG_VALUE as error:
+                raise ParseError(
+                    f"Column {name[:80]!r} holds a value that is not written as {column['encoding']!r}.",
+                    hint="Fetch with typed=False to see the values as they were sent.",
+                    details={"column": name, "encoding": column["encoding"]},
+                ) from error
+
+
+def _array_decoder(items: Encoding) -> Decode | None:
+    decode = _DECODERS.get(items)
+    return partial(_decode_array, decode) if decode else None
+
+
+def _decode_array(decode: Decode, value: Any) -> Any:
+    if value is None:
+        return None
+    # An array of several dimensions is an array of arrays, with one encoding for the values at the bottom.
+    return [_decode_array(decode, item) for item in value] if isinstance(value, list) else decode(value)
+
+
+def _interval(written: str) -> timedelta:
+    match = _DURATION.fullmatch(written)
+    if match is None or written[-1] in "PT":
+        raise ValueError("not an ISO 8601 duration of days and seconds")
+    days, hours, minutes = (int(match[part] or 0) for part in ("days", "hours", "minutes"))
+    microseconds = int(Decimal(match["seconds"] or 0).scaleb(6))
+    length = timedelta(days=days, hours=hours, minutes=minutes, microseconds=microseconds)
+    return -length if match["sign"] == "-" else length
+
+
+def _date_or_text(written: Any) -> Any:
+    if not isinstance(written, str):
+        return written
+    try:
+        return date.fromisoformat(written) if len(written) == 10 else datetime.fromisoformat(written)
+    except ValueError:
+        return written
+
+
+_DECODERS: Mapping[Encoding, Decode] = {
+    "integer-string": int,
+    "float": float,
+    "decimal": Decimal,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "datetime": datetime.fromisoformat,
+    "interval": _interval,
+    "uuid": UUID,
+    "base64": partial(b64decode, validate=True),
+}
