@@ -136,7 +136,7 @@ def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
     if identity:
         os.chown(folder, identity["user"], identity["group"])
     data, log = folder / "data", folder / "log"
-    initdb = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", data]
+    initdb: list[str | Path] = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", data]
     subprocess.run(initdb, check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
     options = [word for option in SERVER_OPTIONS for word in ("-c", option)]
     command: list[str | Path] = [*_dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]

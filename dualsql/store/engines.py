@@ -1,0 +1,94 @@
+"""The engine a store works on, its own or the application's; the rule: an application's engine is not altered."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import URL, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import StaticPool
+
+from dualsql.errors import ConfigurationError
+from dualsql.urls import async_url
+
+_DATABASES = ("postgresql", "sqlite")
+
+# WAL lets readers and the one writer work at once, in every process; with it NORMAL loses nothing when a process
+# dies, and at most the last moments when the machine does.
+_SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
+
+
+def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
+    """An engine for the store alone, each of its statements a transaction, none of its waits unbounded.
+
+    Raises:
+        ConfigurationError: resources cannot be kept there.
+    """
+    url = async_url(database)
+    _check_database(url.get_backend_name())
+    try:
+        engine = create_async_engine(
+            url, isolation_level="AUTOCOMMIT", **_options(url, timeout.total_seconds())
+        )
+    except ImportError as error:
+        driver = url.get_driver_name()
+        raise ConfigurationError(
+            f"The driver {driver} is not installed.", hint=f"Install {driver}."
+        ) from error
+    _check_pool(engine)
+    if url.get_backend_name() == "sqlite":
+        event.listen(engine.sync_engine, "connect", _set_pragmas)
+    return engine
+
+
+def borrowed_engine(engine: AsyncEngine) -> AsyncEngine:
+    """A view of the application's engine in which each statement is a transaction, on the same pool.
+
+    Raises:
+        ConfigurationError: resources cannot be kept there.
+    """
+    _check_database(engine.dialect.name)
+    _check_pool(engine)
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
+def _options(url: URL, seconds: float) -> dict[str, Any]:
+    connect_args: dict[str, dict[str, Any]] = {
+        "aiosqlite": {"timeout": seconds},
+        "asyncpg": {
+            "timeout": seconds,
+            "command_timeout": seconds,
+            "server_settings": {"application_name": "dualsql"},
+        },
+    }
+    return {
+        "pool_timeout": seconds,
+        # A database that was restarted leaves dead connections in the pool: they are found before they are used.
+        "pool_pre_ping": url.get_backend_name() != "sqlite",
+        "connect_args": connect_args.get(url.get_driver_name(), {}),
+    }
+
+
+def _set_pragmas(connection: DBAPIConnection, _record: object) -> None:
+    cursor = connection.cursor()
+    for pragma in _SQLITE_PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _check_database(name: str) -> None:
+    if name not in _DATABASES:
+        raise ConfigurationError(
+            f"Resources cannot be kept in {name}.",
+            hint="Keep them in PostgreSQL or SQLite; the data they query may be in another database.",
+        )
+
+
+def _check_pool(engine: AsyncEngine) -> None:
+    """Refuse SQLite in memory: callers would share one connection, and one's rollback undo another's work."""
+    if isinstance(engine.pool, StaticPool):
+        raise ConfigurationError(
+            "Resources cannot be kept in a SQLite database in memory.", hint="Use a file, or MemoryStore."
+        )

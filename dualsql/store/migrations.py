@@ -1,0 +1,147 @@
+"""Bringing a database to the schema this dualsql needs; the rule: all of an upgrade or none of it.
+
+The scripts are in the folder `migrations_path()` names; their history is kept in VERSION_TABLE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.util import CommandError
+from sqlalchemy import URL, Connection, NullPool
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from dualsql.errors import ConfigurationError
+from dualsql.store.failures import storage_errors
+from dualsql.tables import TABLE_PREFIX, VERSION_TABLE, metadata
+from dualsql.urls import async_url
+
+URL_VARIABLE = "DUALSQL_DATABASE_URL"
+
+# Two processes that start together would both make the tables. Held until the migration commits.
+_LOCKS = {
+    "postgresql": "SELECT pg_advisory_xact_lock(7237118250)",
+    "sqlite": "BEGIN IMMEDIATE",
+}
+
+
+def migrations_path() -> Path:
+    """The folder of the Alembic scripts: in the package when installed, beside it in a checkout."""
+    package = Path(__file__).parent.parent
+    for folder in (package / "migrations", package.parent / "migrations"):
+        if (folder / "versions" / "0001_resources.py").exists():
+            return folder
+    raise ConfigurationError(
+        "dualsql was installed without its migrations.", hint="Install it anew from its wheel."
+    )
+
+
+def upgrade(database: str | URL | Connection, revision: str = "head") -> None:
+    """Bring the database up to `revision`; harmless when it is there already.
+
+    Give a URL, also inside a running event loop, which then waits; or a connection, whose transaction stays
+    yours to commit: `await connection.run_sync(upgrade)`.
+
+    Raises:
+        StorageError: the database failed.
+        ConfigurationError: the URL cannot be used, or the database was migrated by a newer dualsql.
+    """
+    with _explained():
+        command.upgrade(alembic_config(database), revision)
+
+
+def downgrade(database: str | URL | Connection, revision: str = "base") -> None:
+    """Take the database down to `revision`; "base" removes every table of dualsql and what is in them.
+
+    Arguments and errors are those of `upgrade`.
+    """
+    with _explained():
+        command.downgrade(alembic_config(database), revision)
+
+
+def alembic_config(database: str | URL | Connection) -> Config:
+    """What Alembic's own commands need to work on this database."""
+    config = Config()
+    # ConfigParser reads a lone % as the start of a name.
+    config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
+    config.attributes["database"] = database if isinstance(database, Connection) else async_url(database)
+    return config
+
+
+def migrate_online(context: EnvironmentContext) -> None:
+    """Run the migrations Alembic asks for; called by migrations/env.py."""
+    database = _database_of(context)
+    if isinstance(database, Connection):
+        _migrate(database, context)
+    else:
+        # A thread of its own, because this one may be running an event loop already.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _connect_and_migrate(database, context)).result()
+
+
+def migrate_offline(context: EnvironmentContext) -> None:
+    """Write the SQL instead of running it (`alembic upgrade head --sql`); called by migrations/env.py."""
+    database = _database_of(context)
+    dialect = database.dialect.name if isinstance(database, Connection) else database.get_backend_name()
+    context.configure(dialect_name=dialect, literal_binds=True, **_OPTIONS)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether autogenerate may speak of it: the application's tables may be in the same database."""
+    return kind != "table" or (name or "").startswith(TABLE_PREFIX)
+
+
+_OPTIONS: dict[str, Any] = {
+    "target_metadata": metadata,
+    "version_table": VERSION_TABLE,
+    "include_name": _is_ours,
+    "render_as_batch": True,  # SQLite alters a column by copying its table
+}
+
+
+def _database_of(context: EnvironmentContext) -> Connection | URL:
+    config = context.config
+    if "database" in config.attributes:
+        database: Connection | URL = config.attributes["database"]
+        return database
+    arguments = context.get_x_argument(as_dictionary=True)
+    url = arguments.get("url") or os.environ.get(URL_VARIABLE) or config.get_main_option("sqlalchemy.url")
+    return async_url(url or "")
+
+
+async def _connect_and_migrate(url: URL, context: EnvironmentContext) -> None:
+    engine = create_async_engine(url, poolclass=NullPool)
+    async with engine.begin() as connection:
+        lock = _LOCKS.get(engine.dialect.name)
+        if lock:
+            await connection.exec_driver_sql(lock)
+        await connection.run_sync(_migrate, context)
+
+
+def _migrate(connection: Connection, context: EnvironmentContext) -> None:
+    context.configure(connection=connection, **_OPTIONS)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        with storage_errors():
+            yield
+    except CommandError as error:
+        raise ConfigurationError(
+            "The database is at a revision this dualsql does not know.",
+            hint="Install the dualsql that migrated it, or a newer one.",
+        ) from error

@@ -1,0 +1,147 @@
+"""A resource <-> the flat row every store keeps; the rule: what one store takes or refuses, each does.
+
+The keys of a row are Resource's field names; `columns`, `sample` and `metadata` are JSON text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any, get_args
+
+import orjson
+from dualsql_client.wire import ENCODINGS, ColumnType
+
+from dualsql.errors import BadParameterError, LimitExceededError, StorageError
+from dualsql.resource import Resource
+from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
+
+MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
+"""The most one resource may weigh, its sample included."""
+
+_ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
+_FIELDS = [field.name for field in fields(Resource)]
+_TEXTS = ("name", "source", "owner", "tenant")
+_INSTANTS = ("created_at", "expires_at", "last_accessed_at")
+_JSON = ("columns", "sample", "metadata")
+_COLUMN_TYPES = frozenset(get_args(ColumnType))
+
+# What each field must be once read; a row can be changed behind our back, and SQLite keeps any type anywhere.
+_SHAPES: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "name": str,
+    "source": str,
+    "document": bytes,
+    "signature": bytes,
+    "columns": list,
+    "total_count": (int, type(None)),
+    "created_at": datetime,
+    "expires_at": (datetime, type(None)),
+    "lifetime": timedelta,
+    "owner": (str, type(None)),
+    "tenant": (str, type(None)),
+    "sample": (list, type(None)),
+    "metadata": dict,
+    "access_count": int,
+    "last_accessed_at": (datetime, type(None)),
+}
+
+
+def is_storable_id(resource_id: str) -> bool:
+    """Whether a resource can have this id; any other is unknown without asking the database.
+
+    A NUL or a lone surrogate in a URL would otherwise be an error of the driver, and look like an outage.
+    """
+    return _ID.fullmatch(resource_id) is not None
+
+
+def to_row(resource: Resource) -> dict[str, Any]:
+    """The row to store; it shares nothing mutable with the resource.
+
+    Raises:
+        BadParameterError: a value is one that some database, or JSON, cannot hold.
+        LimitExceededError: the row would be larger than MAXIMUM_ROW_BYTES.
+    """
+    if not is_storable_id(resource.id):
+        raise BadParameterError(f"A resource cannot have the id {resource.id[:80]!r}.")
+    row = {name: getattr(resource, name) for name in _FIELDS}
+    row["metadata"] = dict(row["metadata"])
+    for name in _TEXTS:
+        _check_text(name, row[name])
+    for name in _INSTANTS:
+        row[name] = None if row[name] is None else in_utc(row[name])
+    for name in _JSON:
+        row[name] = None if row[name] is None else _to_json(name, row[name])
+    _check_size(row)
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Resource:
+    """The resource of a stored row.
+
+    Raises:
+        StorageError: the row is not one that `to_row` made.
+    """
+    values = dict(row)
+    try:
+        for name in _JSON:
+            values[name] = None if values[name] is None else orjson.loads(values[name])
+        resource = Resource(**values)
+    except (ValueError, TypeError, KeyError) as error:
+        raise unreadable() from error
+    if not _is_whole(resource):
+        raise unreadable()
+    return resource
+
+
+def unreadable() -> StorageError:
+    """The error for a row that is not as it was written."""
+    return StorageError(
+        "A stored resource cannot be read.",
+        hint="Run the query again; tell the operator that a stored resource is damaged.",
+    )
+
+
+def _check_text(name: str, value: str | None) -> None:
+    """PostgreSQL holds no NUL, and nothing encodes half of a surrogate pair."""
+    if value is not None and ("\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise BadParameterError(f"The resource's {name} holds a character that cannot be stored.")
+
+
+def _to_json(name: str, value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:
+        raise BadParameterError(
+            f"The resource's {name} cannot be written as JSON.",
+            hint="Use text, numbers up to 64 bits, booleans, None, lists, and dicts with text keys.",
+        ) from error
+
+
+def _check_size(row: Mapping[str, Any]) -> None:
+    size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    if size > MAXIMUM_ROW_BYTES:
+        raise LimitExceededError(
+            f"The resource weighs {size:,} bytes; a store takes at most {MAXIMUM_ROW_BYTES:,}.",
+            hint="Give it less metadata, or keep a smaller sample.",
+        )
+
+
+def _is_whole(resource: Resource) -> bool:
+    return (
+        all(isinstance(getattr(resource, name), shape) for name, shape in _SHAPES.items())
+        and all(map(_is_column, resource.columns))
+        and all(isinstance(row, dict) for row in resource.sample or ())
+    )
+
+
+def _is_column(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and value.get("type") in _COLUMN_TYPES
+        and value.get("encoding") in ENCODINGS
+        and value.get("items", "any") in ENCODINGS
+    )

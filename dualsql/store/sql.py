@@ -1,0 +1,140 @@
+"""Resources in the table `dualsql_resources`; the rule: each method is one statement, decided by the database.
+
+No value is read, changed here and written back: a count, an extension, a pin and a deletion are conditions and
+arithmetic in SQL, so that they hold in any number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Delete,
+    Executable,
+    Update,
+    and_,
+    case,
+    delete,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql.resource import Resource
+from dualsql.store.engines import borrowed_engine, own_engine
+from dualsql.store.failures import storage_errors
+from dualsql.store.protocol import ResourceChanges
+from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
+from dualsql.tables import UTCTimestamp, resources
+
+DELETE_BATCH = 1_000
+"""Ids in one DELETE: far below what any driver can bind."""
+
+_t = resources.c
+_ROW = [column.label(column.key) for column in _t]
+
+
+class SQLResourceStore:
+    """Keeps resources in PostgreSQL or SQLite; `dualsql migrate --database URL` makes the table.
+
+    Args:
+        database: a URL, or an AsyncEngine that stays yours: its settings are left alone and `close` does not
+            dispose it.
+        timeout: how long a connection, a lock or an answer may take before the store counts as failed; for an
+            engine of yours its own settings count.
+
+    Raises:
+        ConfigurationError: neither PostgreSQL nor SQLite, or a SQLite database in memory.
+    """
+
+    def __init__(
+        self, database: AsyncEngine | URL | str, *, timeout: timedelta = timedelta(seconds=10)
+    ) -> None:
+        self._is_ours = not isinstance(database, AsyncEngine)
+        self._engine = (
+            borrowed_engine(database) if isinstance(database, AsyncEngine) else own_engine(database, timeout)
+        )
+
+    async def save(self, resource: Resource) -> str:
+        await self._change(insert(resources).values(to_row(resource)))
+        return resource.id
+
+    async def get(self, resource_id: str) -> Resource | None:
+        if not is_storable_id(resource_id):
+            return None
+        rows = await self._rows(select(*_ROW).where(_t.id == resource_id))
+        return from_row(rows[0]) if rows else None
+
+    async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
+        if not is_storable_id(resource_id):
+            return False
+        return await self._change(_update(resource_id, changes)) > 0
+
+    async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
+        ids = sorted(filter(is_storable_id, set(resource_ids)))
+        batches = [ids[start : start + DELETE_BATCH] for start in range(0, len(ids), DELETE_BATCH)]
+        return sum([await self._change(_delete(batch, expired_before)) for batch in batches])
+
+    async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
+        expired = select(_t.id).where(_t.expires_at <= before).order_by(_t.expires_at, _t.id)
+        return [row["id"] for row in await self._rows(expired.limit(max(limit, 0)))]
+
+    async def close(self) -> None:
+        if self._is_ours:
+            await self._engine.dispose()
+
+    async def _change(self, statement: Executable) -> int:
+        """Run one INSERT, UPDATE or DELETE and return how many rows it touched."""
+        with storage_errors():
+            async with self._engine.connect() as connection:
+                return (await connection.execute(statement)).rowcount
+
+    async def _rows(self, statement: Executable) -> Sequence[Mapping[str, Any]]:
+        with storage_errors():
+            async with self._engine.connect() as connection:
+                result = await connection.execute(statement)
+                try:
+                    return result.mappings().all()
+                except (ValueError, TypeError) as error:  # a value that is not of its column's type
+                    raise unreadable() from error
+
+
+def _update(resource_id: str, changes: ResourceChanges) -> Update:
+    statement = update(resources).where(_t.id == resource_id)
+    values: dict[str, Any] = {"access_count": _t.access_count + changes.accesses}
+    if changes.accessed_at is not None:
+        values["last_accessed_at"] = _later(_t.last_accessed_at, changes.accessed_at)
+    if changes.pin and changes.now is not None:
+        values["expires_at"] = None
+        statement = statement.where(or_(_t.expires_at.is_(None), _t.expires_at > changes.now))
+    elif changes.extend_to is not None and changes.now is not None:
+        may_extend = and_(_t.expires_at > changes.now, _t.expires_at < changes.extend_to)
+        values["expires_at"] = case((may_extend, _instant(changes.extend_to)), else_=_t.expires_at)
+    return statement.values(values)
+
+
+def _later(column: ColumnElement[datetime], instant: datetime) -> ColumnElement[datetime]:
+    return case((or_(column.is_(None), column < instant), _instant(instant)), else_=column)
+
+
+def _instant(value: datetime) -> ColumnElement[datetime]:
+    """A bound instant; a bare datetime in CASE would lose its zone."""
+    return literal(value, UTCTimestamp())
+
+
+def _delete(ids: Sequence[str], expired_before: datetime | None) -> Delete:
+    doomed = [_t.id.in_(ids)]
+    if expired_before is not None:
+        doomed.append(_t.expires_at <= expired_before)
+    # The rows are locked in the order of their ids first: two sweepers with the same ids would otherwise be able
+    # to wait for each other. The condition stands in the DELETE as well, because a row that was pinned while it
+    # was waited for is only tested anew there. SQLite has one writer and ignores FOR UPDATE.
+    locked = select(_t.id).where(*doomed).order_by(_t.id).with_for_update().cte("locked")
+    return delete(resources).where(_t.id.in_(select(locked.c.id)), *doomed)

@@ -1,0 +1,92 @@
+"""The tables dualsql keeps in a database; the rule: a change here comes with a migration in the same commit.
+
+`metadata` holds dualsql's tables and nobody else's, so that an application can add it to its own Alembic
+set-up (docs/migrations.md). Later tables (audit, jobs, revocations) join it with the prefix `dualsql_`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Dialect,
+    Double,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.types import TypeDecorator
+
+TABLE_PREFIX = "dualsql_"
+
+VERSION_TABLE = "dualsql_alembic_version"
+"""Where Alembic notes the revision, apart from the application's own `alembic_version`."""
+
+MAXIMUM_ID_LENGTH = 64
+
+
+def in_utc(instant: datetime) -> datetime:
+    """The same instant in UTC; ValueError without a zone, for no one can say when that is."""
+    if instant.tzinfo is None:
+        raise ValueError("a timestamp without a zone cannot be stored")
+    return instant.astimezone(UTC)
+
+
+class UTCTimestamp(TypeDecorator[datetime]):
+    """An aware instant, read back in UTC, also where the database drops the zone (SQLite)."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else in_utc(value)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+class Seconds(TypeDecorator[timedelta]):
+    """A duration as a number of seconds: exact to the microsecond for 285 years."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: timedelta | None, dialect: Dialect) -> float | None:
+        return None if value is None else value.total_seconds()
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> timedelta | None:
+        return None if value is None else timedelta(seconds=value)
+
+
+metadata = MetaData()
+
+# columns, sample and metadata hold JSON as text: a JSON type would pass through the serializer of an engine
+# that may be the application's, and PostgreSQL's jsonb would reorder the keys of a row.
+resources = Table(
+    "dualsql_resources",
+    metadata,
+    Column("id", String(MAXIMUM_ID_LENGTH), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("columns", Text, nullable=False),
+    Column("total_count", BigInteger),
+    Column("created_at", UTCTimestamp, nullable=False),
+    Column("expires_at", UTCTimestamp),
+    Column("lifetime_seconds", Seconds, nullable=False, key="lifetime"),
+    Column("owner", Text),
+    Column("tenant", Text),
+    Column("sample", Text),
+    Column("metadata", Text, nullable=False),
+    Column("access_count", BigInteger, nullable=False),
+    Column("last_accessed_at", UTCTimestamp),
+    Index("ix_dualsql_resources_expires_at", "expires_at"),
+    Index("ix_dualsql_resources_tenant_owner", "tenant", "owner"),
+)

@@ -1,0 +1,17 @@
+"""What Alembic runs; the rule: nothing is decided here, `dualsql.store.migrations` does the work."""
+
+from __future__ import annotations
+
+from logging.config import fileConfig
+
+from alembic import context
+
+from dualsql.store.migrations import migrate_offline, migrate_online
+
+if context.config.config_file_name is not None:
+    fileConfig(context.config.config_file_name, disable_existing_loggers=False)
+
+if context.is_offline_mode():
+    migrate_offline(context)
+else:
+    migrate_online(context)
