@@ -1,4 +1,4 @@
-"""Tool results in, dual responses out; the rule: the client fetches only below the `base_url` it was given."""
+"""Tool results in, dual responses out; the rule: the client fetches only below the base_url it was given."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def find(tool_result: object) -> list[Detected]:
     while walk:
         try:
             _visit(walk, found)
-        except Exception:  # noqa: BLE001, S112 - a foreign object may raise anything when it is looked at
+        except Exception:  # a foreign object may raise anything when it is looked at
             continue
     return list(found.values())
 
@@ -56,7 +56,7 @@ def read_structure(value: object) -> Detected | None:
     try:
         fields = fields_of(value)
         return _structure(fields) if fields else None
-    except Exception:  # noqa: BLE001 - as in find
+    except Exception:  # as in find
         return None
 
 

@@ -20,7 +20,7 @@ from .problems import fetch_error
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
 
-# Decoders that are bounded by what was read: brotli and zstandard can turn a few bytes into gigabytes at once.
+# Decoders whose output is bounded by their input: brotli and zstandard turn a few bytes into gigabytes at once.
 _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _HEADERS = {"accept": "application/json", "accept-encoding": "gzip"}
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."
