@@ -1,4 +1,4 @@
-"""How a resource is named: a URI for the model, a URL for the application; the rule: the URI is never http."""
+"""A resource's two names, a URI for the model and a URL for the application; the rule: no URI is http."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ class Addresses:
         parts = urlsplit(base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ConfigurationError(
-                f"base_url {base_url!r} is not an address.", hint="Give one such as https://api.example.com/resources."
+                f"base_url {base_url!r} is not an address.",
+                hint="Give one such as https://api.example.com/resources.",
             )
         if not _SCHEME.fullmatch(uri_scheme) or uri_scheme in _FETCHABLE:
             raise ConfigurationError(
-                f"uri_scheme {uri_scheme!r} cannot be used.", hint="Take a word of your own, such as 'resource'."
+                f"uri_scheme {uri_scheme!r} cannot be used.",
+                hint="Take a word of your own, such as 'resource'.",
             )
         return cls(base_url.rstrip("/"), uri_scheme)
 

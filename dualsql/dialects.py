@@ -21,8 +21,8 @@ class Capabilities:
         name: for messages only.
         nulls_last: ORDER BY x NULLS LAST is understood.
         read_only_transactions: the transaction itself can be opened read-only (no statement needed).
-        read_only_statements: run before and after the caller's SQL where a transaction cannot be read-only.
-        interrupts: a running statement must be interrupted on the driver's connection, cancelling is not enough.
+        read_only_statements: run before and after a session where a transaction cannot be read-only.
+        interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: the same, and values that differ never compare equal.
     """
@@ -42,7 +42,8 @@ def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def _in_binary_collation(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     # A NOCASE column compares 'a' equal to 'A'. The affinity of any other type sorts exactly.
-    return collate(expression, "BINARY") if isinstance(plain_type(expression.type), types.String) else expression
+    is_text = isinstance(plain_type(expression.type), types.String)
+    return collate(expression, "BINARY") if is_text else expression
 
 
 def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -107,9 +107,11 @@ class UnknownColumnError(BadParameterError):
 
     def __init__(self, name: str, known: list[str]) -> None:
         close = get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Use one of the result's columns."
+        guess = f"Did you mean {' or '.join(map(repr, close))}?" if close else None
         super().__init__(
-            f"The result has no column {name[:80]!r}.", hint=hint, details={"column": name[:80], "columns": known}
+            f"The result has no column {name[:80]!r}.",
+            hint=guess or "Use one of the result's columns.",
+            details={"column": name[:80], "columns": known},
         )
 
 

@@ -1,4 +1,4 @@
-"""Narrow every statement to its caller; the rule: a hook runs at every execution, with the principal who asks now."""
+"""Narrow every statement to its caller; the rule: at every execution, with the principal who asks now."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     encoded = json.dumps(dict(metadata or {}))
     if len(encoded) > _LARGEST_METADATA:
         raise LimitExceededError(
-            f"Metadata may take {_LARGEST_METADATA} bytes.", hint="Store less of it.", details={"bytes": len(encoded)}
+            f"Metadata may take {_LARGEST_METADATA} bytes.",
+            hint="Store less of it.",
+            details={"bytes": len(encoded)},
         )
     plain: dict[str, Any] = json.loads(encoded)
     return plain
@@ -34,12 +36,11 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def checked_size(size: int | None, settings: Settings) -> int:
     """Rows of a sample, from 0 on."""
-    return _within("sample_size", settings.default_sample_size if size is None else size, 0, settings.maximum_sample_size)
+    default = min(settings.default_sample_size, settings.maximum_sample_size)
+    return _within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
 
 
-def checked_window(
-    offset: int, limit: int | None, sort: Sequence[SortKey], settings: Settings
-) -> int:
+def checked_window(offset: int, limit: int | None, sort: Sequence[SortKey], settings: Settings) -> int:
     """The limit to use, once offset, limit and the number of sort keys are found in bounds."""
     _within("offset", offset, 0, settings.maximum_offset)
     _within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
@@ -50,6 +51,8 @@ def checked_window(
 def _within(what: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise BadParameterError(
-            f"{what} must be from {least} to {most}.", hint=f"Ask for {most} at most.", details={"value": value}
+            f"{what} must be from {least} to {most}.",
+            hint=f"Ask for {most} at most.",
+            details={"value": value},
         )
     return value

@@ -1,4 +1,4 @@
-"""The server: a Select goes in, a dual response comes out; the rule: what runs is the stored document, thawed.
+"""A Select goes in, a dual response comes out; the rule: what runs is the stored document, thawed.
 
     create_response   freeze -> thaw -> narrow -> sample and count -> sign -> store
     open_resource     one store read -> signature -> may this caller?
@@ -174,9 +174,7 @@ class DualResponseServer:
             head_start=self.settings.count_head_start,
         )
 
-    def _respond(
-        self, resource: Resource, database: Source, shaped: Shape, sample: Sample
-    ) -> DualResponse:
+    def _respond(self, resource: Resource, database: Source, shaped: Shape, sample: Sample) -> DualResponse:
         inexact = json.inexact_columns(shaped.columns, sample.rows)
         rows = json.records(shaped.columns, sample.rows, database.engine.dialect, integer_strings=inexact)
         return DualResponse(
@@ -199,9 +197,7 @@ class DualResponseServer:
         resource = await self._load(resource_id)
         return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
 
-    async def open_resource(
-        self, resource_id: str, caller: Principal | None, action: Action
-    ) -> Resource:
+    async def open_resource(self, resource_id: str, caller: Principal | None, action: Action) -> Resource:
         """The live resource, once it is certain that `caller` may do `action` with it.
 
         Raises:
@@ -209,9 +205,7 @@ class DualResponseServer:
             TamperedError: the stored row is not one this server wrote.
         """
         resource = await self._load(resource_id)
-        return require_access(
-            resource, caller, action, now=datetime.now(UTC), settings=self.settings
-        )
+        return require_access(resource, caller, action, now=datetime.now(UTC), settings=self.settings)
 
     async def fetch_page(
         self,

@@ -1,4 +1,4 @@
-"""The only package that runs the caller's SQL; the rule: read-only, bounded in time, never the object passed in."""
+"""The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample

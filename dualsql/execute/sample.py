@@ -1,4 +1,4 @@
-"""Sample and count a result with as few round trips as can be; the rule: one when the sample is everything."""
+"""Sample and count a result; the rule: one round trip when the sample is everything."""
 
 from __future__ import annotations
 

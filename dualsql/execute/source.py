@@ -1,4 +1,4 @@
-"""A named database that stored statements run on; the rule: only an engine that can be kept read-only gets in."""
+"""A named database that stored statements run on; the rule: it can be kept read-only, or it is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dualsql.freeze import Registry, freeze, thaw
 from dualsql.plan import Statement
 from dualsql.urls import async_url
 
-# Compiled forms of thawed statements live apart from the application's own: a forged one could not poison them.
+# Apart from the application's own compiled statements: a forged one could not poison those.
 _COMPILED_STATEMENTS = 500
 
 
@@ -104,7 +104,9 @@ def _require_file(url: URL) -> None:
     # SQLite would make an empty database of a misspelt path.
     path = url.database or ":memory:"
     if path != ":memory:" and not path.startswith("file:") and not Path(path).is_file():
-        raise ConfigurationError(f"There is no SQLite database at {path!r}.", hint="Check the path in the URL.")
+        raise ConfigurationError(
+            f"There is no SQLite database at {path!r}.", hint="Check the path in the URL."
+        )
 
 
 def _forbid_writes(connection: Any, _record: Any) -> None:

@@ -106,7 +106,7 @@ def _converter(type_: SQLType, dialect: Dialect) -> Converter | None:
         return None if inner is None else lambda values: _each(inner, values)
     if isinstance(plain, types.Enum) and plain.enum_class is not None:
         # The string the database holds, so that every way to read the column gives the same.
-        stored = plain.bind_processor(dialect) or str
+        stored: Converter = plain.bind_processor(dialect) or str  # type: ignore[no-untyped-call]
         return lambda value: stored(value) if isinstance(value, enum.Enum) else value
     return None
 
@@ -169,7 +169,7 @@ def _dumps_slowly(value: object) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise QueryExecutionError(
             "A value of the result has no JSON form.",
-            hint="Select a CAST of that column to text, or give its type a TypeDecorator that returns plain values.",
+            hint="CAST that column to text, or give it a TypeDecorator that returns plain values.",
         ) from error
 
 

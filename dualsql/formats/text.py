@@ -1,7 +1,8 @@
-"""A sample as a small Markdown table for a model; the rule: cells are data, cut to a budget, and cuts are said."""
+"""A sample as a small Markdown table for a model; the rule: cells are data, and every cut is said."""
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,8 +21,7 @@ class Table(NamedTuple):
 
 
 def table(names: Sequence[str], rows: Sequence[Row], *, budget: int) -> Table:
-    """The largest of several renderings that fits in `budget` characters: first cells shrink, then columns go,
-    then rows."""
+    """The largest rendering within `budget` characters: cells shrink first, then columns go, then rows."""
     for width in _CELL_WIDTHS:
         text = _render(names, rows, width)
         if len(text) <= budget:
@@ -68,6 +68,6 @@ def _is_visible(character: str) -> bool:
 
 
 def _words(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    if isinstance(value, str):
+        return value or '""'
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

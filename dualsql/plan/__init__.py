@@ -1,4 +1,4 @@
-"""Derive count, sample and page from a stored Select; the rule: a Select in, a Select out, never a connection."""
+"""Derive count, sample and page; the rule: a Select in, a Select out, never a connection."""
 
 from dualsql.plan.count import count
 from dualsql.plan.page import page

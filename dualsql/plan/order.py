@@ -19,10 +19,10 @@ Keys = list[ColumnElement[Any]]
 
 # Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
 _ROW_FUNCTIONS = frozenset(
-    """abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date date_format
-    date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday least left length
-    lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt strftime substr substring
-    time to_char to_date trim trunc unixepoch upper year month""".split()
+    """abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date
+    date_format date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday
+    least left length lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt
+    strftime substr substring time to_char to_date trim trunc unixepoch upper year month""".split()
 )
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
 
@@ -64,7 +64,7 @@ def _tie_breaker(shape: Shape, capabilities: Capabilities) -> Keys:
     return (
         _row_identity(shape.select)
         or _group_identity(shape.select)
-        or [capabilities.distinguishing(c.expression) for c in shape.columns if not _is_constant(c.expression)]
+        or _whole_row(shape.columns, capabilities)
     )
 
 
@@ -77,7 +77,7 @@ def _row_identity(select: Select[Any]) -> Keys:
         return []
     keys: Keys = []
     for leaf in _leaves(select):
-        if not isinstance(leaf, Table | Alias) or not len(leaf.primary_key):
+        if not isinstance(leaf, Table | Alias) or not list(leaf.primary_key):
             return []
         keys += leaf.primary_key
     return keys
@@ -89,6 +89,12 @@ def _group_identity(select: Select[Any]) -> Keys:
     if _is_distinct(select) or any(_is_superaggregate(group) for group in groups):
         return []
     return list(groups)
+
+
+def _whole_row(columns: Sequence[ResultColumn], capabilities: Capabilities) -> Keys:
+    """Every output: rows equal in all of them cannot be told apart by anyone."""
+    expressions = [column.expression for column in columns if not _is_constant(column.expression)]
+    return [capabilities.distinguishing(expression) for expression in expressions]
 
 
 def _is_distinct(select: Select[Any]) -> bool:

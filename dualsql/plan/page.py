@@ -37,7 +37,7 @@ def _remaining(shape: Shape, offset: int, limit: int) -> int:
 
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:
-    """The same rows as a subquery, so that another order cannot change which rows the author's limit keeps."""
+    """The same rows as a subquery: another order must not change which rows the author's limit keeps."""
     ordered = shape.select.order_by(None).order_by(*total_order(shape, capabilities))
     inner = ordered.limit(shape.limit).offset(shape.offset or None).subquery("result")
     columns = tuple(

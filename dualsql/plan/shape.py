@@ -1,4 +1,4 @@
-"""Bring any statement into one shape: a plain Select, its own limit set aside; the rule: same rows, same order."""
+"""Bring any statement into one shape, its own limit set aside; the rule: same rows, same order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, TextualSelect, select
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import BindParameter, Label, UnaryExpression, _label_reference, _textual_label_reference
+from sqlalchemy.sql.elements import (
+    BindParameter,
+    Label,
+    UnaryExpression,
+    _label_reference,
+    _textual_label_reference,
+)
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql.columns import ResultColumn, result_columns
-from dualsql.errors import NoTotalOrderError, NotFreezableError
+from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.plan.text import has_outer_order
 
 Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
@@ -63,7 +69,7 @@ def shape(statement: Statement) -> Shape:
 
 
 def _select_from_text(statement: TextualSelect) -> Select[Any]:
-    if has_outer_order(statement.element.text):
+    if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
         raise NoTotalOrderError(
             "The order of a text() statement with its own ORDER BY or LIMIT cannot be seen.", hint=_WRAP
         )
@@ -132,7 +138,8 @@ def _named(statement: Select[Any]) -> tuple[Select[Any], tuple[ResultColumn, ...
     """Give every output a unique name; two equal labels cannot be wrapped in a subquery."""
     if any(isinstance(column, TextClause) for column in statement._raw_columns):
         raise NotFreezableError(
-            "A text() column has no name and no type.", hint="Write literal_column('...', Type).label('name')."
+            "A text() column has no name and no type.",
+            hint="Write literal_column('...', Type).label('name').",
         )
     columns = result_columns(statement.selected_columns)
     if not any(_is_renamed_label(column) for column in columns):

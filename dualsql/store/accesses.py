@@ -11,7 +11,7 @@ from dualsql.store.protocol import ResourceChanges, ResourceStore
 class Access(NamedTuple):
     """Accesses not yet written, and the last of them."""
 
-    count: int
+    number: int
     last: datetime
 
 
@@ -31,7 +31,7 @@ class AccessLog:
     def pending(self, resource_id: str) -> int:
         """How many accesses the store does not know of yet."""
         access = self._pending.get(resource_id)
-        return access.count if access else 0
+        return access.number if access else 0
 
     def last(self, resource_id: str) -> datetime | None:
         """The last access the store does not know of yet."""
@@ -47,7 +47,7 @@ class AccessLog:
         for resource_id in list(self._pending):
             access = self._pending.pop(resource_id)
             try:
-                changes = ResourceChanges(accesses=access.count, accessed_at=access.last)
+                changes = ResourceChanges(accesses=access.number, accessed_at=access.last)
                 await self._store.update(resource_id, changes)
             except BaseException:
                 self._take_back(resource_id, access)
@@ -56,5 +56,5 @@ class AccessLog:
     def _take_back(self, resource_id: str, access: Access) -> None:
         newer = self._pending.get(resource_id)
         self._pending[resource_id] = (
-            access if newer is None else Access(access.count + newer.count, newer.last)
+            access if newer is None else Access(access.number + newer.number, newer.last)
         )
