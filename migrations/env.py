@@ -6,12 +6,9 @@ from logging.config import fileConfig
 
 from alembic import context
 
-from dualsql.store.migrations import migrate_offline, migrate_online
+from dualsql.store.migrations import migrate
 
 if context.config.config_file_name is not None:
     fileConfig(context.config.config_file_name, disable_existing_loggers=False)
 
-if context.is_offline_mode():
-    migrate_offline(context)
-else:
-    migrate_online(context)
+migrate()

@@ -6,12 +6,15 @@ of tests is a package, so that files in two folders may bear one name.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from dualsql.store import upgrade
 from tests import engines
 
 
@@ -49,6 +52,43 @@ def sqlite_url(tmp_path: Path) -> str:
 def database_url(request: pytest.FixtureRequest) -> str:
     """The async URL of an empty database, once for every engine."""
     url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with dualsql's tables, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "store.sqlite"
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgresql_server: engines.PostgreSQL) -> Iterator[str]:
+    """The name of a PostgreSQL database with dualsql's tables, to be copied."""
+    with postgresql_server.database() as url:
+        upgrade(url)
+        yield str(make_url(url).database)
+
+
+@pytest.fixture
+def sqlite_store_url(sqlite_url: str, migrated_sqlite: Path) -> str:
+    """The async URL of a SQLite file that is ready for a SQLResourceStore."""
+    shutil.copy(migrated_sqlite, str(make_url(sqlite_url).database))
+    return sqlite_url
+
+
+@pytest.fixture
+def postgresql_store_url(postgresql_server: engines.PostgreSQL, migrated_postgresql: str) -> Iterator[str]:
+    """The async URL of a PostgreSQL database that is ready for a SQLResourceStore."""
+    with postgresql_server.database(template=migrated_postgresql) as url:
+        yield url
+
+
+@pytest.fixture(params=engines.ENGINES)
+def store_url(request: pytest.FixtureRequest) -> str:
+    """The async URL of a database that is ready for a SQLResourceStore, once for every engine."""
+    url: str = request.getfixturevalue(f"{request.param}_store_url")
     return url
 
 

@@ -1,4 +1,4 @@
-"""Where resources are kept between a tool's answer and the application's last page; the rule: it runs no caller's SQL."""
+"""Where resources are kept until they expire; the rule: no SQL of a caller runs here."""
 
 from __future__ import annotations
 

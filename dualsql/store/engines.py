@@ -1,4 +1,4 @@
-"""The engine a store works on, its own or the application's; the rule: an application's engine is not altered."""
+"""The engine a store works on, its own or the application's; the rule: the application's is not altered."""
 
 from __future__ import annotations
 
@@ -15,9 +15,27 @@ from dualsql.urls import async_url
 
 _DATABASES = ("postgresql", "sqlite")
 
-# WAL lets readers and the one writer work at once, in every process; with it NORMAL loses nothing when a process
-# dies, and at most the last moments when the machine does.
+# WAL lets readers and the one writer work at once, in every process; with it NORMAL loses nothing when a
+# process dies, and at most the last moments when the machine does.
 _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
+
+
+def store_url(database: URL | str) -> URL:
+    """The async URL of a database that can hold resources; ConfigurationError for any other."""
+    url = async_url(database)
+    _check_database(url.get_backend_name())
+    return url
+
+
+def new_engine(url: URL, **options: Any) -> AsyncEngine:
+    """An engine of our own; ConfigurationError when its driver is not installed."""
+    try:
+        return create_async_engine(url, **options)
+    except ImportError as error:
+        driver = url.get_driver_name()
+        raise ConfigurationError(
+            f"The driver {driver} is not installed.", hint=f"Install {driver}."
+        ) from error
 
 
 def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
@@ -26,17 +44,8 @@ def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
     Raises:
         ConfigurationError: resources cannot be kept there.
     """
-    url = async_url(database)
-    _check_database(url.get_backend_name())
-    try:
-        engine = create_async_engine(
-            url, isolation_level="AUTOCOMMIT", **_options(url, timeout.total_seconds())
-        )
-    except ImportError as error:
-        driver = url.get_driver_name()
-        raise ConfigurationError(
-            f"The driver {driver} is not installed.", hint=f"Install {driver}."
-        ) from error
+    url = store_url(database)
+    engine = new_engine(url, isolation_level="AUTOCOMMIT", **_options(url, timeout.total_seconds()))
     _check_pool(engine)
     if url.get_backend_name() == "sqlite":
         event.listen(engine.sync_engine, "connect", _set_pragmas)
@@ -65,7 +74,7 @@ def _options(url: URL, seconds: float) -> dict[str, Any]:
     }
     return {
         "pool_timeout": seconds,
-        # A database that was restarted leaves dead connections in the pool: they are found before they are used.
+        # A restarted database leaves dead connections in the pool: they are found before they are used.
         "pool_pre_ping": url.get_backend_name() != "sqlite",
         "connect_args": connect_args.get(url.get_driver_name(), {}),
     }

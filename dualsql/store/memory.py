@@ -1,4 +1,4 @@
-"""Resources in this process's memory; the rule: bounded, and what one caller does cannot change another's copy.
+"""Resources in this process's memory; the rule: bounded, and nothing mutable is shared with a caller.
 
 For development and a single process: nothing outlives it, and no other process sees it.
 """
@@ -28,8 +28,8 @@ class MemoryStore:
         if maximum < 1:
             raise ValueError("a store that can keep nothing is of no use")
         self._maximum = maximum
-        # In order of creation. Rows as the SQL store has them, not Resource objects: what a caller does to the
-        # metadata it gave or got stays with that caller. No method awaits, so each is one step.
+        # In order of creation. Rows as the SQL store has them, not Resource objects: what a caller does to
+        # the metadata it gave or got stays with that caller. No method awaits, so each is one step.
         self._rows: dict[str, _Row] = {}
 
     async def save(self, resource: Resource) -> str:

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from alembic import command
+from alembic import command, context
 from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, NullPool
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql.errors import ConfigurationError
+from dualsql.store.engines import new_engine, store_url
 from dualsql.store.failures import storage_errors
 from dualsql.tables import TABLE_PREFIX, VERSION_TABLE, metadata
-from dualsql.urls import async_url
+
+T = TypeVar("T")
 
 URL_VARIABLE = "DUALSQL_DATABASE_URL"
 
@@ -68,33 +69,30 @@ def downgrade(database: str | URL | Connection, revision: str = "base") -> None:
         command.downgrade(alembic_config(database), revision)
 
 
+def current_revision(database: str | URL) -> str | None:
+    """The revision the database is at; None when dualsql never migrated it. Errors are those of `upgrade`."""
+    with _explained():
+        return _in_a_loop_of_its_own(_connected(store_url(database), _read_revision))
+
+
 def alembic_config(database: str | URL | Connection) -> Config:
     """What Alembic's own commands need to work on this database."""
     config = Config()
     # ConfigParser reads a lone % as the start of a name.
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
-    config.attributes["database"] = database if isinstance(database, Connection) else async_url(database)
+    config.attributes["database"] = database if isinstance(database, Connection) else store_url(database)
     return config
 
 
-def migrate_online(context: EnvironmentContext) -> None:
-    """Run the migrations Alembic asks for; called by migrations/env.py."""
-    database = _database_of(context)
-    if isinstance(database, Connection):
-        _migrate(database, context)
+def migrate() -> None:
+    """Do what Alembic's command asks for; only migrations/env.py calls it."""
+    database = _database()
+    if context.is_offline_mode():
+        _write_sql(database)
+    elif isinstance(database, Connection):
+        _migrate(database)
     else:
-        # A thread of its own, because this one may be running an event loop already.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, _connect_and_migrate(database, context)).result()
-
-
-def migrate_offline(context: EnvironmentContext) -> None:
-    """Write the SQL instead of running it (`alembic upgrade head --sql`); called by migrations/env.py."""
-    database = _database_of(context)
-    dialect = database.dialect.name if isinstance(database, Connection) else database.get_backend_name()
-    context.configure(dialect_name=dialect, literal_binds=True, **_OPTIONS)
-    with context.begin_transaction():
-        context.run_migrations()
+        _in_a_loop_of_its_own(_connected(database, _lock_and_migrate))
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
@@ -110,27 +108,47 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _database_of(context: EnvironmentContext) -> Connection | URL:
-    config = context.config
-    if "database" in config.attributes:
-        database: Connection | URL = config.attributes["database"]
-        return database
-    arguments = context.get_x_argument(as_dictionary=True)
-    url = arguments.get("url") or os.environ.get(URL_VARIABLE) or config.get_main_option("sqlalchemy.url")
-    return async_url(url or "")
+def _database() -> Connection | URL:
+    given: Connection | URL | None = context.config.attributes.get("database")
+    if given is not None:
+        return given
+    url = context.get_x_argument(as_dictionary=True).get("url") or os.environ.get(URL_VARIABLE)
+    return store_url(url or context.config.get_main_option("sqlalchemy.url") or "")
 
 
-async def _connect_and_migrate(url: URL, context: EnvironmentContext) -> None:
-    engine = create_async_engine(url, poolclass=NullPool)
-    async with engine.begin() as connection:
-        lock = _LOCKS.get(engine.dialect.name)
-        if lock:
-            await connection.exec_driver_sql(lock)
-        await connection.run_sync(_migrate, context)
+def _in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
+    """Its result, got in another thread, because this one may be running an event loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
-def _migrate(connection: Connection, context: EnvironmentContext) -> None:
+async def _connected(url: URL, work: Callable[[Connection], T]) -> T:
+    async with new_engine(url, poolclass=NullPool).begin() as connection:
+        return await connection.run_sync(work)
+
+
+def _read_revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(
+        connection, opts={"version_table": VERSION_TABLE}
+    ).get_current_revision()
+
+
+def _lock_and_migrate(connection: Connection) -> None:
+    if lock := _LOCKS.get(connection.dialect.name):
+        connection.exec_driver_sql(lock)
+    _migrate(connection)
+
+
+def _migrate(connection: Connection) -> None:
     context.configure(connection=connection, **_OPTIONS)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _write_sql(database: Connection | URL) -> None:
+    """Print the statements instead of running them (`alembic upgrade head --sql`)."""
+    dialect = database.dialect.name if isinstance(database, Connection) else database.get_backend_name()
+    context.configure(dialect_name=dialect, literal_binds=True, **_OPTIONS)
     with context.begin_transaction():
         context.run_migrations()
 

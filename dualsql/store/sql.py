@@ -1,12 +1,12 @@
-"""Resources in the table `dualsql_resources`; the rule: each method is one statement, decided by the database.
+"""Resources in the table `dualsql_resources`; the rule: each method is one statement the database decides.
 
-No value is read, changed here and written back: a count, an extension, a pin and a deletion are conditions and
-arithmetic in SQL, so that they hold in any number of processes.
+No value is read, changed here and written back: a count, an extension, a pin and a deletion are conditions
+and arithmetic in SQL, so that they hold in any number of processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -96,12 +96,12 @@ class SQLResourceStore:
             async with self._engine.connect() as connection:
                 return (await connection.execute(statement)).rowcount
 
-    async def _rows(self, statement: Executable) -> Sequence[Mapping[str, Any]]:
+    async def _rows(self, statement: Executable) -> list[dict[str, Any]]:
         with storage_errors():
             async with self._engine.connect() as connection:
                 result = await connection.execute(statement)
                 try:
-                    return result.mappings().all()
+                    return [row._asdict() for row in result]
                 except (ValueError, TypeError) as error:  # a value that is not of its column's type
                     raise unreadable() from error
 
@@ -130,11 +130,11 @@ def _instant(value: datetime) -> ColumnElement[datetime]:
 
 
 def _delete(ids: Sequence[str], expired_before: datetime | None) -> Delete:
-    doomed = [_t.id.in_(ids)]
+    doomed: list[ColumnElement[bool]] = [_t.id.in_(ids)]
     if expired_before is not None:
         doomed.append(_t.expires_at <= expired_before)
-    # The rows are locked in the order of their ids first: two sweepers with the same ids would otherwise be able
-    # to wait for each other. The condition stands in the DELETE as well, because a row that was pinned while it
-    # was waited for is only tested anew there. SQLite has one writer and ignores FOR UPDATE.
-    locked = select(_t.id).where(*doomed).order_by(_t.id).with_for_update().cte("locked")
-    return delete(resources).where(_t.id.in_(select(locked.c.id)), *doomed)
+    # The rows are locked in the order of their ids first: two sweepers with the same ids could otherwise wait
+    # for each other. The condition stands in the DELETE as well, because a row that was pinned while it was
+    # waited for is only tested anew there. SQLite has one writer and no FOR UPDATE.
+    locked = select(_t.id).where(*doomed).order_by(_t.id).with_for_update()
+    return delete(resources).where(_t.id.in_(locked), *doomed)

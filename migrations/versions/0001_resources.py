@@ -11,7 +11,7 @@ from alembic import op
 
 revision = "dualsql_0001"
 down_revision = None
-# The name by which an application that mounts these migrations speaks of them: `alembic upgrade dualsql@head`.
+# What an application that mounts these migrations calls them: `alembic upgrade dualsql@head`.
 branch_labels = ("dualsql",)
 depends_on = None
 
