@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# They need Python 3.11 or newer and nothing else; uv is used where it is found.
+
+ARGS ?=
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check bench constraints clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
+
+demo: ## the whole idea on real data; ARGS=--serve leaves it running
+	@scripts/environment demo
+	@.venv/bin/dualsql demo $(ARGS)
+
+test: ## every test but the long ones, in under 90 seconds; ARGS goes to pytest
+	@scripts/environment dev
+	.venv/bin/pytest -m "not long" $(ARGS)
+
+test-all: ## every test
+	@scripts/environment dev
+	.venv/bin/pytest $(ARGS)
+
+check: ## lint, format, types and the import laws
+	@scripts/environment dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+bench: ## measure, print a table, write benchmarks/results/
+	@scripts/environment bench
+	.venv/bin/python -m benchmarks $(ARGS)
+
+# --no-emit-workspace and a lock file thrown away: no index host and no path gets into git.
+constraints: ## resolve constraints.txt anew (needs uv)
+	uv lock --quiet --upgrade
+	uv export --quiet --no-header --no-annotate --no-hashes --no-emit-workspace \
+		--all-extras --all-groups --output-file constraints.txt
+	rm -f uv.lock
+
+clean: ## remove all that was made here: environment, caches, built data
+	rm -rf .venv .bench .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
