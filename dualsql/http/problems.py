@@ -127,7 +127,7 @@ def answering(endpoint: Endpoint) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except Exception as error:  # the outermost edge: what is not ours becomes a fixed text
+        except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
             return problem_response(error)
 
     return answer

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError, ResourceNotFoundError
+from dualsql.access import not_found
+from dualsql.errors import ForbiddenError
 from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
 from dualsql.http.connection import while_connected
@@ -26,9 +27,9 @@ from dualsql_client.wire import Pinned
 
 PATH = "/{resource_id}"
 
-_PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
 # No resource has this id, yet the store is asked for it: malformed ids go the way of unknown ones.
-_NO_RESOURCE = ""
+_NO_RESOURCE = "-" * 27
 
 
 def build_router(server: Resources) -> ASGIApp:
@@ -134,11 +135,6 @@ class Preflights(CORSMiddleware):
         if response.status_code < 400:
             return response
         return problem_response(ForbiddenError("This cross-origin request is not allowed."))
-
-
-def not_found() -> ResourceNotFoundError:
-    """Unknown, deleted, malformed and foreign: one error, so that they cannot be told apart."""
-    return ResourceNotFoundError("There is no such resource, or it has expired.")
 
 
 def _middleware(server: Resources) -> list[Middleware]:
