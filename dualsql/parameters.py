@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from dualsql.errors import BadParameterError, LimitExceededError
@@ -19,6 +20,16 @@ def checked_name(name: str) -> str:
     if not name.strip() or len(name) > _LONGEST_NAME:
         raise BadParameterError(f"A name has 1 to {_LONGEST_NAME} characters.", details={"length": len(name)})
     return name
+
+
+def checked_lifetime(asked: timedelta | None, settings: Settings) -> timedelta:
+    """The lifetime asked for, cut to the longest the operator allows."""
+    wanted = settings.default_expiration if asked is None else asked
+    if wanted < timedelta():
+        raise BadParameterError(
+            "An expiration cannot be negative.", details={"seconds": wanted.total_seconds()}
+        )
+    return min(wanted, settings.maximum_lifetime)
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.hooks import Hook, HookContext
 from dualsql.pages import ResultPage, seen_total
-from dualsql.parameters import checked_metadata, checked_name, checked_size, checked_window
+from dualsql.parameters import checked_lifetime, checked_metadata, checked_name, checked_size, checked_window
 from dualsql.plan import Shape, Statement, count, page, shape
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.response import DualResponse, instant
@@ -142,7 +142,7 @@ class DualResponseServer:
         shaped = self._shape(database, document, principal)
         sample = await self._sample(database, shaped, size, count == "exact")
         now = datetime.now(UTC)
-        lifetime = min(expiration or self.settings.default_expiration, self.settings.maximum_lifetime)
+        lifetime = checked_lifetime(expiration, self.settings)
         resource = Resource(
             id=new_resource_id(),
             name=checked_name(name),

@@ -9,6 +9,7 @@ from sqlalchemy import Alias, ColumnElement, FromClause, Join, Select, Table, Te
 from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
@@ -24,7 +25,7 @@ _ROW_FUNCTIONS = frozenset(
     least left length lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt
     strftime substr substring time to_char to_date trim trunc unixepoch upper year month""".split()
 )
-_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
+_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
 
 
 def total_order(shape: Shape, capabilities: Capabilities) -> Keys:
@@ -102,8 +103,11 @@ def _is_distinct(select: Select[Any]) -> bool:
 
 
 def _is_superaggregate(group: ClauseElement) -> bool:
-    return isinstance(group, TextClause) or (
-        isinstance(group, FunctionElement) and getattr(group, "name", "") in _SUPERAGGREGATES
+    # ROLLUP(...) arrives inside a ClauseList; bare text could be anything.
+    return any(
+        isinstance(node, TextClause)
+        or (isinstance(node, FunctionElement) and _function_name(node) in _SUPERAGGREGATES)
+        for node in iterate(group)
     )
 
 
@@ -146,7 +150,11 @@ def _may_aggregate(element: ClauseElement) -> bool:
             stack += [part for part in (node.partition_by, node.order_by) if part is not None]
             stack += node.element.get_children()
             continue
-        if isinstance(node, FunctionElement) and str(getattr(node, "name", "")).lower() not in _ROW_FUNCTIONS:
+        if isinstance(node, FunctionElement) and _function_name(node) not in _ROW_FUNCTIONS:
             return True
         stack += node.get_children()
     return False
+
+
+def _function_name(function: FunctionElement[Any]) -> str:
+    return str(getattr(function, "name", "")).lower()

@@ -1,0 +1,87 @@
+"""Columns are named, typed and told apart by reading the Select."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ARRAY, Integer, Numeric, String, TypeDecorator, column, func, literal, select, types
+from sqlalchemy.dialects.postgresql import INT4RANGE, INTERVAL
+
+from dualsql.columns import result_columns
+from dualsql_client.wire import ENCODINGS
+from tests.schools import Program, School
+
+
+def described(statement: Any) -> dict[str, tuple[str, str]]:
+    columns = [column.describe() for column in result_columns(statement.selected_columns)]
+    return {column["name"]: (column["type"], column["encoding"]) for column in columns}
+
+
+def names(statement: Any) -> list[str]:
+    return [column.name for column in result_columns(statement.selected_columns)]
+
+
+def test_every_type_has_a_word_and_an_encoding() -> None:
+    assert described(select(School)) == {
+        "id": ("number", "integer"),
+        "name": ("string", "text"),
+        "state": ("string", "text"),
+        "enrollment": ("number", "integer"),
+        "endowment": ("number", "integer"),
+        "tuition": ("number", "decimal"),
+        "rating": ("number", "float"),
+        "is_open": ("boolean", "boolean"),
+        "founded": ("date", "date"),
+        "updated": ("date", "datetime"),
+        "bell": ("string", "time"),
+        "term": ("string", "interval"),
+        "code": ("string", "uuid"),
+        "crest": ("string", "base64"),
+        "control": ("string", "text"),
+        "extra": ("string", "json"),
+    }
+
+
+def test_types_of_single_databases() -> None:
+    class Money(TypeDecorator[Any]):
+        impl = Numeric(10, 2)
+        cache_ok = True
+
+    statement = select(
+        column("a", INTERVAL()),
+        column("b", INT4RANGE()),
+        column("c", Money()),
+        column("d", types.NullType()),
+        func.avg(column("e", Integer)),
+    )
+    assert list(described(statement).values()) == [
+        ("string", "interval"),
+        ("string", "text"),
+        ("number", "decimal"),
+        ("string", "any"),
+        ("number", "any"),
+    ]
+    listed = result_columns(select(column("tags", ARRAY(Numeric))).selected_columns)[0].describe()
+    assert (listed["encoding"], listed["items"]) == ("array", "decimal")
+
+
+def test_no_encoding_is_unknown_to_the_wire() -> None:
+    assert {encoding for _, encoding in described(select(School)).values()} <= ENCODINGS
+
+
+def test_equal_names_are_told_apart_by_their_table() -> None:
+    assert names(select(School.id, Program.school_id, School.id.label("id"))) == ["id", "school_id", "id_2"]
+    assert names(select(School.id, School.id)) == ["id", "schools_id"]
+
+
+def test_a_name_that_is_already_there_is_not_given_twice() -> None:
+    taken = select(School.id, School.id, School.name.label("schools_id"))
+    assert names(taken) == ["id", "id_2", "schools_id"]
+
+
+def test_expressions_without_a_name() -> None:
+    assert names(select(func.count(), School.id + 1, literal(3))) == ["count", "column_2", "column_3"]
+
+
+def test_strings_of_a_fixed_length_are_text() -> None:
+    assert described(select(column("x", String(2)))) == {"x": ("string", "text")}
