@@ -65,10 +65,10 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgresql_server: engines.PostgreSQL) -> Iterator[str]:
-    """The name of a PostgreSQL database with dualsql's tables, to be copied."""
+    """The async URL of a PostgreSQL database with dualsql's tables, to be emptied before each use."""
     with postgresql_server.database() as url:
         upgrade(url)
-        yield str(make_url(url).database)
+        yield url
 
 
 @pytest.fixture
@@ -79,10 +79,13 @@ def sqlite_store_url(sqlite_url: str, migrated_sqlite: Path) -> str:
 
 
 @pytest.fixture
-def postgresql_store_url(postgresql_server: engines.PostgreSQL, migrated_postgresql: str) -> Iterator[str]:
-    """The async URL of a PostgreSQL database that is ready for a SQLResourceStore."""
-    with postgresql_server.database(template=migrated_postgresql) as url:
-        yield url
+def postgresql_store_url(postgresql_server: engines.PostgreSQL, migrated_postgresql: str) -> str:
+    """The async URL of a PostgreSQL database that is ready for a SQLResourceStore.
+
+    All tests share it, one after the other: a test that changes more than rows needs `postgresql_url`.
+    """
+    postgresql_server.execute("TRUNCATE dualsql_resources", str(make_url(migrated_postgresql).database))
+    return migrated_postgresql
 
 
 @pytest.fixture(params=engines.ENGINES)

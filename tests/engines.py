@@ -66,10 +66,10 @@ class PostgreSQL:
         self.socket_folder = socket_folder
 
     @contextmanager
-    def database(self, template: str = "template1") -> Iterator[str]:
-        """The async URL of a new database, a copy of `template`, dropped at the end of the block."""
+    def database(self) -> Iterator[str]:
+        """The async URL of a new database, dropped at the end of the block."""
         name = f"test_{uuid4().hex}"
-        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self.execute(f'CREATE DATABASE "{name}"')
         try:
             yield self.url(name)
         finally:
@@ -85,7 +85,9 @@ class PostgreSQL:
             thread.submit(asyncio.run, self._execute(statement, database)).result()
 
     async def _execute(self, statement: str, database: str) -> None:
-        connection = await asyncpg.connect(host=self.socket_folder, user="postgres", database=database)
+        connection = await asyncpg.connect(
+            host=self.socket_folder, user="postgres", database=database, command_timeout=START_DEADLINE
+        )
         try:
             await connection.execute(statement)
         finally:

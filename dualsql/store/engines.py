@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import URL, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
 
 from dualsql.errors import ConfigurationError
 from dualsql.urls import async_url
@@ -23,7 +22,7 @@ _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
 def store_url(database: URL | str) -> URL:
     """The async URL of a database that can hold resources; ConfigurationError for any other."""
     url = async_url(database)
-    _check_database(url.get_backend_name())
+    _check(url)
     return url
 
 
@@ -46,7 +45,6 @@ def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
     """
     url = store_url(database)
     engine = new_engine(url, isolation_level="AUTOCOMMIT", **_options(url, timeout.total_seconds()))
-    _check_pool(engine)
     if url.get_backend_name() == "sqlite":
         event.listen(engine.sync_engine, "connect", _set_pragmas)
     return engine
@@ -58,8 +56,7 @@ def borrowed_engine(engine: AsyncEngine) -> AsyncEngine:
     Raises:
         ConfigurationError: resources cannot be kept there.
     """
-    _check_database(engine.dialect.name)
-    _check_pool(engine)
+    _check(engine.url)
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
@@ -87,17 +84,20 @@ def _set_pragmas(connection: DBAPIConnection, _record: object) -> None:
     cursor.close()
 
 
-def _check_database(name: str) -> None:
-    if name not in _DATABASES:
+def _check(url: URL) -> None:
+    if url.get_backend_name() not in _DATABASES:
         raise ConfigurationError(
-            f"Resources cannot be kept in {name}.",
+            f"Resources cannot be kept in {url.get_backend_name()}.",
             hint="Keep them in PostgreSQL or SQLite; the data they query may be in another database.",
         )
-
-
-def _check_pool(engine: AsyncEngine) -> None:
-    """Refuse SQLite in memory: callers would share one connection, and one's rollback undo another's work."""
-    if isinstance(engine.pool, StaticPool):
+    if _is_in_memory(url):
+        # Callers would share one connection, and one's rollback undo another's work.
         raise ConfigurationError(
             "Resources cannot be kept in a SQLite database in memory.", hint="Use a file, or MemoryStore."
         )
+
+
+def _is_in_memory(url: URL) -> bool:
+    if url.get_backend_name() != "sqlite":
+        return False
+    return url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"

@@ -89,11 +89,11 @@ def from_row(row: Mapping[str, Any]) -> Resource:
         for name in _JSON:
             values[name] = None if values[name] is None else orjson.loads(values[name])
         resource = Resource(**values)
+        if _is_whole(resource):
+            return resource
     except (ValueError, TypeError, KeyError) as error:
         raise unreadable() from error
-    if not _is_whole(resource):
-        raise unreadable()
-    return resource
+    raise unreadable()
 
 
 def unreadable() -> StorageError:

@@ -102,7 +102,11 @@ class SQLResourceStore:
                 result = await connection.execute(statement)
                 try:
                     return [row._asdict() for row in result]
-                except (ValueError, TypeError) as error:  # a value that is not of its column's type
+                except (
+                    ValueError,
+                    TypeError,
+                    ArithmeticError,
+                ) as error:  # a value that is not of its column's type
                     raise unreadable() from error
 
 

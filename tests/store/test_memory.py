@@ -1,0 +1,74 @@
+"""The memory store stays within its bounds, and says so when it cannot."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from dualsql.errors import LimitExceededError
+from dualsql.store import MemoryStore, ResourceChanges
+from tests.store.samples import MOMENT, NOW, minutes, resource
+
+
+async def _filled(**expiries: datetime | None) -> MemoryStore:
+    """A full store with these resources, made in this order."""
+    store = MemoryStore(maximum=len(expiries))
+    for identifier, expires_at in expiries.items():
+        await store.save(resource(id=identifier, expires_at=expires_at))
+    return store
+
+
+async def _ids(store: MemoryStore, *candidates: str) -> list[str]:
+    return [identifier for identifier in candidates if await store.get(identifier)]
+
+
+async def test_the_expired_make_room_first() -> None:
+    store = await _filled(oldest=minutes(5), expired=NOW, later=NOW + MOMENT)
+    await store.save(resource(id="new"))
+    assert await _ids(store, "oldest", "expired", "later", "new") == ["oldest", "later", "new"]
+
+
+async def test_then_the_oldest_that_is_not_pinned() -> None:
+    store = await _filled(pinned=None, oldest=minutes(90), newer=minutes(5))
+    await store.save(resource(id="new"))
+    assert await _ids(store, "pinned", "oldest", "newer", "new") == ["pinned", "newer", "new"]
+
+
+async def test_a_resource_pinned_later_is_not_evicted() -> None:
+    store = await _filled(oldest=minutes(5), newer=minutes(5))
+    await store.update("oldest", ResourceChanges(pin=True, now=NOW))
+    await store.save(resource(id="new"))
+    assert await _ids(store, "oldest", "newer", "new") == ["oldest", "new"]
+
+
+async def test_a_store_of_pinned_resources_refuses_the_next() -> None:
+    store = await _filled(a=None, b=None)
+    with pytest.raises(LimitExceededError) as caught:
+        await store.save(resource(id="new"))
+    assert caught.value.hint
+    assert await _ids(store, "a", "b", "new") == ["a", "b"]
+    await store.delete("a")
+    await store.save(resource(id="new"))
+    assert await _ids(store, "a", "b", "new") == ["b", "new"]
+
+
+async def test_a_refused_resource_evicts_nothing() -> None:
+    store = await _filled(a=minutes(5), b=minutes(5))
+    with pytest.raises(Exception, match="already stored"):
+        await store.save(resource(id="a"))
+    with pytest.raises(Exception, match="metadata"):
+        await store.save(resource(id="new", metadata={"a": object()}))
+    assert await _ids(store, "a", "b") == ["a", "b"]
+
+
+async def test_a_flood_stays_within_the_bound() -> None:
+    store = MemoryStore(maximum=50)
+    saved = [await store.save(resource(expires_at=minutes(number % 9))) for number in range(500)]
+    assert len(await _ids(store, *saved)) <= 50
+    assert await store.get(saved[-1]) is not None
+
+
+def test_a_store_that_keeps_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing"):
+        MemoryStore(maximum=0)
