@@ -1,0 +1,165 @@
+"""JSON is exact: what a column holds comes out digit for digit, on every engine."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json as stdlib
+from decimal import Decimal
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import ARRAY, Numeric, column, insert, literal, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import Range
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponseServer, QueryExecutionError
+from dualsql.columns import result_columns
+from dualsql.formats import json
+from tests.schools import SCHOOLS, Base, Control, School, fill, visits
+
+
+@pytest.fixture
+async def filled(engine: AsyncEngine) -> AsyncEngine:
+    await fill(engine)
+    return engine
+
+
+async def page_of(engine: AsyncEngine, statement: Any, **options: Any) -> dict[str, Any]:
+    """The first page as a client would read it."""
+    async with DualResponseServer(engine, base_url="http://127.0.0.1/r", tables=Base) as dual:
+        response = await dual.create_response(statement, name="x")
+        resource = await dual.open_resource(response.resource_id, None, "read")
+        page = await dual.fetch_page(resource, **options)
+        decoded: dict[str, Any] = json.loads(json.dumps(page.to_wire()))
+        return decoded
+
+
+async def test_every_type_of_column(filled: AsyncEngine) -> None:
+    page = await page_of(filled, select(School).order_by(School.id))
+    first, original = page["data"][0], SCHOOLS[0]
+    has_zone = filled.dialect.name == "postgresql"
+    assert first == {
+        "id": 1,
+        "name": "School 1",
+        "state": "NY",
+        "enrollment": 100,
+        "endowment": 2**53 + 1,
+        "tuition": "1.10",
+        "rating": original["rating"],
+        "is_open": False,
+        "founded": "1801-01-31",
+        "updated": "2026-01-01T12:00:01.250000" + ("+00:00" if has_zone else ""),
+        "bell": "08:01:00",
+        "term": "P1DT0H0M1.5S",
+        "code": "00000000-0000-0000-0000-000000000001",
+        "crest": "Af8=",
+        "control": "public",
+        "extra": {"rank": 1, "tags": ["a", None]},
+    }
+    assert [row["endowment"] for row in page["data"]] == [row["endowment"] for row in SCHOOLS]
+
+
+async def test_whole_numbers_as_strings_for_javascript(filled: AsyncEngine) -> None:
+    page = await page_of(filled, select(School.id, School.endowment, School.rating), integer_strings=True)
+    encodings = {column["name"]: column["encoding"] for column in page["columns"]}
+    assert encodings == {"id": "integer-string", "endowment": "integer-string", "rating": "float"}
+    assert page["data"][0]["endowment"] == str(2**53 + 1)
+
+
+async def test_a_tool_result_writes_a_column_beyond_doubles_as_strings_as_a_whole(filled: AsyncEngine) -> None:
+    async with filled.begin() as connection:
+        await connection.execute(insert(visits), [{"school_id": 2**31 - 1}])
+    async with DualResponseServer(filled, base_url="http://127.0.0.1/r", tables=Base) as dual:
+        response = await dual.create_response(
+            select(School.id, (School.endowment - School.id - 2).label("small"), School.endowment), name="x"
+        )
+    encodings = {column["name"]: column["encoding"] for column in response.columns}
+    assert encodings == {"id": "integer", "small": "integer", "endowment": "integer-string"}
+    assert {type(row["endowment"]) for row in response.sample} == {str}
+    assert {type(row["small"]) for row in response.sample} == {int}
+
+
+async def test_floats_json_has_no_word_for(filled: AsyncEngine) -> None:
+    nan, infinity = literal(float("nan")), literal(float("inf"))
+    page = await page_of(filled, select(School.id, nan.label("a"), infinity.label("b")).limit(1))
+    assert page["data"] == [{"id": 1, "a": None, "b": None}]
+
+
+DIALECT = postgresql.dialect()
+
+
+def encoded(type_: Any, value: Any) -> Any:
+    """One value through a column of `type_`."""
+    columns = result_columns([column("x", type_)])
+    return stdlib.loads(json.dumps(json.records(columns, [(value,)], DIALECT)))[0]["x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Decimal("1E+5"), "100000"),
+        (Decimal("0.10"), "0.10"),
+        (Decimal("NaN"), None),
+        (Decimal("-0.000000000000000000001"), "-0.000000000000000000001"),
+        (dt.timedelta(days=-1, hours=1), "-P0DT23H0M0S"),
+        (dt.timedelta(microseconds=5), "P0DT0H0M0.000005S"),
+        (dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30))), "2026-01-01T00:00:00+05:30"),
+        (dt.time(1, 2, 3, tzinfo=dt.UTC), "01:02:03+00:00"),
+        (Range(1, 5), "[1,5)"),
+        (ip_address("::1"), "::1"),
+        (memoryview(b"\xff"), "/w=="),
+        ({"big": 10**30, "deep": [float("nan")]}, {"big": 10**30, "deep": [None]}),
+    ],
+)
+def test_single_values(value: Any, expected: Any) -> None:
+    assert encoded(None, value) == expected
+
+
+def test_arrays_of_enums_and_decimals() -> None:
+    control = School.__table__.c.control.type
+    assert encoded(ARRAY(control), [[Control.public], [None]]) == [["public"], [None]]
+    assert encoded(ARRAY(Numeric), [Decimal("1.0"), None]) == ["1.0", None]
+
+
+def test_a_value_without_an_encoding_is_refused_not_guessed() -> None:
+    for value in (object(), {1, object()}, "\ud800"):
+        with pytest.raises(QueryExecutionError) as refused:
+            json.dumps([value])
+        assert "CAST" in refused.value.hint
+
+
+@given(st.integers())
+def test_any_whole_number_survives(number: int) -> None:
+    assert json.loads(json.dumps(number)) == number
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False))
+def test_any_decimal_survives(number: Decimal) -> None:
+    assert Decimal(json.loads(json.dumps(number))) == number
+
+
+@given(st.timedeltas())
+def test_any_interval_is_an_iso_duration(interval: dt.timedelta) -> None:
+    written = json.loads(json.dumps(interval))
+    sign, days, hours, minutes, seconds = _parts(written)
+    size = dt.timedelta(days=days, hours=hours, minutes=minutes) + dt.timedelta(
+        microseconds=round(Decimal(seconds) * 1_000_000)
+    )
+    assert sign * size == interval
+
+
+def _parts(written: str) -> tuple[int, int, int, int, str]:
+    import re
+
+    match = re.fullmatch(r"(-?)P(\d+)DT(\d+)H(\d+)M([\d.]+)S", written)
+    assert match
+    return -1 if match[1] else 1, int(match[2]), int(match[3]), int(match[4]), match[5]
+
+
+def test_the_string_an_enum_has_in_the_database() -> None:
+    columns = result_columns(select(School.control).selected_columns)
+    assert json.records(columns, [(Control.private,)], sqlite.dialect()) == [{"control": "private"}]
