@@ -85,9 +85,7 @@ def parse_body(body: bytes) -> PageParameters:
 
 def _split(query_string: bytes) -> dict[str, str]:
     if len(query_string) > MAXIMUM_QUERY_BYTES:
-        raise BadParameterError(
-            f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Use POST."
-        )
+        raise BadParameterError(f"A query string has at most {MAXIMUM_QUERY_BYTES} bytes.", hint="Use POST.")
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
@@ -117,21 +115,17 @@ def _refuse_unknown(given: Collection[str], known: Collection[str], what: str) -
     if unknown is None:
         return
     # Comparing names costs the product of their lengths, and this one is the caller's.
-    shown = unknown[:80]
-    close = get_close_matches(shown, known, n=1)
+    name = unknown[:80]
+    close = get_close_matches(name, known, n=1)
     allowed = f"Known here: {', '.join(known)}." if known else "None is accepted here."
     hint = f"Did you mean {close[0]!r}?" if close else allowed
-    raise BadParameterError(
-        f"Unknown {what} {shown!r}.", hint=hint, details={"name": shown, "known": list(known)}
-    )
+    raise BadParameterError(f"Unknown {what} {name!r}.", hint=hint, details={"name": name, "known": [*known]})
 
 
 def _one_offset(values: Mapping[str, str]) -> int:
     given = {_integer_text(name, values[name]) for name in ("offset", "skip") if name in values}
     if len(given) > 1:
-        raise BadParameterError(
-            "skip and offset contradict each other.", hint="They mean the same: give one."
-        )
+        raise BadParameterError("skip and offset contradict each other.", hint="They are one: give either.")
     return given.pop() if given else 0
 
 
@@ -165,10 +159,8 @@ def _integer_form(value: Any) -> bool:
 
 
 def _sort_text(text: str) -> tuple[SortKey, ...]:
-    parts = text.split(",")
-    return _distinct(
-        [_sort_key(part.removeprefix("-"), "desc" if part[:1] == "-" else "asc") for part in parts]
-    )
+    keys = [(part[1:], "desc") if part.startswith("-") else (part, "asc") for part in text.split(",")]
+    return _distinct([_sort_key(field, order) for field, order in keys])
 
 
 def _sort_value(value: Any) -> tuple[SortKey, ...]:

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers; the rule: one body everywhere, and no word in it that dualsql did not write.
+"""Errors as HTTP answers; the rule: one body everywhere, and no word in it that was not written for callers.
 
 The errors that only HTTP can meet are at home here:
 
@@ -110,13 +110,10 @@ KINDS: Mapping[str, Kind] = {
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     405: {"Allow": ", ".join(METHODS)},
-    # The rest of a body we did not read must not be taken for the next request, nor drained for ever.
+    # Not with 413: closing while the caller still sends makes TCP drop the answer before it is read.
     408: {"Connection": "close"},
-    413: {"Connection": "close"},
-    415: {"Connection": "close"},
     503: {"Retry-After": str(RETRY_SECONDS)},
 }
-
 
 _STATUS_NAMES = {status.value: status.name for status in HTTPStatus}
 
@@ -144,7 +141,9 @@ def problem_response(error: Exception) -> Response:
     if not isinstance(error, DualResponseError):
         error = _hide(error)
     kind = kind_of(error)
-    problem = _problem(error, kind)
+    problem = Problem(
+        error=kind.word, message=error.message, code=error.code, hint=error.hint, details=dict(error.details)
+    )
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         problem["details"]["incident"] = _log_incident(error)
     return JSONAnswer(problem, kind.status, _HEADERS.get(kind.status))
@@ -156,20 +155,8 @@ def kind_of(error: DualResponseError) -> Kind:
     return next((KINDS[code] for code in codes if code in KINDS), INTERNAL)
 
 
-def _problem(error: DualResponseError, kind: Kind) -> Problem:
-    return {
-        "error": kind.word,
-        "message": error.message,
-        "code": error.code,
-        "hint": error.hint,
-        "details": dict(error.details),
-    }
-
-
 def _hide(error: Exception) -> DualResponseError:
-    hidden = DualResponseError(
-        "The server failed to answer.", hint="Tell its operator the incident's number."
-    )
+    hidden = DualResponseError("The server failed to answer.", hint="Tell its operator the incident.")
     hidden.__cause__ = error
     return hidden
 
@@ -183,11 +170,5 @@ def _log_incident(error: DualResponseError) -> str:
 
 def _refusal(error: HTTPException) -> Response:
     name = _STATUS_NAMES.get(error.status_code, "REFUSED")
-    problem: Problem = {
-        "error": name.lower(),
-        "message": error.detail,
-        "code": name,
-        "hint": "",
-        "details": {},
-    }
+    problem = Problem(error=name.lower(), message=error.detail, code=name, hint="", details={})
     return JSONAnswer(problem, error.status_code, error.headers)

@@ -61,7 +61,7 @@ class Routes:
         parameters = parse_query(request.scope["query_string"])
         if parameters is not None:
             return await self._answer_page(request, parameters)
-        resource = await self._open(request, await self._identify(request), "read")
+        _, resource = await self._open(request, "read")
         return JSONAnswer(self.server.metadata_of(resource))
 
     async def page(self, request: Request) -> Response:
@@ -73,16 +73,15 @@ class Routes:
     async def pin(self, request: Request) -> Response:
         """PUT: keep the resource until it is deleted."""
         refuse_query(request.scope["query_string"])
-        resource = await self._open(request, await self._identify(request), "pin")
+        _, resource = await self._open(request, "pin")
         if not await self.server.pin_resource(resource.id):
             raise not_found()
-        pinned: Pinned = {"status": "pinned", "expires_at": None}
-        return JSONAnswer(pinned)
+        return JSONAnswer(Pinned(status="pinned", expires_at=None))
 
     async def delete(self, request: Request) -> Response:
         """DELETE: end the resource; its link is dead from here on."""
         refuse_query(request.scope["query_string"])
-        resource = await self._open(request, await self._identify(request), "delete")
+        _, resource = await self._open(request, "delete")
         if not await self.server.delete_resource(resource.id):
             raise not_found()
         return Response(status_code=204)
@@ -92,8 +91,7 @@ class Routes:
         return Response(status_code=204, headers={"Allow": ", ".join(METHODS)})
 
     async def _answer_page(self, request: Request, parameters: PageParameters) -> Response:
-        caller = await self._identify(request)
-        resource = await self._open(request, caller, "read")
+        caller, resource = await self._open(request, "read")
         reading = self.server.fetch_page(
             resource,
             offset=parameters.offset,
@@ -105,15 +103,14 @@ class Routes:
         rows = await while_connected(request.receive, reading)
         return JSONAnswer(rows.to_wire())
 
-    async def _identify(self, request: Request) -> Principal | None:
+    async def _open(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
+        """Who asks, and the resource of the path, which they may treat so."""
         authenticate = self.server.authenticate
-        return await authenticate(request) if authenticate else None
-
-    async def _open(self, request: Request, caller: Principal | None, action: Action) -> Resource:
+        caller = await authenticate(request) if authenticate else None
         resource_id: str = request.path_params["resource_id"]
         if not _PLAUSIBLE_ID.fullmatch(resource_id):
             resource_id = _NO_RESOURCE
-        return await self.server.open_resource(resource_id, caller, action)
+        return caller, await self.server.open_resource(resource_id, caller, action)
 
 
 class Elsewhere:

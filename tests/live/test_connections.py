@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -70,15 +70,29 @@ async def test_a_body_that_takes_too_long_ends_the_connection(institutions_url: 
         assert await reader.read() == b""
 
 
-async def test_a_body_without_end_is_not_read_to_the_end(institutions_url: str) -> None:
+async def test_a_body_without_end_is_answered_before_its_end(institutions_url: str) -> None:
     chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
     async with listening(institutions_url) as live, live.connection() as (reader, writer):
         writer.write(live.head_of("POST", JSON, "Transfer-Encoding: chunked"))
         for _ in range(17):
             writer.write(chunk)
-        status, headers, _ = await answer(reader)
-        assert (status, headers["connection"]) == (413, "close")
-        assert await reader.read() == b""
+        status, _, body = await answer(reader)
+        assert (status, orjson.loads(body)["code"]) == (413, "BODY_TOO_LARGE")
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_caller_who_sends_too_much_learns_so(institutions_url: str, is_chunked: bool) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(500):
+            yield b" " * 10_000
+
+    async with listening(institutions_url) as live:
+        content = pieces() if is_chunked else b" " * 5_000_000
+        response = await live.http.post(
+            live.path, content=content, headers={"Content-Type": "application/json"}
+        )
+        assert response.status_code == 413
+        assert (await live.http.get(live.path)).status_code == 200
 
 
 async def test_an_announced_excess_is_refused_before_it_is_sent(institutions_url: str) -> None:
