@@ -17,12 +17,12 @@ from alembic import command, context
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy import URL, Connection, NullPool
+from sqlalchemy import URL, Connection, NullPool, inspect
 
 from dualsql.errors import ConfigurationError
 from dualsql.store.engines import new_engine, store_url
 from dualsql.store.failures import storage_errors
-from dualsql.tables import TABLE_PREFIX, VERSION_TABLE, metadata
+from dualsql.tables import TABLE_PREFIX, VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
 
@@ -49,8 +49,8 @@ def migrations_path() -> Path:
 def upgrade(database: str | URL | Connection, revision: str = "head") -> None:
     """Bring the database up to `revision`; harmless when it is there already.
 
-    Give a URL, also inside a running event loop, which then waits; or a connection, whose transaction stays
-    yours to commit: `await connection.run_sync(upgrade)`.
+    Give a URL, also inside a running event loop, which then waits; or a connection, whose transaction, once
+    begun, stays yours to commit: `async with engine.begin() as c: await c.run_sync(upgrade)`.
 
     Raises:
         StorageError: the database failed.
@@ -136,7 +136,17 @@ def _read_revision(connection: Connection) -> str | None:
 def _lock_and_migrate(connection: Connection) -> None:
     if lock := _LOCKS.get(connection.dialect.name):
         connection.exec_driver_sql(lock)
+    _check_history(connection)
     _migrate(connection)
+
+
+def _check_history(connection: Connection) -> None:
+    """Refuse tables that are there without our version table: we would make them a second time."""
+    if _read_revision(connection) is None and inspect(connection).has_table(resources.name):
+        raise ConfigurationError(
+            f"The table {resources.name} was not made by `dualsql migrate`.",
+            hint="An application has mounted these migrations: run that application's Alembic.",
+        )
 
 
 def _migrate(connection: Connection) -> None:

@@ -1,0 +1,109 @@
+"""The migrations of an installed dualsql, alone and mounted in an application's own Alembic set-up."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect
+
+from dualsql.errors import ConfigurationError
+from dualsql.store import SQLResourceStore, upgrade
+from tests import engines
+from tests.store.samples import resource
+
+ROOT = Path(__file__).parents[2]
+
+MODEL = """
+from sqlalchemy import Column, Integer, MetaData, Table
+metadata = MetaData()
+Table("schools", metadata, Column("id", Integer, primary_key=True))
+"""
+
+REVISION = """
+import sqlalchemy as sa
+from alembic import op
+revision, down_revision, branch_labels, depends_on = "schools_1", None, ("schools",), None
+def upgrade():
+    op.create_table("schools", sa.Column("id", sa.Integer, primary_key=True))
+def downgrade():
+    op.drop_table("schools")
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder laid out as the wheels install it."""
+    site = tmp_path_factory.mktemp("site-packages")
+    shutil.copytree(ROOT / "dualsql", site / "dualsql")
+    shutil.copytree(ROOT / "migrations", site / "dualsql" / "migrations")
+    shutil.copytree(ROOT / "client" / "dualsql_client", site / "dualsql_client")
+    return site
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    """An application with a migration of its own, set up word for word as docs/migrations.md says."""
+    page = (ROOT / "docs" / "migrations.md").read_text()
+    ini, env = re.search(r"```ini\n(.*?)```", page, re.S), re.search(r"```python\n(.*?)```", page, re.S)
+    assert ini and env
+    versions = tmp_path / "alembic" / "versions"
+    versions.mkdir(parents=True)
+    (tmp_path / "alembic.ini").write_text(ini[1])
+    (tmp_path / "alembic" / "env.py").write_text(env[1])
+    (tmp_path / "my_application.py").write_text(MODEL)
+    (versions / "schools_1.py").write_text(REVISION)
+    return tmp_path
+
+
+def _run(code: str, *, folder: Path, path: list[Path], **environment: str) -> str:
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=os.environ | environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_installed_dualsql_finds_its_migrations(installed: Path, tmp_path: Path, sqlite_url: str) -> None:
+    code = f"""
+from dualsql.cli.migrate import migrate
+from dualsql.store import migrations_path
+print(migrations_path())
+print(migrate({sqlite_url!r}))
+"""
+    found, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
+    assert Path(found) == installed / "dualsql" / "migrations"
+    assert "revision dualsql_0001" in said
+
+
+async def test_an_application_mounts_the_migrations(
+    installed: Path, application: Path, database_url: str
+) -> None:
+    code = "from alembic.config import main\nfor line in {}: main(line.split())"
+    paths = [installed, application]
+    up = code.format(["upgrade heads", "upgrade heads", "check"])
+    _run(up, folder=application, path=paths, APPLICATION_DATABASE_URL=database_url)
+    assert await _tables(database_url) == {"schools", "dualsql_resources", "alembic_version"}
+
+    store, saved = SQLResourceStore(database_url), resource()
+    await store.save(saved)
+    assert await store.get(saved.id) == saved
+    await store.close()
+
+    with pytest.raises(ConfigurationError, match="not made by `dualsql migrate`"):
+        upgrade(database_url)
+
+    down = code.format(["downgrade dualsql@base"])
+    _run(down, folder=application, path=paths, APPLICATION_DATABASE_URL=database_url)
+    assert await _tables(database_url) == {"schools", "alembic_version"}
+
+
+async def _tables(url: str) -> set[str]:
+    async with engines.opened(url) as engine, engine.connect() as connection:
+        return set(await connection.run_sync(lambda sync: inspect(sync).get_table_names()))
