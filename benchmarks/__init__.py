@@ -1,0 +1,1 @@
+"""What dualsql costs, measured on a million real rows: `make bench`."""

@@ -1,0 +1,129 @@
+"""create_response against its two bare queries; the rule: by hand means as a good developer would write it.
+
+By hand: the query with a LIMIT and a count of the query without its ORDER BY, one after the other on one
+pooled connection, rows fetched and nothing else done. create_response freezes, thaws, orders, runs both,
+describes and encodes the rows, signs and stores the resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from benchmarks.flights import airlines, flights, metadata, planes
+from benchmarks.timing import medians
+from dualsql import DualResponseServer, MemoryStore, ResourceStore, SQLResourceStore
+from dualsql.store import upgrade
+
+SAMPLE_SIZE = 15
+SECRET = "a secret of a benchmark, kept by nobody"
+
+RATIO = 1.15
+ALLOWANCE = 0.003
+"""The floor: at most RATIO times the queries by hand, plus this many seconds."""
+
+QUERIES: dict[str, Select[Any]] = {
+    "every flight": select(flights),
+    "filter: one carrier": select(flights).where(flights.c.carrier == "UA"),
+    "filter: one route in July": select(flights).where(flights.c.dest == "SFO", flights.c.month == 7),
+    "join: wide-body flights": (
+        select(flights.c.id, flights.c.time_hour, flights.c.dest, airlines.c.name, planes.c.model)
+        .join_from(flights, airlines, flights.c.carrier == airlines.c.carrier)
+        .join(planes, flights.c.tailnum == planes.c.tailnum)
+        .where(planes.c.seats > 300)
+    ),
+    "aggregate: delay by carrier and month": (
+        select(
+            flights.c.carrier,
+            flights.c.month,
+            func.count().label("flights"),
+            func.avg(flights.c.dep_delay).label("mean_delay"),
+        ).group_by(flights.c.carrier, flights.c.month)
+    ),
+    "sort: latest arrivals at JFK": (
+        select(flights).where(flights.c.origin == "JFK").order_by(flights.c.arr_delay.desc(), flights.c.id)
+    ),
+    "small: every airline": select(airlines).order_by(airlines.c.carrier),
+}
+
+
+@dataclass(frozen=True)
+class Creation:
+    """How one query fared: seconds by hand and through create_response."""
+
+    query: str
+    store: str
+    rows: int
+    by_hand: float
+    create_response: float
+
+    @property
+    def ratio(self) -> float:
+        return self.create_response / self.by_hand
+
+    @property
+    def allowed(self) -> float:
+        return self.by_hand * RATIO + ALLOWANCE
+
+    @property
+    def holds(self) -> bool:
+        return self.create_response <= self.allowed
+
+
+async def measure(database: Path) -> list[Creation]:
+    """Every query in MemoryStore, the default, and in a SQLResourceStore on a file of its own."""
+    return [
+        creation
+        for store_name, store in _stores(database.parent)
+        for creation in await _with_store(database, store_name, store)
+    ]
+
+
+def _stores(folder: Path) -> Iterator[tuple[str, ResourceStore]]:
+    yield "memory", MemoryStore()
+    resources = folder / "resources.sqlite"
+    resources.unlink(missing_ok=True)
+    upgrade(f"sqlite:///{resources}")
+    yield "sqlite", SQLResourceStore(f"sqlite:///{resources}")
+
+
+async def _with_store(database: Path, store_name: str, store: ResourceStore) -> list[Creation]:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{database}")
+    server = DualResponseServer(
+        f"sqlite:///{database}",
+        base_url="http://127.0.0.1:1/resources",
+        tables=metadata,
+        store=store,
+        secrets=[SECRET],
+    )
+    async with server:
+        creations = [
+            await _compare(engine, server, store_name, name, query) for name, query in QUERIES.items()
+        ]
+    await engine.dispose()
+    return creations
+
+
+async def _compare(
+    engine: AsyncEngine, server: DualResponseServer, store_name: str, name: str, query: Select[Any]
+) -> Creation:
+    total = await _by_hand(engine, query)
+    taken = await medians(
+        {
+            "by hand": lambda: _by_hand(engine, query),
+            "dualsql": lambda: server.create_response(query, name=name, sample_size=SAMPLE_SIZE),
+        }
+    )
+    return Creation(name, store_name, total, taken["by hand"], taken["dualsql"])
+
+
+async def _by_hand(engine: AsyncEngine, query: Select[Any]) -> int:
+    async with engine.connect() as connection:
+        (await connection.execute(query.limit(SAMPLE_SIZE))).all()
+        count = select(func.count()).select_from(query.order_by(None).subquery())
+        return (await connection.execute(count)).scalar_one()
