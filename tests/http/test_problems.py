@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,6 +16,7 @@ from dualsql import errors
 from dualsql.http.problems import KINDS, METHODS, problem_response
 from dualsql_client.wire import Problem
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "errors.md"
 SECRET = "postgresql://admin:hunter2@db/payroll"
 
 
@@ -37,6 +40,14 @@ def read(error: Exception) -> tuple[int, dict[str, Any]]:
 
 def test_every_error_of_the_package_has_a_status_and_every_status_an_error() -> None:
     assert set(KINDS) == ours()
+
+
+def test_every_code_is_documented_with_its_status() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| ([0-9]{3}|-) \|", DOCUMENT.read_text(), re.MULTILINE)
+    assert {code for code, _ in rows} == ours()
+    # A dash stands for what no request should cause: should one do so all the same, any status will do.
+    documented = {code: int(status) for code, status in rows if status != "-"}
+    assert documented == {code: KINDS[code].status for code in documented}
 
 
 @pytest.mark.parametrize("code", sorted(KINDS))

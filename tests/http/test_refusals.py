@@ -166,7 +166,7 @@ async def test_a_failing_query_tells_nothing_of_the_database(
     async with make_engine(institutions_url).begin() as connection:
         await connection.execute(text("DROP TABLE institutions"))
     response = await application.http.get(f"{path}?limit=1")
-    problem = problem_of(response, 500)
+    problem = problem_of(response, 502)
     assert (problem["error"], problem["code"]) == ("query_failed", "QUERY_EXECUTION_FAILED")
     assert not [leak for leak in LEAKS if leak in response.text]
     assert problem["details"]["incident"] in caplog.text
