@@ -1,0 +1,70 @@
+"""What a stranger gets from the wheels; the rule: everything runs outside the checkout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.packaging.conftest import Environment, Wheels
+
+pytestmark = pytest.mark.long
+
+MakeEnvironment = Callable[..., Environment]
+
+APPLICATION = Path(__file__).with_name("installed_application.py")
+
+
+@pytest.fixture(scope="module")
+def environment(wheels: Wheels, make_environment: MakeEnvironment) -> Environment:
+    """An environment with the server, its command line and the client."""
+    return make_environment(f"dualsql[cli] @ {wheels.server.as_uri()}", str(wheels.client))
+
+
+def test_the_server_s_wheel_holds_all_it_needs(wheels: Wheels) -> None:
+    names = set(ZipFile(wheels.server).namelist())
+    assert {"dualsql/py.typed", "dualsql/migrations/env.py", "dualsql/migrations/script.py.mako"} <= names
+    assert any(name.startswith("dualsql/migrations/versions/0001") for name in names)
+    assert any(name.startswith("dualsql/demo/") and name.endswith(".csv.gz") for name in names)
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_the_client_s_wheel_holds_all_it_needs(wheels: Wheels) -> None:
+    names = set(ZipFile(wheels.client).namelist())
+    assert {"dualsql_client/py.typed", "dualsql_client/wire.py"} <= names
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_the_wheels_hold_one_package_each(wheels: Wheels) -> None:
+    for wheel, package in ((wheels.server, "dualsql"), (wheels.client, "dualsql_client")):
+        tops = {name.partition("/")[0] for name in ZipFile(wheel).namelist()}
+        assert tops == {package, f"{package}-0.1.0.dist-info"}
+
+
+def test_an_installed_server_migrates_stores_and_serves_a_page(environment: Environment) -> None:
+    store = environment.folder / "store.sqlite"
+    environment.run("dualsql", "migrate", "--database", f"sqlite:///{store}")
+    answer = json.loads(environment.python(APPLICATION, environment.folder / "data.sqlite", store))
+    assert answer["total"] == 7
+    assert [row["id"] for row in answer["sample"]] == [1, 2]
+    assert answer["page"] == [{"id": number, "name": f"School {number}"} for number in (5, 4, 3)]
+
+
+def test_what_is_optional_is_not_needed(environment: Environment) -> None:
+    """Without the extra `mcp`, everything but the demo imports."""
+    loaded = environment.python("-c", "import dualsql, dualsql.http, sys; print(*sys.modules)").split()
+    assert not {"mcp", "mcp_types", "typer", "rich", "uvicorn"} & set(loaded)
+
+
+def test_the_client_alone_brings_no_server(wheels: Wheels, make_environment: MakeEnvironment) -> None:
+    alone = make_environment(str(wheels.client))
+    listed = alone.python(
+        "-c",
+        "import dualsql_client; from importlib.metadata import distributions;"
+        "print(*(found.name.lower() for found in distributions()))",
+    )
+    assert not {"dualsql", "sqlalchemy", "starlette", "alembic", "mcp"} & set(listed.split())
+    assert "dualsql-client" in listed.split()

@@ -1,0 +1,211 @@
+"""Each promise of the seeds kept so far, and the tests that hold it; the rule: checked in both directions.
+
+`test_requirements.py` fails when a listed test does not exist, and when a file of tests is cited neither by a
+promise nor among the files that hold what the seeds do not speak of.
+
+The seeds: 000 is the specification of the library, 002 the article that builds the pattern. What 001 and
+004 promise (envelopes, negotiation) and 003 (a catalogue) comes later and is not listed yet.
+"""
+
+from __future__ import annotations
+
+Tests = tuple[str, ...]
+"""Node ids below tests/, without parameters."""
+
+PROMISES: dict[str, dict[str, Tests]] = {
+    "000 server": {
+        "a server needs only a base URL; everything else has a default": (
+            "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",
+            "http/test_pages.py::test_the_page_size_has_a_default_and_a_bound",
+        ),
+        "create_response answers sample, total and columns, and stores the query": (
+            "server/test_create.py::test_a_larger_result_costs_two",
+            "server/test_create.py::test_a_sample_that_is_everything_costs_one_statement",
+            "server/test_create.py::test_without_a_count_the_total_stays_open",
+        ),
+        "sample size, expiration and metadata can be set for one response": (
+            "server/test_create.py::test_exactly_one_row_more_than_the_sample_is_counted",
+            "server/test_create.py::test_values_out_of_bounds",
+            "server/test_lifecycle.py::test_a_lifetime_is_capped",
+        ),
+        "a resource expires, at first after 15 minutes": (
+            "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",
+            "server/test_lifecycle.py::test_an_expired_resource_says_so_for_a_day",
+        ),
+        "expired resources are cleaned up at an interval": (
+            "server/test_lifecycle.py::test_the_sweeper_takes_what_is_long_gone_and_nothing_else",
+            "store/test_concurrency.py::test_parallel_sweepers_delete_each_expired_resource_once",
+        ),
+        "pin_resource takes the expiry away": (
+            "server/test_lifecycle.py::test_a_pinned_resource_has_no_expiry",
+            "store/test_every_store.py::test_only_a_living_resource_is_pinned",
+        ),
+        "shutdown ends the cleanup and closes the store": ("server/test_lifecycle.py::test_as_a_lifespan",),
+    },
+    "000 dual response": {
+        "the content is a text and a link; the text says how much was found": (
+            "server/test_response.py::test_the_text_stands_alone",
+        ),
+        "the structured content has results, resource and metadata": (
+            "server/test_response.py::test_the_structure_stands_alone",
+            "server/test_response.py::test_the_structure_fits_its_published_shape",
+        ),
+        "a complete MCP tool result is one call away": (
+            "server/test_response.py::test_the_plain_result_is_a_valid_one",
+            "server/test_response.py::test_the_object_both_sdks_pass_through",
+        ),
+        "columns have a name and one of the types string, number, boolean, date": (
+            "plan/test_columns.py::test_every_type_has_a_word_and_an_encoding",
+            "formats/test_json.py::test_every_type_of_column",
+        ),
+    },
+    "000 stores": {
+        "memory by default, another store behind the same interface": (
+            "store/test_every_store.py::test_the_sql_stores_do_what_the_memory_store_does",
+            "store/test_every_store.py::test_what_was_saved_comes_back",
+        ),
+        "save, get, update, delete, find_expired, close": (
+            "store/test_every_store.py::test_an_unknown_id_is_none",
+            "store/test_every_store.py::test_nothing_is_changed_by_no_changes",
+            "store/test_every_store.py::test_it_says_how_many_were_there",
+            "store/test_every_store.py::test_the_longest_expired_come_first",
+        ),
+        "accesses are counted and dated": (
+            "store/test_every_store.py::test_accesses_add_up_and_the_latest_stays",
+            "store/test_concurrency.py::test_no_access_is_lost",
+            "server/test_lifecycle.py::test_no_access_is_lost_or_counted_twice",
+        ),
+    },
+    "000 REST": {
+        "GET answers status, total, columns, instants and accesses": (
+            "http/test_resources.py::test_get_answers_what_the_resource_is_and_no_rows",
+            "http/test_resources.py::test_reading_rows_is_counted",
+        ),
+        "an unknown resource is 404 with error and message": (
+            "http/test_access.py::test_an_unknown_resource_is_not_found",
+            "http/test_problems.py::test_every_problem_has_the_same_keys",
+        ),
+        "POST answers a page by offset, limit and sort": (
+            "http/test_pages.py::test_post_answers_the_same_page",
+            "http/test_pages.py::test_post_sorts_by_one_column_or_several",
+            "http/test_parameters.py::test_a_body_asks_for_a_page",
+        ),
+        "a page says what it holds and where the next begins": (
+            "http/test_pages.py::test_has_next_is_seen_in_the_rows_when_some_came",
+            "http/test_pages.py::test_has_next_is_seen_in_the_rows_when_some_went_away",
+            "http/test_pages.py::test_a_page_beyond_the_end_is_empty",
+        ),
+        "PUT pins": ("http/test_resources.py::test_put_pins",),
+        "DELETE deletes": ("http/test_resources.py::test_delete_ends_the_resource_for_every_verb",),
+        "sorting runs the query again, over the whole result": (
+            "paging/test_pages_equal_the_query.py::test_sorted_by_every_column_both_ways",
+            "plan/test_statements.py::test_sorting_a_cut_result_does_not_change_which_rows_it_has",
+        ),
+    },
+    "000 client": {
+        "parse finds the dual response in a tool result, None in anything else": (
+            "client/test_detect.py::test_recorded_tool_results",
+            "client/test_detect.py::test_ordinary_results_are_none",
+        ),
+        "parse_structured takes the structured content alone": ("client/test_detect.py::test_carriers",),
+        "base_url, an HTTP client, headers and a timeout of the caller's": (
+            "client/test_trust.py::test_the_clients_own_connections_carry_its_headers_and_are_closed",
+            "client/test_trust.py::test_a_given_http_client_stays_open",
+            "client/test_trust.py::test_an_answer_that_never_comes_times_out",
+        ),
+        "fetch answers one page": (
+            "client/test_paging.py::test_a_page",
+            "client/test_paging.py::test_what_is_not_asked_for_is_left_to_the_server",
+        ),
+        "fetch_all and fetch_stream answer every row, with progress": (
+            "client/test_paging.py::test_pages_joined_are_the_result",
+            "client/test_paging.py::test_progress_is_told_to_functions_and_coroutines",
+        ),
+        "metadata, pin, delete and is_expired": (
+            "client/test_paging.py::test_metadata_pin_and_delete",
+            "client/test_paging.py::test_expiry_follows_the_server",
+        ),
+        "a link is resolved by the client's own base URL when the result has no URL": (
+            "client/test_trust.py::test_an_id_stays_below_the_base_url",
+        ),
+    },
+    "000 errors": {
+        "the server's codes": (
+            "http/test_problems.py::test_every_error_of_the_package_has_a_status_and_every_status_an_error",
+            "http/test_problems.py::test_every_code_is_documented_with_its_status",
+            "server/test_create.py::test_what_the_database_says_stays_with_the_operator",
+        ),
+        "the client's codes": (
+            "client/test_package.py::test_every_error_is_exported_and_drawn_in_the_tree",
+            "client/test_trust.py::test_a_problem_is_carried_over",
+            "client/test_trust.py::test_an_error_without_a_problem_is_told_by_its_status",
+        ),
+    },
+    "000 packages": {
+        "client and server can be had apart, typed": (
+            "packaging/test_wheels.py::test_the_client_alone_brings_no_server",
+            "packaging/test_wheels.py::test_the_client_s_wheel_holds_all_it_needs",
+            "packaging/test_wheels.py::test_the_server_s_wheel_holds_all_it_needs",
+        ),
+    },
+    "002 article": {
+        "the query is stored, not its rows": (
+            "server/test_lifecycle.py::test_rows_are_kept_at_rest_only_when_asked",
+        ),
+        "each page runs the query again, so rows are current": (
+            "server/test_lifecycle.py::test_a_page_never_repeats_a_stale_total",
+        ),
+        "paging works whatever the query contained, and pages joined are the query": (
+            "paging/test_pages_equal_the_query.py::test_in_the_query_s_own_order",
+            "paging/test_pages_equal_the_query.py::test_random_windows_are_slices_of_the_whole",
+        ),
+        "GET pages by skip and limit": (
+            "http/test_pages.py::test_get_with_skip_and_limit_answers_rows",
+            "http/test_parameters.py::test_a_url_asks_for_a_page",
+        ),
+        "tools and REST share one store, on several servers too": (
+            "server/test_lifecycle.py::test_another_process_serves_what_this_one_stored",
+        ),
+        "resources are bound to users and tenants when made and checked when read": (
+            "http/test_access.py::test_a_resource_answers_its_owner_and_no_one_else",
+            "server/test_safety.py::test_a_stranger_sees_nothing",
+            "server/test_safety.py::test_a_hook_narrows_sample_count_and_pages_to_who_asks_now",
+        ),
+        "resources outlive the process": (
+            "migrations/test_schema.py::test_up_makes_every_table_and_down_removes_them",
+            "packaging/test_wheels.py::test_an_installed_server_migrates_stores_and_serves_a_page",
+        ),
+        "queries read only, and end in time": (
+            "server/test_safety.py::test_a_session_refuses_every_write",
+            "server/test_safety.py::test_a_query_that_never_ends_is_stopped",
+        ),
+        "the pattern works with any SDK's tool results": (
+            "client/test_detect.py::test_recorded_tool_results",
+            "client/test_detect.py::test_the_official_sdk_live",
+            "client/test_detect.py::test_fastmcp_live",
+        ),
+    },
+}
+
+BEYOND: dict[str, str] = {
+    "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
+    "client/test_rows.py": "typed values",
+    "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
+    "http/test_body.py": "bodies are bounded in size and time",
+    "http/test_connection.py": "work stops when its caller hangs up",
+    "http/test_guard.py": "foreign hosts and origins",
+    "http/test_refusals.py": "hostile requests",
+    "live/test_connections.py": "real connections: slow, cut, endless",
+    "migrations/test_mounted.py": "migrations inside an application's own",
+    "plan/test_text.py": "statements written as text",
+    "store/test_engine_choice.py": "which engines and URLs a store takes",
+    "store/test_load.py": "a store under load",
+    "store/test_memory.py": "the memory store's bound",
+    "store/test_outage.py": "databases that go away",
+    "store/test_tampering.py": "rows somebody else wrote",
+    "test_engines.py": "the tests' own databases",
+    "test_house.py": "laws of the house that no linter knows",
+    "test_requirements.py": "this list",
+    "test_urls.py": "database URLs",
+}
+"""Files of tests that hold what the seeds do not speak of, and what that is."""
