@@ -1,6 +1,7 @@
 """The mappings inside anything an SDK hands over; the rule: bounded, and no attribute is computed.
 
-Attributes are read from where an object stores them, so no property and no `__getattr__` of an SDK is run.
+Attributes are read from where an object stores them, so no property and no `__getattr__` of an SDK is run. Kinds
+are told by `type`, because isinstance() asks the object for its `__class__`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 MAXIMUM_NODES = 100_000
 MAXIMUM_DEPTH = 32
@@ -24,34 +25,28 @@ _LEAVES = (int, float, bytes, bytearray, memoryview, type, ModuleType, type(None
 
 def fields_of(value: object) -> Fields | None:
     """Names and values of a mapping, dataclass, pydantic model or any other object that keeps attributes."""
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, (str, *_LISTS, *_LEAVES)):
+    kind = type(value)
+    if issubclass(kind, Mapping):
+        return cast(Fields, value)
+    if issubclass(kind, (str, *_LISTS, *_LEAVES)):
         return None
-    fields = {
-        name: getattr(value, name)
-        for kind in type(value).__mro__
-        for name in _slots(kind)
-        if not name.startswith("_") and hasattr(value, name)
-    }
-    fields.update((name, item) for name, item in _attributes(value) if not name.startswith("_"))
-    return fields
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-def _attributes(value: object) -> Iterator[tuple[str, object]]:
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return
-    yield from own.items()
+    slots = {name: item for name in _slots(kind) if (item := _stored(value, name)) is not None}
     # pydantic keeps what a model does not declare (extra="allow") beside its fields.
-    if isinstance(extra := own.get("__pydantic_extra__"), dict):
-        yield from extra.items()
+    stored = (slots, _stored(value, "__dict__"), _stored(value, "__pydantic_extra__"))
+    return {name: item for part in stored if part for name, item in part.items() if not name.startswith("_")}
+
+
+def _slots(kind: type) -> Iterator[str]:
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        yield from (slots,) if isinstance(slots, str) else slots
+
+
+def _stored(value: object, name: str) -> Any:
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return None
 
 
 class Walk:
@@ -76,10 +71,11 @@ class Walk:
         if id(value) in self._seen:
             return None
         self._seen[id(value)] = value
-        if isinstance(value, str):
-            self._open(value)
-        elif isinstance(value, _LISTS):
-            self._push_all(value)
+        kind = type(value)
+        if issubclass(kind, str):
+            self._open(cast(str, value))
+        elif issubclass(kind, _LISTS):
+            self._push_all(cast("Iterable[object]", value))
         else:
             return fields_of(value)
         return None
@@ -108,6 +104,7 @@ class Walk:
 
 
 def _may_hold_more(value: object) -> bool:
-    if isinstance(value, str):
-        return value.lstrip()[:1] in ("{", "[")
-    return not isinstance(value, _LEAVES)
+    kind = type(value)
+    if issubclass(kind, str):
+        return cast(str, value).lstrip()[:1] in ("{", "[")
+    return not issubclass(kind, _LEAVES)

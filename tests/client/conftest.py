@@ -1,0 +1,44 @@
+"""A real server, and both HTTP libraries to speak to it, for every test that sends something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+
+from dualsql_client import DualResponseClient, ParsedDualResponse
+from tests.client.hosting import Host, structured
+
+Open = Callable[..., ParsedDualResponse]
+
+
+@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def library(request: pytest.FixtureRequest) -> Any:
+    """httpx, then httpx2."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+async def host(anyio_backend: str) -> AsyncIterator[Host]:
+    """A running server that takes handlers."""
+    async with Host().listening() as listening:
+        yield listening
+
+
+@pytest.fixture
+async def open_at(library: Any) -> AsyncIterator[Open]:
+    """A function from a base URL to the dual response of `hosting.RESOURCE_ID` there."""
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(library.AsyncClient())
+
+        def open_at(base_url: str, **options: Any) -> ParsedDualResponse:
+            client = DualResponseClient(base_url, http=http, **options)
+            parsed = client.parse_structured(structured())
+            assert parsed is not None
+            return parsed
+
+        yield open_at

@@ -1,0 +1,149 @@
+"""Servers for the client to meet; the rule: real HTTP over a real socket, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from dualsql_client.wire import Column, Row, StructuredContent
+
+RESOURCE_ID = "q4T-9_hXv2ZkLwPmB7sYd1RcE0a"
+EXPIRES_AT = "2999-01-01T00:00:00Z"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+class Host:
+    """Handlers under addresses of their own; starting a server for each would take most of the tests' time."""
+
+    def __init__(self) -> None:
+        self.origins: list[str] = []
+        self._handlers: list[Handler] = []
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Self]:
+        """Run uvicorn on two ports, which are two origins, until the end of the block."""
+        methods = ["GET", "POST", "PUT", "DELETE"]
+        app = Starlette(routes=[Route("/{number:int}/{id:path}", self._answer, methods=methods)])
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+            server = _Server(
+                uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
+            )
+            running = asyncio.create_task(server.serve([one, two]))
+            await server.ready.wait()
+            self.origins = [f"http://127.0.0.1:{port.getsockname()[1]}" for port in (one, two)]
+            yield self
+            server.should_exit = True
+            await running
+
+    def serve(self, handler: Handler, *, origin: int = 0) -> str:
+        """The base URL below which `handler` answers every request."""
+        self._handlers.append(handler)
+        return f"{self.origins[origin]}/{len(self._handlers) - 1}"
+
+    async def _answer(self, request: Request) -> Response:
+        number: int = request.path_params["number"]
+        return await self._handlers[number](request)
+
+
+def structured(
+    *, uri: str = f"resource://{RESOURCE_ID}", url: str = "", total: int | None = 3
+) -> StructuredContent:
+    """What a tool of such a server returns."""
+    return {
+        "results": [{"id": 0}],
+        "resource": {"uri": uri, "url": url, "name": "Institutions", "mimeType": "application/json"},
+        "metadata": {
+            "total_count": total,
+            "sample_count": 1,
+            "columns": [{"name": "id", "type": "number", "encoding": "integer"}],
+            "executed_at": "2026-11-21T10:00:00Z",
+            "expires_at": EXPIRES_AT,
+        },
+    }
+
+
+def problem(status: int, code: str | None, **more: Any) -> Response:
+    """An error answer in the wire's shape."""
+    body = {"error": "refused", "code": code, "message": "No.", "hint": "Ask again.", "details": {}, **more}
+    return JSONResponse(body, status)
+
+
+@dataclass
+class Contract:
+    """The REST half of a dual response server with one resource, as the specification has it."""
+
+    rows: list[Row]
+    columns: list[Column] = field(default_factory=list)
+    largest_page: int = 1_000
+    deleted: bool = False
+    requests: list[tuple[str, Any]] = field(default_factory=list)
+
+    async def __call__(self, request: Request) -> Response:
+        body = await request.json() if request.method == "POST" else None
+        self.requests.append((request.method, body))
+        if self.deleted or request.path_params["id"] != RESOURCE_ID:
+            return problem(404, "RESOURCE_NOT_FOUND")
+        match request.method:
+            case "POST":
+                return JSONResponse(self.page(body))
+            case "PUT":
+                return JSONResponse({"status": "pinned", "expires_at": None})
+            case "DELETE":
+                self.deleted = True
+                return Response(status_code=204)
+        return JSONResponse(self.metadata())
+
+    def page(self, wanted: Any) -> dict[str, Any]:
+        offset, rows = wanted.get("offset", 0), list(self.rows)
+        match wanted.get("sort"):
+            case {"field": name, **more}:
+                rows.sort(key=lambda row: row[name], reverse=more.get("order") == "desc")
+        end = offset + min(wanted.get("limit", 100), self.largest_page)
+        data = rows[offset:end]
+        has_next = end < len(rows)
+        return {
+            "data": data,
+            "columns": self.columns,
+            "total_count": len(rows),
+            "returned_count": len(data),
+            "offset": offset,
+            "has_next": has_next,
+            "has_previous": offset > 0,
+            "next_offset": end if has_next else None,
+            "expires_at": EXPIRES_AT,
+        }
+
+    def metadata(self) -> dict[str, Any]:
+        return {
+            "status": "ready",
+            "name": "Institutions",
+            "uri": f"resource://{RESOURCE_ID}",
+            "total_count": len(self.rows),
+            "columns": self.columns,
+            "created_at": "2026-11-21T10:00:00Z",
+            "expires_at": EXPIRES_AT,
+            "access_count": 3,
+            "last_accessed_at": None,
+            "metadata": {"state": "NJ"},
+        }

@@ -1,0 +1,45 @@
+"""Tool results as agent SDKs delivered them; the rule: they come back as objects, not as the dumps they are kept in.
+
+`shapes/*.json` hold excerpts of recordings made by running each SDK; `{"__type__": "module.Class", ...}` is an
+object of that class. Objects of mcp 1.x and of SDKs that are not installed are stood in for by a class of that
+name with the same attributes, which is all that detection may look at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import make_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import AnyUrl
+
+SHAPES = Path(__file__).parent / "shapes"
+URI = "dualsql://results/8f14e45f-ceea-467f-ab3c-7c1b7e0c2a11"
+URL = "http://127.0.0.1:18199/dual/resources/8f14e45f-ceea-467f-ab3c-7c1b7e0c2a11"
+
+
+def recordings() -> Iterator[tuple[str, Any]]:
+    """Name and tool result of every recording, such as ("mcp: linkonly/wire", {...})."""
+    for file in sorted(SHAPES.glob("*.json")):
+        for case, dump in json.loads(file.read_text("utf-8")).items():
+            yield f"{file.stem}: {case}", revived(dump)
+
+
+def revived(dump: Any) -> Any:
+    """The object that a dump describes."""
+    if isinstance(dump, list):
+        return [revived(item) for item in dump]
+    if not isinstance(dump, dict):
+        return dump
+    fields = {name: revived(item) for name, item in dump.items()}
+    kind = fields.pop("__type__", None)
+    if kind is None:
+        return fields
+    if kind == "pydantic.networks.AnyUrl":
+        return AnyUrl(fields["__repr__"].removeprefix("AnyUrl('").removesuffix("')"))
+    if kind == "datetime.datetime":
+        return datetime(2026, 11, 21)
+    return make_dataclass(kind.rpartition(".")[2], list(fields))(**fields)

@@ -1,0 +1,345 @@
+"""Is the dual response found in what SDKs hand over, and nothing else?"""
+
+from __future__ import annotations
+
+import json
+from collections import UserDict
+from collections.abc import Callable
+from dataclasses import dataclass, make_dataclass
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import fastmcp
+import mcp
+import mcp_types
+import pytest
+from fastmcp.tools import ToolResult
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.server import MCPServer
+from pydantic import BaseModel, ConfigDict
+
+from dualsql_client import DualResponseClient, ParseError
+from tests.client.hosting import RESOURCE_ID, structured
+from tests.client.recorded import URI, URL, recordings
+
+# Recordings in which nothing but the link is left.
+LINK_ONLY = {
+    f"{sdk}: linkonly/{form}"
+    for sdk, forms in {
+        "mcp": ("python", "model_dump", "wire"),
+        "mcp_v1": ("python", "wire"),
+        "fastmcp": ("python",),
+        "openai_agents": ("default", "use_structured_content", "custom_data_extractor"),
+    }.items()
+    for form in forms
+} | {"openai_agents: plain/default", "openai_agents: schema/default"}
+
+# Recordings in which the SDK left prose, a bare URI or an error message of its own.
+LOST = {
+    *(f"anthropic: {tool}/request_2_last_message" for tool in ("plain", "schema", "json", "linkonly")),
+    "anthropic.nolink: plain/request_2_last_message",
+    "langchain: linkonly/toolmessage_python",
+    "langchain: linkonly/agent_messages",
+    "openai_agents: structuredonly/default",
+    "openai_agents.nolink: plain/default",
+    *(f"pydantic_ai: {tool}/tool_return_python" for tool in ("plain", "schema", "linkonly")),
+}
+
+client = DualResponseClient()
+
+
+@pytest.mark.parametrize(("name", "result"), [pytest.param(*case, id=case[0]) for case in recordings()])
+def test_recorded_tool_results(name: str, result: Any) -> None:
+    parsed = client.parse(result)
+    if name in LOST or ": error/" in name:
+        assert parsed is None
+        return
+    assert parsed is not None
+    assert parsed.resource_uri == URI
+    assert parsed.name == "search_institutions result"
+    if name in LINK_ONLY:
+        assert (parsed.sample, parsed.total_count, parsed.columns) == ([], None, [])
+        return
+    assert [row["id"] for row in parsed.sample] == [1, 2, 3]
+    assert parsed.sample[1]["name"] == "東京大学"
+    assert parsed.total_count == 1234
+    assert parsed.resource_url == URL
+    assert [column["type"] for column in parsed.columns] == [
+        "number",
+        "string",
+        "string",
+        "number",
+        "date",
+        "number",
+    ]
+    assert {column["encoding"] for column in parsed.columns} == {"any"}
+    assert parsed.executed_at == datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert parsed.expires_at == datetime(2026, 11, 21, 11, tzinfo=UTC)
+
+
+TOOL_RESULT: dict[str, Any] = {
+    "content": [{"type": "text", "text": "showing 1 of 3"}],
+    "structuredContent": structured(),
+}
+
+
+async def test_the_official_sdk_live() -> None:
+    server = MCPServer("colleges")
+
+    @server.tool()
+    def search() -> mcp_types.CallToolResult:
+        return mcp_types.CallToolResult.model_validate(TOOL_RESULT)
+
+    async with mcp.Client(server) as session:
+        result = await session.call_tool("search", {})
+    for form in (result, result.model_dump(), result.model_dump(by_alias=True), result.model_dump_json()):
+        parsed = client.parse(form, strict=True)
+        assert parsed is not None
+        assert (parsed.resource_uri, parsed.total_count) == (f"resource://{RESOURCE_ID}", 3)
+
+
+async def test_fastmcp_live() -> None:
+    server = fastmcp.FastMCP("colleges")
+
+    @server.tool
+    def search() -> ToolResult:
+        return ToolResult(content="showing 1 of 3", structured_content=dict(structured()))
+
+    async with fastmcp.Client(server) as session:
+        for result in (await session.call_tool("search"), await session.call_tool_mcp("search", {})):
+            parsed = client.parse(result, strict=True)
+            assert parsed is not None
+            assert (parsed.resource_uri, parsed.total_count) == (f"resource://{RESOURCE_ID}", 3)
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    output: Any
+
+
+@dataclass(slots=True)
+class Slotted:
+    output: Any
+
+
+def nested(value: Any, times: int) -> str:
+    """JSON inside a string inside JSON, `times` deep."""
+    return json.dumps(value if times == 1 else {"output": nested(value, times - 1)})
+
+
+CARRIERS: dict[str, Any] = {
+    "structured content": structured(),
+    "another scheme": structured(uri=f"my-app+v2://results/{RESOURCE_ID}"),
+    "blocks": [{"type": "text", "text": "hello"}, {"type": "text", "text": json.dumps(structured())}],
+    "tuple": (json.dumps(structured()), "and prose"),
+    "indented JSON": json.dumps(structured(), indent=2),
+    "JSON in JSON": nested(structured(), 4),
+    "model": Model(output=structured()),
+    "undeclared field": Model.model_validate({"output": None, "undeclared": structured()}),
+    "slots": Slotted(structured()),
+    "namespace": SimpleNamespace(artifact={"structured_content": structured()}),
+    "mapping": UserDict(TOOL_RESULT),
+    "dataclass": make_dataclass("Dual", structured())(**structured()),
+    "twice the same": [TOOL_RESULT, json.dumps(TOOL_RESULT)],
+}
+
+
+@pytest.mark.parametrize("carrier", CARRIERS.values(), ids=CARRIERS.keys())
+def test_carriers(carrier: Any) -> None:
+    parsed = client.parse(carrier, strict=True)
+    assert parsed is not None
+    assert parsed.sample == [{"id": 0}]
+
+
+def test_camel_case_metadata() -> None:
+    metadata = {"totalCount": 3, "executedAt": "2026-11-21T10:00:00", "expiresAt": None, "columns": []}
+    parsed = client.parse({**structured(), "metadata": metadata})
+    assert parsed is not None
+    assert (parsed.total_count, parsed.expires_at) == (3, None)
+    assert parsed.executed_at == datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def test_the_structure_tells_more_than_a_link_found_before_it() -> None:
+    link = {"type": "resource_link", "uri": f"resource://{RESOURCE_ID}", "mimeType": "application/json"}
+    [parsed] = client.find([link, [structured()]])
+    assert parsed.sample == [{"id": 0}]
+
+
+def test_find_tells_resources_apart_and_parse_does_not_choose() -> None:
+    other = structured(uri="resource://another")
+    results = [TOOL_RESULT, {"output": json.dumps(other)}]
+    assert [found.resource_uri for found in client.find(results)] == [
+        f"resource://{RESOURCE_ID}",
+        "resource://another",
+    ]
+    assert client.parse(results) is None
+    with pytest.raises(ParseError) as caught:
+        client.parse(results, strict=True)
+    assert caught.value.code == "PARSE_ERROR"
+    assert caught.value.details["resources"] == [f"resource://{RESOURCE_ID}", "resource://another"]
+
+
+@pytest.mark.parametrize("mark", [{"isError": True}, {"is_error": True}, {"status": "error"}])
+def test_an_error_is_none_whatever_it_carries(mark: dict[str, Any]) -> None:
+    assert client.parse({**TOOL_RESULT, **mark}) is None
+    with pytest.raises(ParseError):
+        client.parse([{**TOOL_RESULT, **mark}], strict=True)
+
+
+def test_a_row_cannot_pose_as_a_dual_response() -> None:
+    forged = structured(uri="resource://forged")
+    result = {**structured(), "results": [{"note": json.dumps(forged)}, {"note": forged}]}
+    assert [found.resource_uri for found in client.find(result)] == [f"resource://{RESOURCE_ID}"]
+
+
+def without(*path: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(json.dumps(structured()))
+    part = result
+    for name in path[:-1]:
+        part = part[name]
+    del part[path[-1]]
+    return result
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        None,
+        3.5,
+        "",
+        "plain prose about resource://abc123 and more",
+        "[INFO] not JSON",
+        "{}",
+        [],
+        {"results": [1, 2, 3], "resource": {"uri": "resource://abc"}, "metadata": {"total_count": 3}},
+        {**structured(), "metadata": {"total_count": -1}},
+        {**structured(), "metadata": {"total_count": True}},
+        {**structured(), "metadata": {"total_count": 3, "columns": [{"type": "string"}]}},
+        without("results"),
+        without("resource"),
+        without("resource", "uri"),
+        without("metadata"),
+        without("metadata", "total_count"),
+        {
+            "type": "resource_link",
+            "uri": "repo://octo/cat/contents/package.json",
+            "mimeType": "application/json",
+        },
+        {"type": "resource_link", "uri": f"file:///tmp/{RESOURCE_ID}", "mimeType": "application/json"},
+        {
+            "type": "resource_link",
+            "uri": f"https://example.com/{RESOURCE_ID}",
+            "mimeType": "application/json",
+        },
+        {"type": "resource_link", "uri": f"notes://{RESOURCE_ID}", "mimeType": "text/markdown"},
+        {"type": "resource_link", "uri": "config://settings", "mimeType": "application/json"},
+        {"results": [], "count": 0, "next": None, "previous": None},
+        dict,
+        json,
+        client,
+    ],
+)
+def test_ordinary_results_are_none(ordinary: Any) -> None:
+    assert client.find(ordinary) == []
+    assert client.parse(ordinary) is None
+    assert client.parse_structured(ordinary) is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "resource://../../admin",
+        "resource://a/..",
+        "resource://a/",
+        "resource://abc?limit=1",
+        "resource://abc#x",
+        "resource://abc%2f..%2fadmin",
+        "resource://user@evil.example/abc:80",
+        "resource://evil.example:8080/abc",
+        "resource:abc",
+        "//abc",
+        "abc",
+        "resource://äbc",
+        "resource://abc\n",
+        "resource:// abc",
+        "resource://a\\b",
+        "resource://" + "a" * 129,
+        "resource://" + "a/" * 300 + "b",
+    ],
+)
+def test_an_id_that_could_leave_its_place_in_a_url_is_no_resource(uri: str) -> None:
+    assert client.parse(structured(uri=uri)) is None
+
+
+class Raises:
+    """An object that does not want to be looked at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class RaisingDict(UserDict[str, Any]):
+    def get(self, key: str, default: Any = None) -> Any:
+        raise OSError
+
+
+class Computed:
+    """Its attribute costs something, so detection must not ask for it."""
+
+    @property
+    def structured_content(self) -> Any:
+        raise AssertionError("computed")
+
+
+@pytest.mark.parametrize("make", [Raises, lambda: RaisingDict(a=1), Computed])
+def test_a_hostile_neighbour_hides_nothing(make: Callable[[], Any]) -> None:
+    hostile = make()
+    assert client.parse(hostile) is None
+    assert client.parse([hostile, {"x": hostile}, TOOL_RESULT], strict=True) is not None
+
+
+def test_cycles_depth_and_size_are_bounded() -> None:
+    cycle: dict[str, Any] = {}
+    cycle["self"] = [cycle]
+    assert client.find(cycle) == []
+    deep: Any = structured()
+    for _ in range(100):
+        deep = [deep]
+    assert client.find(deep) == []
+    assert client.find("[" * 100_000) == []
+    assert client.find(nested(structured(), 5)) == []
+    assert client.find([{} for _ in range(200_000)]) == []
+    assert client.find("[" + "1" * 5_000 + "]") == []
+    assert client.find('["' + "x" * 17_000_000 + '"]') == []
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["results", "resource", "metadata", "uri", "type", "total_count", "columns", "isError"]
+            ),
+            inner,
+            max_size=5,
+        )
+        | inner.map(lambda value: json.dumps(value, default=str))
+        | inner.map(lambda value: SimpleNamespace(content=value))
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES)
+def test_no_value_raises_or_is_taken_for_one(value: Any) -> None:
+    assert client.find(value) == []
+    assert client.parse_structured(value) is None
+
+
+@given(st.sampled_from(sorted(structured())), JSON_VALUES)
+def test_no_broken_part_raises(part: str, value: Any) -> None:
+    client.find({**structured(), part: value})
+    client.parse_structured({**structured(), "resource": {"uri": value}, part: value})

@@ -1,0 +1,91 @@
+"""Is the client as small as it promises: what it exports, what it imports, what its docstring shows?"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import dualsql_client
+from dualsql_client import errors
+from tests.client.hosting import Contract, Host, structured
+
+PACKAGE = Path(dualsql_client.__file__).parent
+
+
+def test_the_exports_are_sealed() -> None:
+    assert dualsql_client.__all__ == sorted(dualsql_client.__all__)
+    public = {
+        name
+        for name, member in vars(dualsql_client).items()
+        if not name.startswith("_") and not inspect.ismodule(member) and name != "annotations"
+    }
+    assert public == set(dualsql_client.__all__)
+
+
+def test_every_error_is_exported_and_drawn_in_the_tree() -> None:
+    kinds = {
+        name: kind
+        for name, kind in vars(errors).items()
+        if inspect.isclass(kind) and issubclass(kind, errors.DualResponseClientError)
+    }
+    assert kinds.keys() <= set(dualsql_client.__all__)
+    drawn = errors.__doc__ or ""
+    for name, kind in kinds.items():
+        assert name in drawn
+        if kind is not errors.DualResponseClientError:
+            assert kind.default_code in drawn
+
+
+async def test_the_docstring_runs(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    documented = inspect.getdoc(dualsql_client) or ""
+    code = textwrap.dedent("\n".join(line for line in documented.splitlines() if line.startswith("    ")))
+    assert len([line for line in code.splitlines() if line]) <= 10
+    scope: dict[str, object] = {}
+    exec(compile(code, "docstring", "exec"), scope)  # noqa: S102 - our own docstring
+    base_url = host.serve(Contract([{"id": 1}, {"id": 2}]))
+    await scope["show"](structured(), base_url)  # type: ignore[operator]
+    assert "2 rows, the first is {'id': 1}" in capsys.readouterr().out
+
+
+# What an import of the client may bring along: its dependencies and theirs, never a server, a database or an SDK.
+HEAVY = (
+    "dualsql",
+    "sqlalchemy",
+    "starlette",
+    "alembic",
+    "mcp",
+    "mcp_types",
+    "fastmcp",
+    "httpx2",
+    "orjson",
+    "uvicorn",
+)
+
+
+def test_importing_it_imports_nothing_of_the_server() -> None:
+    probe = (
+        f"import dualsql_client, dualsql_client.wire, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def imported_by(module: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
+def test_no_line_of_it_asks_for_more_than_its_dependencies() -> None:
+    wanted = set().union(*(imported_by(module) for module in PACKAGE.rglob("*.py")))
+    assert wanted - sys.stdlib_module_names <= {"httpx", "typing_extensions"}
