@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from benchmarks.flights import airlines, flights, metadata, planes
 from benchmarks.timing import medians
 from dualsql import DualResponseServer, MemoryStore, ResourceStore, SQLResourceStore
+from dualsql.plan.shape import AnySelect
 from dualsql.store import upgrade
 
 SAMPLE_SIZE = 15
@@ -27,7 +27,7 @@ RATIO = 1.15
 ALLOWANCE = 0.003
 """The floor: at most RATIO times the queries by hand, plus this many seconds."""
 
-QUERIES: dict[str, Select[Any]] = {
+QUERIES: dict[str, AnySelect] = {
     "every flight": select(flights),
     "filter: one carrier": select(flights).where(flights.c.carrier == "UA"),
     "filter: one route in July": select(flights).where(flights.c.dest == "SFO", flights.c.month == 7),
@@ -110,7 +110,7 @@ async def _with_store(database: Path, store_name: str, store: ResourceStore) -> 
 
 
 async def _compare(
-    engine: AsyncEngine, server: DualResponseServer, store_name: str, name: str, query: Select[Any]
+    engine: AsyncEngine, server: DualResponseServer, store_name: str, name: str, query: AnySelect
 ) -> Creation:
     total = await _by_hand(engine, query)
     taken = await medians(
@@ -122,7 +122,7 @@ async def _compare(
     return Creation(name, store_name, total, taken["by hand"], taken["dualsql"])
 
 
-async def _by_hand(engine: AsyncEngine, query: Select[Any]) -> int:
+async def _by_hand(engine: AsyncEngine, query: AnySelect) -> int:
     async with engine.connect() as connection:
         (await connection.execute(query.limit(SAMPLE_SIZE))).all()
         count = select(func.count()).select_from(query.order_by(None).subquery())

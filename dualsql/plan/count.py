@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sqlalchemy import func, select
 
-from sqlalchemy import Select, func, select
-
-from dualsql.plan.shape import Shape
+from dualsql.plan.shape import AnySelect, Shape
 
 
-def count(shape: Shape) -> Select[Any]:
+def count(shape: Shape) -> AnySelect:
     """SELECT count(*) over the statement, inside its author's own limit and offset."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
     unordered = shape.select.order_by(None)

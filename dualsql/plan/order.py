@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Alias, ColumnElement, FromClause, Join, Select, Table, TextClause
+from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TextClause
 from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
@@ -13,7 +13,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
-from dualsql.plan.shape import Shape
+from dualsql.plan.shape import AnySelect, Shape
 from dualsql_client.wire import SortKey
 
 Keys = list[ColumnElement[Any]]
@@ -34,7 +34,7 @@ def total_order(shape: Shape, capabilities: Capabilities) -> Keys:
     return own + _tie_breaker(shape, capabilities)
 
 
-def distinct_on(select: Select[Any]) -> Keys:
+def distinct_on(select: AnySelect) -> Keys:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
     extension = select._pre_columns_clause
     clauses = getattr(extension, "clauses", [extension])
@@ -69,7 +69,7 @@ def _tie_breaker(shape: Shape, capabilities: Capabilities) -> Keys:
     )
 
 
-def _row_identity(select: Select[Any]) -> Keys:
+def _row_identity(select: AnySelect) -> Keys:
     """The primary keys of all tables, if each row of the result stands for one row of each; else nothing."""
     outputs = [*select.selected_columns, *select._order_by_clauses]
     if _is_distinct(select) or select._group_by_clauses or select._having_criteria:
@@ -84,7 +84,7 @@ def _row_identity(select: Select[Any]) -> Keys:
     return keys
 
 
-def _group_identity(select: Select[Any]) -> Keys:
+def _group_identity(select: AnySelect) -> Keys:
     """The GROUP BY keys, which tell groups apart; not under ROLLUP and its kin, where a NULL is ambiguous."""
     groups = select._group_by_clauses
     if _is_distinct(select) or any(_is_superaggregate(group) for group in groups):
@@ -98,7 +98,7 @@ def _whole_row(columns: Sequence[ResultColumn], capabilities: Capabilities) -> K
     return [capabilities.distinguishing(expression) for expression in expressions]
 
 
-def _is_distinct(select: Select[Any]) -> bool:
+def _is_distinct(select: AnySelect) -> bool:
     return bool(select._distinct or distinct_on(select))
 
 
@@ -111,7 +111,7 @@ def _is_superaggregate(group: ClauseElement) -> bool:
     )
 
 
-def _is_never_null(column: ResultColumn, select: Select[Any]) -> bool:
+def _is_never_null(column: ResultColumn, select: AnySelect) -> bool:
     if getattr(column.expression, "nullable", True):
         return False
     sources = list(_sources(select))
@@ -126,11 +126,11 @@ def _is_constant(expression: ColumnElement[Any]) -> bool:
     return isinstance(getattr(expression, "element", expression), BindParameter)
 
 
-def _leaves(select: Select[Any]) -> Iterator[FromClause]:
+def _leaves(select: AnySelect) -> Iterator[FromClause]:
     return (source for source in _sources(select) if not isinstance(source, Join))
 
 
-def _sources(select: Select[Any]) -> Iterator[FromClause]:
+def _sources(select: AnySelect) -> Iterator[FromClause]:
     stack: list[FromClause] = list(reversed(select.get_final_froms()))
     while stack:
         source = stack.pop()

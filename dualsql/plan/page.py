@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
 from dualsql.errors import UnknownColumnError
 from dualsql.plan.order import distinct_on, requested_order, total_order
-from dualsql.plan.shape import Shape
+from dualsql.plan.shape import AnySelect, Shape
 from dualsql_client.wire import SortKey
 
 
 def page(
     shape: Shape, capabilities: Capabilities, *, offset: int, limit: int, sort: Sequence[SortKey] = ()
-) -> Select[Any]:
+) -> AnySelect:
     """At most `limit` rows from the row `offset` on, counted from 0 inside the author's own window.
 
     Raises:

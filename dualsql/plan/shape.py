@@ -21,7 +21,10 @@ from dualsql.columns import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.plan.text import has_outer_order
 
-Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
+AnySelect = Select[*tuple[Any, ...]]
+"""A Select of any columns: since SQLAlchemy 2.1 `Select[Any]` is a Select of one."""
+
+Statement = AnySelect | CompoundSelect[*tuple[Any, ...]] | TextualSelect
 """What a caller may store."""
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
@@ -42,7 +45,7 @@ class Shape:
         limit, offset: the author's own; limit is None without one.
     """
 
-    select: Select[Any]
+    select: AnySelect
     columns: tuple[ResultColumn, ...]
     limit: int | None = None
     offset: int = 0
@@ -68,7 +71,7 @@ def shape(statement: Statement) -> Shape:
     return Shape(*_named(plain), limit, offset)
 
 
-def _select_from_text(statement: TextualSelect) -> Select[Any]:
+def _select_from_text(statement: TextualSelect) -> AnySelect:
     if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
         raise NoTotalOrderError(
             "The order of a text() statement with its own ORDER BY or LIMIT cannot be seen.", hint=_WRAP
@@ -101,7 +104,7 @@ def _without_window(statement: AnyGenerative) -> AnyGenerative:
     return bare
 
 
-def _select_from_compound(statement: CompoundSelect[Any]) -> Select[Any]:
+def _select_from_compound(statement: CompoundSelect[*tuple[Any, ...]]) -> AnySelect:
     order = [_split_modifiers(clause) for clause in statement._order_by_clauses]
     outputs = list(statement.selected_columns)
     wrapped = list(statement.order_by(None).subquery("result").c)
@@ -134,7 +137,7 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     raise NoTotalOrderError("A set operation can only be ordered by its own columns.", hint=_WRAP)
 
 
-def _named(statement: Select[Any]) -> tuple[Select[Any], tuple[ResultColumn, ...]]:
+def _named(statement: AnySelect) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
     """Give every output a unique name; two equal labels cannot be wrapped in a subquery."""
     if any(isinstance(column, TextClause) for column in statement._raw_columns):
         raise NotFreezableError(
