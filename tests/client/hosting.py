@@ -33,6 +33,14 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
+def _listening_socket() -> socket.socket:
+    # Not socket.create_server: it leaves proto 0, for which asyncio does not turn Nagle's algorithm off, and an
+    # answer written in two parts then takes 40 ms.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    return listening
+
+
 class Host:
     """Handlers under addresses of their own; starting a server for each would take most of the tests' time."""
 
@@ -45,7 +53,7 @@ class Host:
         """Run uvicorn on two ports, which are two origins, until the end of the block."""
         methods = ["GET", "POST", "PUT", "DELETE"]
         app = Starlette(routes=[Route("/{number:int}/{id:path}", self._answer, methods=methods)])
-        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        with _listening_socket() as one, _listening_socket() as two:
             server = _Server(
                 uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
             )
