@@ -1,0 +1,60 @@
+"""What the command `dualsql` can do; the rule: parse here, work elsewhere, end every error in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dualsql.cli.migrate import migrate
+from dualsql.errors import DualResponseError
+
+app = typer.Typer(
+    help="The dual response pattern for SQLAlchemy.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+
+
+@app.command("migrate")
+def migrate_command(
+    database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")],
+    down_to: Annotated[str | None, typer.Option(help='A revision to go back to, or "base".')] = None,
+) -> None:
+    """Create or update the tables in which resources are kept."""
+    with _errors_in_one_line():
+        typer.echo(migrate(database, down_to=down_to))
+
+
+@app.command("demo")
+def demo_command(
+    serve: Annotated[bool, typer.Option("--serve", help="Leave the server running.")] = False,
+    database: Annotated[str | None, typer.Option(help="Another database than the built-in SQLite.")] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any.", min=0, max=65535)] = 8765,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+) -> None:
+    """Show the whole idea on real data: a model, an application, 106,145 college programs."""
+    with _errors_in_one_line():
+        try:
+            from dualsql.demo.run import Options, run
+        except ModuleNotFoundError as error:
+            raise _missing(error.name, "demo") from error
+        options = Options(host=host, port=port, database=database, serve=serve)
+        asyncio.run(run(options, Console()))
+
+
+def _missing(module: str | None, extra: str) -> SystemExit:
+    return SystemExit(f'dualsql: {module} is not installed. Try: pip install "dualsql[{extra}]"')
+
+
+@contextmanager
+def _errors_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except DualResponseError as error:
+        typer.echo(f"dualsql: {error}", err=True)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        typer.echo("Stopped.")

@@ -1,0 +1,125 @@
+"""Act as the host application: call a tool as a model would, then fetch what the model never sees.
+
+The rule: everything here goes through the MCP SDK's client and `dualsql_client`, over real sockets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from dualsql_client import DualResponseClient, ParsedDualResponse
+from dualsql_client.wire import Row
+
+BATCH_SIZE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the closing table. `characters` is the JSON text that crossed the wire for it."""
+
+    who: str
+    rows: int
+    characters: int
+    seconds: float
+
+
+async def act(origin: str, console: Console) -> None:
+    """Play one conversation with the server at `origin` and print what happens."""
+    async with (
+        Client(f"{origin}/mcp") as model,
+        DualResponseClient(f"{origin}/resources") as application,
+    ):
+        lines = []
+        for tool, arguments in (
+            ("search_institutions", {"state": "NJ"}),
+            ("search_programs", {"min_earnings": 60_000}),
+            ("search_programs", {}),
+        ):
+            console.rule(f"[bold]{tool}[/bold]({_written(arguments)})")
+            started = perf_counter()
+            result = await model.call_tool(tool, arguments)
+            seen = Line(f"model: {tool}", 0, _size_of(result), perf_counter() - started)
+            parsed = application.parse(result, strict=True)
+            assert parsed is not None
+            seen = Line(seen.who, len(parsed.sample), seen.characters, seen.seconds)
+            _show_sample(result, seen, console)
+            lines += [seen, await _fetch_everything(parsed, console)]
+        await _use_the_last(parsed, console)
+        console.print(_closing_table(lines))
+
+
+def _show_sample(result: CallToolResult, seen: Line, console: Console) -> None:
+    text = next(block.text for block in result.content if isinstance(block, TextContent))
+    lines = text.split("\n")
+    head, foot = lines[:9], lines[-1:]
+    for line in (*head, "...", *foot) if len(lines) > 12 else lines:
+        console.print(escape(line), style="dim", overflow="ellipsis", no_wrap=True)
+    console.print(f"The model saw {seen.rows} rows in {seen.characters:,} characters.\n")
+
+
+async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Line:
+    columns = (TextColumn("The application fetches"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    started, rows, size = perf_counter(), 0, 0
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("rows", total=parsed.total_count)
+        async for batch in parsed.fetch_stream(batch_size=BATCH_SIZE):
+            rows += len(batch)
+            size += _size_of_rows(batch)
+            progress.update(task, completed=rows)
+    console.print()
+    return Line("application: all rows", rows, size, perf_counter() - started)
+
+
+async def _use_the_last(parsed: ParsedDualResponse, console: Console) -> None:
+    console.rule("[bold]what else a link is good for[/bold]")
+    page = await parsed.fetch(limit=3, sort={"field": "debt", "order": "desc"})
+    console.print("Sorted by debt, the first three:")
+    for row in page.data:
+        console.print(
+            escape(f"  {row['debt']:>9,}  {row['institution']}: {row['field']}"),
+            overflow="ellipsis",
+            no_wrap=True,
+        )
+    await parsed.pin()
+    metadata = await parsed.get_metadata()
+    console.print(f"Pinned: status {metadata.status}, read {metadata.access_count} times.")
+    await parsed.delete()
+    console.print("Deleted: the link is dead.\n")
+
+
+def _closing_table(lines: list[Line]) -> Table:
+    table = Table(title="Who got what")
+    table.add_column("who")
+    for heading in ("rows", "characters", "seconds"):
+        table.add_column(heading, justify="right")
+    for line in lines:
+        table.add_row(
+            line.who,
+            f"{line.rows:,}",
+            f"{line.characters:,}",
+            f"{line.seconds:.2f}",
+            end_section=line.who.startswith("application"),
+        )
+    return table
+
+
+def _size_of(result: CallToolResult) -> int:
+    return len(result.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def _size_of_rows(rows: list[Row]) -> int:
+    # Near enough to what was on the wire, and it costs no second copy of the rows.
+    return sum(len(name) + len(str(value)) + 6 for row in rows for name, value in row.items())
+
+
+def _written(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
