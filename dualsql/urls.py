@@ -56,7 +56,7 @@ def _parsed(url: str | URL) -> URL:
 def _is_async(url: URL) -> bool:
     """Whether SQLAlchemy knows the driver and can await it; a driver that serves both ways counts."""
     try:
-        return bool(url.get_dialect(True).is_async)
+        return bool(url.get_dialect(_is_async=True).is_async)
     except (SQLAlchemyError, ImportError):
         return False
 

@@ -20,7 +20,6 @@ from tests import engines
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
-    config.addinivalue_line("markers", "long: left out of `make test`, run by `make test-all`")
 
 
 @pytest.fixture(scope="session")

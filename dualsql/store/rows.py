@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 import orjson
-from dualsql_client.wire import ENCODINGS, ColumnType
 
 from dualsql.errors import BadParameterError, LimitExceededError, StorageError
 from dualsql.resource import Resource
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
+from dualsql_client.wire import ENCODINGS, ColumnType
 
 MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 """The most one resource may weigh, its sample included."""
@@ -105,8 +105,12 @@ def unreadable() -> StorageError:
 
 
 def _check_text(name: str, value: str | None) -> None:
-    """PostgreSQL holds no NUL, and nothing encodes half of a surrogate pair."""
-    if value is not None and ("\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+    """PostgreSQL holds no NUL, and UTF-8 no half of a surrogate pair."""
+    try:
+        storable = value is None or b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        storable = False
+    if not storable:
         raise BadParameterError(f"The resource's {name} holds a character that cannot be stored.")
 
 

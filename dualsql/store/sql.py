@@ -37,6 +37,9 @@ from dualsql.tables import UTCTimestamp, resources
 DELETE_BATCH = 1_000
 """Ids in one DELETE: far below what any driver can bind."""
 
+# What SQLAlchemy's types raise when a stored value is none of theirs.
+_NOT_OF_ITS_TYPE = (ValueError, TypeError, ArithmeticError)
+
 _t = resources.c
 _ROW = [column.label(column.key) for column in _t]
 
@@ -102,11 +105,7 @@ class SQLResourceStore:
                 result = await connection.execute(statement)
                 try:
                     return [row._asdict() for row in result]
-                except (
-                    ValueError,
-                    TypeError,
-                    ArithmeticError,
-                ) as error:  # a value that is not of its column's type
+                except _NOT_OF_ITS_TYPE as error:
                     raise unreadable() from error
 
 

@@ -59,12 +59,12 @@ class Load:
         made = resource(created_at=now, expires_at=now + (LONG if kind == 0 else SHORT))
         await self.store.save(made)
         self.report.created += 1
-        if kind == 0 or kind == 1 and await self.store.update(made.id, ResourceChanges(pin=True, now=now)):
+        if kind == 0 or (kind == 1 and await self.store.update(made.id, ResourceChanges(pin=True, now=now))):
             self.report.living.append(made.id)
 
     async def _read(self) -> None:
-        if not self.report.living:
-            return await asyncio.sleep(0)
+        while not self.report.living:
+            await self._create()
         identifier = self.choose.choice(self.report.living)
         if await self.store.get(identifier) is None:
             self.report.wrong.append(f"{identifier} is gone")
