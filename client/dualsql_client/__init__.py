@@ -15,9 +15,9 @@ The rule: httpx is all it needs to run, and it fetches only from the `base_url` 
 
 from __future__ import annotations
 
-from .answers import FetchResult, ResourceMetadata
-from .client import DualResponseClient
-from .errors import (
+from dualsql_client.answers import FetchResult, ResourceMetadata
+from dualsql_client.client import DualResponseClient
+from dualsql_client.errors import (
     DualResponseClientError,
     FetchError,
     FetchTimeoutError,
@@ -27,8 +27,8 @@ from .errors import (
     ResourceNotFoundError,
     UntrustedOriginError,
 )
-from .parsed import ParsedDualResponse
-from .rows import decode_rows
+from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.rows import decode_rows
 
 __all__ = [
     "DualResponseClient",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from .errors import NotConfiguredError
+from dualsql_client.errors import NotConfiguredError
 
 MAXIMUM_URI_LENGTH = 512
 

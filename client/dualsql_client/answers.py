@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .columns import read_columns
-from .errors import FetchError
-from .instants import read_instant
-from .rows import decode_rows
-from .wire import Column, Row
+from dualsql_client.columns import read_columns
+from dualsql_client.errors import FetchError
+from dualsql_client.instants import read_instant
+from dualsql_client.rows import decode_rows
+from dualsql_client.wire import Column, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +70,15 @@ def read_page(answer: object, *, offset: int, known_columns: Sequence[Column], t
     """
     fields = _fields(answer)
     data, has_next = _rows(fields.get("data")), _typed(fields, "has_next", bool)
-    columns = read_columns(fields.get("columns"))
     end = offset + len(data)
-    _expect(columns is not None, "its columns have no names")
-    _expect(fields.get("offset", offset) == offset, "it starts at another row than was asked for")
-    _expect(fields.get("returned_count", len(data)) == len(data), "it holds fewer or more rows than it says")
-    _expect(
-        not has_next or fields.get("next_offset", end) == end, "the next page would not follow its last row"
+    _refuse_if(
+        {
+            "it starts at another row than was asked for": fields.get("offset", offset) != offset,
+            "it holds fewer or more rows than it says": fields.get("returned_count", len(data)) != len(data),
+            "the next page would not follow its last row": has_next and fields.get("next_offset", end) != end,
+        }
     )
-    columns = columns or list(known_columns)
+    columns = _columns(fields) or list(known_columns)
     # A server that never ends must not keep anyone asking.
     has_next = has_next and bool(data)
     return FetchResult(
@@ -100,14 +100,12 @@ def read_metadata(answer: object) -> ResourceMetadata:
         FetchError: it is something else.
     """
     fields = _fields(answer)
-    columns = read_columns(fields.get("columns"))
-    _expect(columns is not None, "its columns have no names")
     return ResourceMetadata(
         status=_typed(fields, "status", str),
         name=_typed(fields, "name", str, ""),
         uri=_typed(fields, "uri", str, ""),
         total_count=_typed(fields, "total_count", int, None),
-        columns=columns or [],
+        columns=_columns(fields),
         created_at=read_instant(fields.get("created_at")),
         expires_at=read_instant(fields.get("expires_at")),
         access_count=_typed(fields, "access_count", int, 0),
@@ -124,7 +122,7 @@ def _typed(fields: Mapping[str, Any], name: str, kind: type, default: Any = _REQ
     if value is None and default is not _REQUIRED:
         return default
     # bool is an int to isinstance, and a server that counts in booleans is broken.
-    _expect(type(value) is kind, f"its {name} is not what it should be")
+    _refuse_if({f"its {name} is not what it should be": type(value) is not kind})
     return value
 
 
@@ -140,9 +138,17 @@ def _rows(data: object) -> list[Row]:
     return data
 
 
-def _expect(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise _refusal(otherwise)
+def _columns(fields: Mapping[str, Any]) -> list[Column]:
+    columns = read_columns(fields.get("columns"))
+    if columns is None:
+        raise _refusal("its columns have no names")
+    return columns
+
+
+def _refuse_if(faults: Mapping[str, bool]) -> None:
+    for reason, is_so in faults.items():
+        if is_so:
+            raise _refusal(reason)
 
 
 def _refusal(reason: str) -> FetchError:

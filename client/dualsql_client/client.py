@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, overload
 
 import httpx
 
-from . import detect
-from .address import checked_base_url
-from .detect import Detected
-from .errors import ParseError
-from .parsed import ParsedDualResponse
-from .transport import HTTPClient, Transport
+from dualsql_client import detect
+from dualsql_client.address import checked_base_url
+from dualsql_client.detect import Detected
+from dualsql_client.errors import ParseError
+from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.transport import HTTPClient, Transport
 
 
 class DualResponseClient:
@@ -66,6 +66,10 @@ class DualResponseClient:
         if self._own_http is not None:
             await self._own_http.aclose()
 
+    @overload
+    def parse(self, tool_result: object, *, strict: Literal[True]) -> ParsedDualResponse: ...
+    @overload
+    def parse(self, tool_result: object, *, strict: bool = False) -> ParsedDualResponse | None: ...
     def parse(self, tool_result: object, *, strict: bool = False) -> ParsedDualResponse | None:
         """The dual response in a tool result of any SDK; None when there is none, or more than one.
 

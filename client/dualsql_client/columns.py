@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from .wire import ENCODINGS, Column, ColumnType, Encoding
+from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding
 
 # Other servers of the pattern name the database's type; these are the four words of the specification.
 _TYPES: Mapping[object, ColumnType] = {

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from .address import is_handle, resource_id
-from .columns import read_columns
-from .instants import read_instant
-from .nodes import Fields, Walk, fields_of
-from .wire import Column, Row
+from dualsql_client.address import is_handle, resource_id
+from dualsql_client.columns import read_columns
+from dualsql_client.instants import read_instant
+from dualsql_client.nodes import Fields, Walk, fields_of
+from dualsql_client.wire import Column, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def find(tool_result: object) -> list[Detected]:
     while walk:
         try:
             _visit(walk, found)
-        except Exception:  # a foreign object may raise anything when it is looked at
+        except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is looked at
             continue
     return list(found.values())
 
@@ -56,7 +56,7 @@ def read_structure(value: object) -> Detected | None:
     try:
         fields = fields_of(value)
         return _structure(fields) if fields else None
-    except Exception:  # as in find
+    except Exception:  # noqa: BLE001 - as in find
         return None
 
 

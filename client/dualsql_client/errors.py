@@ -3,7 +3,7 @@
 DualResponseClientError
 ├── ParseError                 PARSE_ERROR          no dual response, several, or a wrong value in a column
 ├── NotConfiguredError         NOT_CONFIGURED       base_url is missing, or cannot be used safely
-└── FetchError                 FETCH_ERROR          the request failed; the code is the server's if it sent one
+└── FetchError                 FETCH_ERROR          the request failed; the server's code if it sent one
     ├── FetchTimeoutError      TIMEOUT              no complete answer in time
     ├── ResourceNotFoundError  RESOURCE_NOT_FOUND   404: unknown, deleted, or not the caller's
     ├── ResourceExpiredError   RESOURCE_EXPIRED     410: it was there, and its time is over

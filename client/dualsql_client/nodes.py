@@ -1,7 +1,7 @@
 """The mappings inside anything an SDK hands over; the rule: bounded, and no attribute is computed.
 
-Attributes are read from where an object stores them, so no property and no `__getattr__` of an SDK is run. Kinds
-are told by `type`, because isinstance() asks the object for its `__class__`.
+Attributes are read from where an object stores them, so no property and no `__getattr__` of an SDK is run.
+Kinds are told by `type`, because isinstance() asks the object for its `__class__`.
 """
 
 from __future__ import annotations

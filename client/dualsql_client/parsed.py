@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from .answers import FetchResult, ResourceMetadata, read_metadata, read_page
-from .errors import NotConfiguredError, ResourceExpiredError, ResourceNotFoundError
-from .instants import read_instant
-from .transport import Transport
-from .wire import Column, PageRequest, Row, SortKey
+from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
+from dualsql_client.errors import NotConfiguredError, ResourceExpiredError, ResourceNotFoundError
+from dualsql_client.instants import read_instant
+from dualsql_client.transport import Transport
+from dualsql_client.wire import Column, PageRequest, Row, SortKey
 
 OnProgress = Callable[[int, int | None], Awaitable[object] | object]
 """Called with the rows fetched so far and the total, None when unknown; may be a coroutine function."""
@@ -85,7 +85,7 @@ class ParsedDualResponse:
 
         Raises what `fetch` raises.
         """
-        async for page in self._pages(batch_size, sort, typed):
+        async for page in self._pages(batch_size, sort, typed=typed):
             yield page.data
 
     async def fetch_all(
@@ -101,7 +101,7 @@ class ParsedDualResponse:
         Raises what `fetch` raises.
         """
         rows: list[Row] = []
-        async for page in self._pages(batch_size, sort, typed):
+        async for page in self._pages(batch_size, sort, typed=typed):
             rows += page.data
             if on_progress is not None:
                 told = on_progress(len(rows), page.total_count)
@@ -143,7 +143,7 @@ class ParsedDualResponse:
         return True
 
     async def _pages(
-        self, batch_size: int, sort: SortKey | Sequence[SortKey] | None, typed: bool
+        self, batch_size: int, sort: SortKey | Sequence[SortKey] | None, *, typed: bool
     ) -> AsyncGenerator[FetchResult, None]:
         offset: int | None = 0
         while offset is not None:

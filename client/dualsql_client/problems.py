@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import FetchError, ResourceExpiredError, ResourceNotFoundError
+from dualsql_client.errors import FetchError, ResourceExpiredError, ResourceNotFoundError
 
 MAXIMUM_TEXT = 2_000
 

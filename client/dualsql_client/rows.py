@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from .errors import ParseError
-from .wire import Column, Encoding, Row
+from dualsql_client.errors import ParseError
+from dualsql_client.wire import Column, Encoding, Row
 
 Decode = Callable[[Any], Any]
 

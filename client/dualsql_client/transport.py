@@ -13,14 +13,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from .address import leaves_origin, resource_id
-from .errors import FetchError, FetchTimeoutError, UntrustedOriginError
-from .problems import fetch_error
+from dualsql_client.address import leaves_origin, resource_id
+from dualsql_client.errors import FetchError, FetchTimeoutError, UntrustedOriginError
+from dualsql_client.problems import fetch_error
 
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
 
-# Decoders whose output is bounded by their input: brotli and zstandard turn a few bytes into gigabytes at once.
+# Their output is bounded by their input; brotli and zstandard turn a few bytes into gigabytes at once.
 _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _HEADERS = {"accept": "application/json", "accept-encoding": "gzip"}
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."

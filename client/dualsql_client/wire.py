@@ -5,9 +5,9 @@ Names are the specification's (seeds/000), in snake_case except where MCP demand
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NotRequired, get_args
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 ColumnType = Literal["string", "number", "boolean", "date"]
 """What a person would call the column; the specification's four words."""

@@ -34,15 +34,15 @@ class _Server(uvicorn.Server):
 
 
 def _listening_socket() -> socket.socket:
-    # Not socket.create_server: it leaves proto 0, for which asyncio does not turn Nagle's algorithm off, and an
-    # answer written in two parts then takes 40 ms.
+    # Not socket.create_server: it leaves proto 0, for which asyncio does not turn Nagle's algorithm off, and
+    # an answer written in two parts then takes 40 ms.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     return listening
 
 
 class Host:
-    """Handlers under addresses of their own; starting a server for each would take most of the tests' time."""
+    """Handlers under addresses of their own; a server for each would take most of the tests' time."""
 
     def __init__(self) -> None:
         self.origins: list[str] = []

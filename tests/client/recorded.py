@@ -1,8 +1,8 @@
-"""Tool results as agent SDKs delivered them; the rule: they come back as objects, not as the dumps they are kept in.
+"""Tool results as agent SDKs delivered them; the rule: they come back as objects, not as dumps.
 
-`shapes/*.json` hold excerpts of recordings made by running each SDK; `{"__type__": "module.Class", ...}` is an
-object of that class. Objects of mcp 1.x and of SDKs that are not installed are stood in for by a class of that
-name with the same attributes, which is all that detection may look at.
+`shapes/*.json` hold excerpts of recordings made by running each SDK; `{"__type__": "module.Class", ...}` is
+an object of that class. A class of that name with the same attributes stands in for it, which is all that
+detection may look at, so no SDK has to be installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import make_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,5 +41,5 @@ def revived(dump: Any) -> Any:
     if kind == "pydantic.networks.AnyUrl":
         return AnyUrl(fields["__repr__"].removeprefix("AnyUrl('").removesuffix("')"))
     if kind == "datetime.datetime":
-        return datetime(2026, 11, 21)
+        return datetime(2026, 11, 21, tzinfo=UTC)
     return make_dataclass(kind.rpartition(".")[2], list(fields))(**fields)

@@ -26,7 +26,7 @@ CASES: list[tuple[Encoding, Any, Any]] = [
     ("date", "1878-02-28", date(1878, 2, 28)),
     ("time", "23:59:59.000001", time(23, 59, 59, 1)),
     ("datetime", "2026-11-21T10:00:00Z", datetime(2026, 11, 21, 10, tzinfo=UTC)),
-    ("datetime", "2026-11-21T10:00:00.5", datetime(2026, 11, 21, 10, 0, 0, 500_000)),
+    ("datetime", "2026-11-21T10:00:00.5", datetime.fromisoformat("2026-11-21T10:00:00.500000")),
     (
         "datetime",
         "2026-11-21T10:00:00+05:30",
@@ -78,20 +78,22 @@ def test_columns_that_need_nothing_cost_nothing() -> None:
     assert decoder({**column("array"), "items": "text"}) is None
 
 
+@pytest.mark.parametrize("wrong", ["x", {}, ["a"], "2026-13-01", "P1Y"], ids=repr)
 @pytest.mark.parametrize(
-    "encoding", sorted({"decimal", "date", "time", "datetime", "interval", "uuid", "base64"})
+    "encoding", ["decimal", "date", "time", "datetime", "interval", "uuid", "base64", "float"]
 )
-@pytest.mark.parametrize("wrong", ["x", 5, "", {}, ["a"], True], ids=repr)
-def test_a_wrong_value_names_its_column(encoding: Encoding, wrong: Any) -> None:
-    try:
-        decoded = decode_rows([{"value": wrong}], [column(encoding)])
-    except ParseError as error:
-        assert error.code == "PARSE_ERROR"
-        assert error.details == {"column": "value", "encoding": encoding}
-        assert str(wrong) not in error.message or len(str(wrong)) < 2
-    else:
-        # A number is a decimal, and no text is no bytes.
-        assert (encoding, decoded[0]["value"]) in [("decimal", 5), ("decimal", 1), ("base64", b"")]
+def test_a_wrong_value_names_its_column_and_is_not_quoted(encoding: Encoding, wrong: Any) -> None:
+    with pytest.raises(ParseError) as caught:
+        decode_rows([{"value": wrong}], [column(encoding)])
+    assert caught.value.code == "PARSE_ERROR"
+    assert caught.value.details == {"column": "value", "encoding": encoding}
+    assert repr(wrong) not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["date", "time", "datetime", "interval", "uuid", "base64"])
+def test_a_number_is_no_text(encoding: Encoding) -> None:
+    with pytest.raises(ParseError):
+        decode_rows([{"value": 5}], [column(encoding)])
 
 
 @given(st.timedeltas())

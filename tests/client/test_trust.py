@@ -64,7 +64,6 @@ async def test_the_url_of_a_tool_result_is_never_fetched(host: Host, library: An
         DualResponseClient(base_url, http=http, headers={"authorization": "Bearer secret"}) as client,
     ):
         parsed = client.parse(structured(url=f"{other_url}/{RESOURCE_ID}"), strict=True)
-        assert parsed is not None
         assert parsed.resource_url == f"{base_url}/{RESOURCE_ID}"
         await parsed.fetch()
     assert theirs.requests == []
@@ -103,7 +102,6 @@ async def test_redirects_are_not_followed(host: Host, library: Any, status: int)
     base_url, other_url = host.serve(redirect), host.serve(theirs, origin=1)
     async with library.AsyncClient(follow_redirects=True, headers={"authorization": "Bearer secret"}) as http:
         parsed = DualResponseClient(base_url, http=http).parse(structured(), strict=True)
-        assert parsed is not None
         target = f"{other_url}/{RESOURCE_ID}"
         with pytest.raises(UntrustedOriginError, match="another host") as caught:
             await parsed.fetch()
@@ -347,5 +345,4 @@ async def test_an_asgi_application_in_process() -> None:
     app = Starlette(routes=[Route("/resources/{id}", Recorder().__call__, methods=["POST"])])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
         parsed = DualResponseClient("http://testserver/resources", http=http).parse(structured(), strict=True)
-        assert parsed is not None
         assert await parsed.fetch_all() == PAGE["data"]
