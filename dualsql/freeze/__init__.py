@@ -1,0 +1,104 @@
+"""A Select kept as a safe document; the rule: what `thaw` returns is what `freeze` was given, or an error is raised.
+
+    registry = Registry(Base, functions=["my_pure_function"])
+    document = freeze(select(User).where(User.name == "ada"), registry, dialect=engine.dialect)
+    statement = thaw(document, registry)
+
+READ IN THIS ORDER: kinds (the table of what a document can hold), fields, encode, decode, verify, document.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sqlalchemy import CompoundSelect, Select, TextualSelect
+from sqlalchemy.engine import Dialect
+
+from dualsql.errors import DualResponseError
+from dualsql.freeze.decode import Decoder
+from dualsql.freeze.document import pack, unpack
+from dualsql.freeze.encode import Encoder
+from dualsql.freeze.refusals import expect, malformed, refuse, tampered
+from dualsql.freeze.registry import Registry
+from dualsql.freeze.seal import Seal
+from dualsql.freeze.verify import prove_equal
+
+__all__ = ["Registry", "Seal", "Statement", "freeze", "thaw"]
+
+Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
+
+_log = logging.getLogger(__name__)
+
+
+def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None = None) -> bytes:
+    """The statement as a document that `thaw` turns back into the same statement, in any process.
+
+    The document is read back and both statements are compiled on `dialect` (the engine's own) and compared.
+
+    Raises:
+        NotFreezableError: it holds something that the registry does not allow or that no document can hold.
+        LimitExceededError: it is larger than the registry's `maximum_size`.
+    """
+    document = encode(statement, registry)
+    try:
+        thawed = _decode(document, registry)
+    except DualResponseError:
+        raise
+    except Exception as error:  # as in `thaw`; here it means a construct that we write but cannot read
+        _log.debug("a document of ours could not be read back", exc_info=error)
+        refuse(f"a construct that does not survive storing ({error})"[:200], "Write it in a simpler way.")
+    prove_equal(statement, thawed, dialect)
+    return document
+
+
+def encode(statement: Statement, registry: Registry) -> bytes:
+    """`freeze` without the proof; for measurements."""
+    if not isinstance(statement, Select | CompoundSelect | TextualSelect):
+        refuse(
+            f"a {type(statement).__qualname__}", "Pass a select(), a union of selects, or text().columns()."
+        )
+    encoder = Encoder(registry)
+    body = {
+        "nodes": encoder.encode(statement),
+        "clones": encoder.clones(),
+        "print": registry.fingerprint(encoder.named),
+        "text": encoder.uses_text,
+    }
+    return pack(body, registry.maximum_size)
+
+
+def thaw(document: bytes, registry: Registry) -> Statement:
+    """The statement of a document.
+
+    Check the document's signature first (see `Seal`): this function is safe with any bytes, but only a
+    signature tells that a document is the one that was stored.
+
+    Raises:
+        TamperedError: the document is not one of ours, or names what the registry does not allow.
+        NotFreezableError: it was written in another format, or for tables that have changed since.
+    """
+    try:
+        return _decode(document, registry)
+    except DualResponseError:
+        raise
+    except Exception as error:  # SQLAlchemy raises anything at all when it is handed a forged structure
+        _log.warning("a stored document was refused", exc_info=error)
+        raise tampered() from error
+
+
+def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
+    """Whether the document holds text rendered as written, which only its own kind of database may understand."""
+    return unpack(document, registry.maximum_size)["text"] is True
+
+
+def _decode(document: bytes, registry: Registry) -> Statement:
+    body = unpack(document, registry.maximum_size)
+    decoder = Decoder(registry)
+    statement = decoder.decode(expect(body["nodes"], list), body["clones"])
+    if not isinstance(statement, Select | CompoundSelect | TextualSelect):
+        malformed("a document that is not a statement")
+    decoder.check_fingerprint(body["print"])
+    if decoder.uses_text is not body["text"]:
+        malformed("mark of a text")
+    return statement

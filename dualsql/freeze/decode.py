@@ -1,0 +1,133 @@
+"""Nodes back into a statement; the rule: one pass, every word checked, every derived flag computed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy.sql.type_api import TypeEngine
+
+from dualsql.freeze import custody, types
+from dualsql.freeze.fields import Kind
+from dualsql.freeze.kinds import CLONABLE, KINDS
+from dualsql.freeze.names import FreshSeeds
+from dualsql.freeze.refusals import changed, expect, malformed
+from dualsql.freeze.registry import Registry
+
+MOST_NODES = 50_000
+# A node that is used twice is rendered twice: 60 nodes of the form (a + a) would be 2**60 terms.
+MOST_TERMS = 250_000
+DEEPEST = 300
+
+
+class Decoder:
+    """Decodes one document.
+
+    Attributes:
+        named: the (table name, column key) pairs that the document depends on.
+        uses_text: whether text rendered as written is in it.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.named: set[tuple[str, str]] = set()
+        self.uses_text = False
+        self.seeds = FreshSeeds()
+        self._elements: list[Any] = []
+        self._terms: list[int] = []
+        self._depths: list[int] = []
+        self._kept: list[Any] = []
+        self._term = 1
+        self._depth = 0
+
+    def decode(self, nodes: list[Any], clones: list[Any]) -> Any:
+        """The statement of the last node."""
+        if not 0 < len(nodes) <= MOST_NODES:
+            malformed("number of nodes")
+        for node in nodes:
+            tag, fields = node
+            kind = KINDS[tag]
+            self._term, self._depth = 1, 0
+            element = kind.read(self, kind, expect(fields, dict))
+            if self._term > MOST_TERMS or self._depth > DEEPEST:
+                malformed("a statement that is too large when written out")
+            self._elements.append(element)
+            self._terms.append(1 if kind.is_shared else self._term)
+            self._depths.append(self._depth + 1)
+        self._restore_lineage(nodes, expect(clones, list))
+        return self._elements[-1]
+
+    def element(self, number: Any) -> Any:
+        """The element of an earlier node, which becomes a part of the one being read."""
+        if type(number) is not int or not 0 <= number < len(self._elements):
+            malformed("reference")
+        self._term += self._terms[number]
+        self._depth = max(self._depth, self._depths[number])
+        return self._elements[number]
+
+    def neighbour(self, number: Any) -> Any:
+        """The element of an earlier node that is only pointed at, not rendered inside this one."""
+        if type(number) is not int or not 0 <= number < len(self._elements):
+            malformed("reference")
+        return self._elements[number]
+
+    def table(self, name: Any) -> Any:
+        """The choke point: every table enters a statement here and nowhere else."""
+        table = self.registry.tables.get(expect(name, str))
+        return changed() if table is None else table
+
+    def keep(self, item: Any) -> None:
+        """Keep an object alive that SQLAlchemy holds by a weak reference, at least until the statement is whole."""
+        self._kept.append(item)
+
+    def check_fingerprint(self, stored: Any) -> None:
+        """Refuse a document whose tables and columns are not declared as they were."""
+        if stored != self.registry.fingerprint(self.named):
+            changed()
+
+    def fill(self, kind: Kind, fields: dict[str, Any]) -> Any:
+        """A new element of the kind's class, with its attributes set and its derived state computed."""
+        element = kind.cls.__new__(kind.cls)
+        state = element.__dict__
+        state.update(kind.constants)
+        self.fill_state(kind, fields, state)
+        for attribute, make in kind.missing(fields):
+            state[attribute] = make()
+        kind.derive(element)
+        return element
+
+    def fill_state(self, kind: Kind, fields: dict[str, Any], state: dict[str, Any]) -> None:
+        """Read `fields` into an element's attributes."""
+        for name, wire in fields.items():
+            field = kind.by_name[name]
+            state[field.attribute] = field.read(self, wire)
+
+    def type(self, wire: Any) -> TypeEngine[Any]:
+        """A type by name, by registered name, or of an earlier node."""
+        if type(wire) is list and len(wire) == 2:
+            if wire[0] == "=":
+                found: TypeEngine[Any] = self.neighbour(wire[1]).type
+                return found
+            if wire[0] == "own":
+                return self.registry.types[wire[1]]
+        return types.read_type(wire)
+
+    def text_used(self) -> None:
+        """Note that the node being read is rendered as written."""
+        if not self.registry.allow_text:
+            malformed("text where none is allowed")
+        self.uses_text = True
+
+    def confine(self, select: Any) -> None:
+        """Refuse a select that reads one column's bytes through another column's own type."""
+        custody.check(select, self.registry)
+
+    def _restore_lineage(self, nodes: list[Any], clones: list[Any]) -> None:
+        for group in clones:
+            if not all(nodes[expect(number, int)][0] in CLONABLE for number in expect(group, list)):
+                malformed("lineage of an element that is not this document's own")
+            origin, *others = [self._elements[number] for number in group]
+            for element in others:
+                if type(element) is not type(origin) or element is origin:
+                    malformed("clones of different kinds")
+                element.__dict__["_is_clone_of"] = origin
+                element.__dict__.pop("_cloned_set", None)

@@ -1,0 +1,190 @@
+"""A statement as a flat list of nodes; the rule: what no kind knows is refused, never skipped.
+
+Nodes stand in post-order and refer only backwards, so that decoding is one pass without recursion. Every
+attribute in an element's `__dict__` must be a field of its kind, a value the kind derives again, or a memo of
+SQLAlchemy's: an attribute that a newer SQLAlchemy adds makes freezing fail, instead of being lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy.sql.elements import _anonymous_label
+from sqlalchemy.sql.type_api import TypeEngine
+
+from dualsql.errors import NotFreezableError
+from dualsql.freeze import types
+from dualsql.freeze.fields import Kind
+from dualsql.freeze.kinds import CLONABLE, kind_of
+from dualsql.freeze.names import Renumbering
+from dualsql.freeze.refusals import refuse
+from dualsql.freeze.registry import Registry
+
+PENDING = -1
+
+
+class Encoder:
+    """Encodes one statement.
+
+    Attributes:
+        nodes: the finished nodes, each `[tag, fields]`.
+        named: the (table name, column key) pairs that the document depends on.
+        uses_text: whether text(), literal_column() or the like is in it.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.nodes: list[Any] = []
+        self.named: set[tuple[str, str]] = set()
+        self.uses_text = False
+        self.seeds = Renumbering()
+        self._numbers: dict[int, int] = {}
+        self._pending: list[Any] = []
+        self._alive: list[Any] = []  # ids in _numbers stay unique only while their objects live
+        self._parents: dict[int, Any] = {}
+        self._types: dict[int, Any] = {}
+        self._columns: dict[int, dict[int, int | str]] = {}
+        self._origins: dict[int, list[int]] = {}
+
+    def encode(self, statement: Any) -> list[Any]:
+        """All nodes of `statement`; the last one is itself."""
+        stack = [statement]
+        open_nodes: set[int] = set()
+        while stack:
+            element = stack[-1]
+            if id(element) in self._numbers:
+                stack.pop()
+                continue
+            self._pending.clear()
+            node = self._attempt(element)
+            if not self._pending:
+                self._finish(element, node)
+                stack.pop()
+                continue
+            if id(element) in open_nodes:
+                refuse("an element that contains itself", "Build the statement without cycles.")
+            open_nodes.add(id(element))
+            for child in reversed(self._pending):
+                self._parents[id(child)] = element
+                stack.append(child)
+        return self.nodes
+
+    def ref(self, element: Any) -> int:
+        """The number of an element's node; PENDING makes `encode` write it first and come back."""
+        number = self._numbers.get(id(element))
+        if number is None:
+            self._pending.append(element)
+            return PENDING
+        return number
+
+    def is_numbered(self, element: Any) -> bool:
+        """Whether the element's node is already written."""
+        return id(element) in self._numbers
+
+    def fields(self, kind: Kind, state: dict[str, Any]) -> dict[str, Any]:
+        """The wire form of an element's attributes."""
+        written: dict[str, Any] = {}
+        known = kind.by_attribute
+        for attribute, value in state.items():
+            field = known.get(attribute)
+            if field is None:
+                if attribute not in kind.ignored and not kind.is_memo(attribute) and value is not None:
+                    refuse(
+                        f"{kind.tag} with {attribute}",
+                        "Leave that option out; this version does not know how to store it.",
+                    )
+            elif value is not field.default and (not isinstance(value, field.empties) or value):
+                wire = field.write(self, value)
+                if wire is not None:
+                    written[field.name] = wire
+        return written
+
+    def type(self, type_: TypeEngine[Any]) -> Any:
+        """A type by name, or as ["=", node]: the type of that node."""
+        wire = self._types.get(id(type_))
+        if wire is None:
+            owner = self.registry.owner_of_type(type_)
+            if owner is not None and self.is_numbered(owner):
+                wire = ["=", self._numbers[id(owner)]]
+            else:
+                wire = self._type_by_name(type_, owner)
+            if not self._pending:
+                self._alive.append(type_)
+                self._types[id(type_)] = wire
+        return wire
+
+    def _type_by_name(self, type_: TypeEngine[Any], owner: Any) -> Any:
+        try:
+            return types.write_type(type_)
+        except types.UnnameableError as reason:
+            name = self.registry.name_of_type(type_)
+            if name is not None:
+                return ["own", name]
+            if owner is not None:
+                return ["=", self.ref(owner)]
+            refuse(
+                f"{reason}",
+                "Register it: Registry(..., types={'name': TheType}), or cast to a standard type.",
+            )
+
+    def column_keys(self, source: Any) -> dict[int, int | str]:
+        """id of a column of `source` -> its key in `source.c`, or its position where the key is not unique."""
+        keys = self._columns.get(id(source))
+        if keys is None:
+            columns = source.c
+            keys = self._columns[id(source)] = {}
+            for position, (key, column) in enumerate(columns.items()):
+                plain = (
+                    isinstance(key, str)
+                    and not isinstance(key, _anonymous_label)
+                    and columns.get(key) is column
+                )
+                keys[id(column)] = str(key) if plain else position
+            self._alive.append(source)
+        return keys
+
+    def text_used(self, what: str) -> None:
+        """Note that `what` is rendered as written; refuses it where the registry does not allow text."""
+        if not self.registry.allow_text:
+            refuse(what, "Write it with SQLAlchemy's constructs, or create the server with allow_text=True.")
+        self.uses_text = True
+
+    def clones(self) -> list[list[int]]:
+        """Groups of nodes cloned from one origin; SQLAlchemy compares clones by it."""
+        groups = []
+        for origin, members in self._origins.items():
+            number = self._numbers.get(origin)
+            group = members if number is None else [number, *members]
+            if len(group) > 1:
+                groups.append(group)
+        return groups
+
+    def _attempt(self, element: Any) -> list[Any]:
+        kind = kind_of(element)
+        try:
+            if kind is None:
+                cls = type(element)
+                refuse(f"a {cls.__module__}.{cls.__qualname__}", "Write it with SQLAlchemy's own constructs.")
+            return [kind.tag, kind.write(self, kind, element)]
+        except NotFreezableError as error:
+            if "where" not in error.details:
+                error.details["where"] = self._path(element)
+                error.message = f"{error.message[:-1]}, in {error.details['where']}."
+            raise
+
+    def _finish(self, element: Any, node: list[Any]) -> None:
+        number = self._numbers[id(element)] = len(self.nodes)
+        self.nodes.append(node)
+        self._alive.append(element)
+        origin = getattr(element, "__dict__", {}).get("_is_clone_of")
+        if origin is not None and node[0] in CLONABLE:
+            self._alive.append(origin)
+            self._origins.setdefault(id(origin), []).append(number)
+
+    def _path(self, element: Any) -> str:
+        names: list[str] = []
+        while element is not None and len(names) < 20:
+            kind = kind_of(element)
+            names.append(kind.tag if kind else type(element).__name__)
+            element = self._parents.get(id(element))
+        return " > ".join(reversed(names))

@@ -1,0 +1,355 @@
+"""How one attribute of an element becomes JSON and back; the rule: each kind of text has its own check.
+
+A `Kind` is one row of the explicit table `tag -> (class, fields)`. Most kinds are only that; a few (a table, a
+function, an ORM entity) bring their own `write` and `read`, because they are references by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.sql.operators import OperatorClass, custom_op
+
+from dualsql.freeze import names
+from dualsql.freeze.allowed import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS
+from dualsql.freeze.refusals import expect, malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.decode import Decoder
+    from dualsql.freeze.encode import Encoder
+
+REQUIRED: Any = object()
+"""`absent` of a field that every node must have."""
+LEAVE: Any = object()
+"""`absent` of a field whose class has its own default."""
+
+_CONTAINERS = (tuple, list, dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One attribute of a kind.
+
+    Attributes:
+        name: its name in the document.
+        default: the value that is not written.
+        absent: what a missing field means: REQUIRED, LEAVE, a factory (list, dict) or a value.
+        empties: container types that are not written when empty.
+    """
+
+    name: str
+    attribute: str
+    write: Callable[[Encoder, Any], Any]
+    read: Callable[[Decoder, Any], Any]
+    default: Any = None
+    absent: Any = None
+    empties: tuple[type, ...] = _CONTAINERS
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of node.
+
+    Attributes:
+        ignored: attributes that `derive` computes again or that do not matter.
+        constants: attributes with the same value in every element of the kind.
+        derive: completes a filled element; never trusts a flag of the document.
+        is_shared: rendered once however often it is referred to (a table, a CTE).
+        is_own: its elements belong to the document, so that lineage may be set on them.
+    """
+
+    tag: str
+    cls: Any
+    fields: Sequence[Field] = ()
+    ignored: frozenset[str] = frozenset()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    derive: Callable[[Any], None] = lambda element: None
+    write: Callable[[Encoder, Kind, Any], dict[str, Any]] = lambda enc, kind, it: enc.fields(
+        kind, it.__dict__
+    )
+    read: Callable[[Decoder, Kind, dict[str, Any]], Any] = lambda dec, kind, fields: dec.fill(kind, fields)
+    is_shared: bool = False
+    is_own: bool = True
+    memos: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        plain = {f.attribute: f.absent for f in self.fields if not _is_special(f.absent)}
+        object.__setattr__(self, "constants", {**plain, **self.constants})
+
+    @cached_property
+    def by_attribute(self) -> dict[str, Field]:
+        return {f.attribute: f for f in self.fields}
+
+    @cached_property
+    def by_name(self) -> dict[str, Field]:
+        return {f.name: f for f in self.fields}
+
+    @cached_property
+    def _incomplete(self) -> list[Field]:
+        return [f for f in self.fields if f.absent is REQUIRED or isinstance(f.absent, type)]
+
+    def missing(self, fields: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """(attribute, factory) of the fields that the node left out."""
+        for f in self._incomplete:
+            if f.name not in fields:
+                if f.absent is REQUIRED:
+                    malformed(f"{self.tag} without {f.name}")
+                yield f.attribute, f.absent
+
+    def is_memo(self, attribute: str) -> bool:
+        """Whether the attribute is a value that SQLAlchemy computed and kept."""
+        if attribute in _MEMOS or attribute in self.memos:
+            return True
+        found = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
+        if found is None or "memoized" not in type(found).__name__:
+            return False
+        self.memos.add(attribute)
+        return True
+
+
+# Kept by SQLAlchemy under names that no class attribute announces.
+_MEMOS = {
+    *("_memoized_keys", "_cloned_set", "_is_clone_of", "description", "comparator", "proxy_set", "_orig"),
+    *("c", "_columns", "primary_key", "foreign_keys", "_generate_cache_key", "_annotations_cache_key"),
+    *(
+        "_from_objects",
+        "_all_selected_columns",
+        "_deannotated_element",
+        "_creation_order",
+        "entity_namespace",
+    ),
+}
+
+
+def _is_special(absent: Any) -> bool:
+    return absent is REQUIRED or absent is LEAVE or isinstance(absent, type)
+
+
+# --- parts of a statement -------------------------------------------------------------------------------------
+
+
+def part(name: str, attribute: str | None = None, absent: Any = None) -> Field:
+    """An element inside this one, or None."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, element: enc.ref(element),
+        read=lambda dec, wire: dec.element(wire),
+        absent=absent,
+    )
+
+
+def needed(name: str, attribute: str | None = None) -> Field:
+    """An element inside this one that cannot be missing."""
+    return part(name, attribute, REQUIRED)
+
+
+def parts(
+    name: str,
+    attribute: str | None = None,
+    *,
+    cls: type = tuple,
+    absent: Any = REQUIRED,
+    empties: tuple[type, ...] = _CONTAINERS,
+) -> Field:
+    """Elements inside this one, in a tuple or list; when missing, an empty one."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, elements: [enc.ref(element) for element in elements],
+        read=lambda dec, wire: cls([dec.element(number) for number in expect(wire, list)]),
+        absent=cls if absent is REQUIRED else absent,
+        empties=empties,
+    )
+
+
+def pairs(name: str, attribute: str) -> Field:
+    """Tuples of elements, as the WHENs of a CASE."""
+    return Field(
+        name=name,
+        attribute=attribute,
+        write=lambda enc, rows: [[enc.ref(element) for element in row] for row in rows],
+        read=lambda dec, wire: [tuple([dec.element(number) for number in row]) for row in expect(wire, list)],
+        absent=list,
+    )
+
+
+# --- words ------------------------------------------------------------------------------------------------------
+
+
+def flag(name: str, attribute: str | None = None, *, default: bool = False, absent: Any = None) -> Field:
+    """A boolean."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, value: bool(value),
+        read=lambda dec, wire: expect(wire, bool),
+        default=default,
+        absent=default if absent is None else absent,
+    )
+
+
+def name_(name: str = "name", attribute: str | None = None, absent: Any = REQUIRED) -> Field:
+    """A name that every dialect quotes."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, value: names.write_name(value, enc.seeds),
+        read=lambda dec, wire: names.read_name(wire, dec.seeds),
+        absent=absent,
+    )
+
+
+def word(name: str, attribute: str, allows: Callable[[str], bool], absent: Any = None) -> Field:
+    """Text that is rendered as written, and therefore must be one of a known set or match a pattern."""
+
+    def write(enc: Encoder, value: Any) -> Any:
+        if not isinstance(value, str) or not allows(value):
+            refuse(f"{name} {value!r}"[:120], "Use one of the standard words.")
+        return str(value)
+
+    def read(dec: Decoder, wire: Any) -> str:
+        if not allows(expect(wire, str)):
+            malformed(name)
+        text: str = wire
+        return text
+
+    return Field(name=name, attribute=attribute, write=write, read=read, absent=absent)
+
+
+def choice(name: str, attribute: str, values: Any, absent: Any = None, default: Any = None) -> Field:
+    """A member of an Enum, by name."""
+    return Field(
+        name=name,
+        attribute=attribute,
+        write=lambda enc, value: value.name,
+        read=lambda dec, wire: values[expect(wire, str)],
+        absent=absent,
+        default=default,
+    )
+
+
+def type_(default: Any = None, name: str = "type", attribute: str = "type") -> Field:
+    """The SQL type; `default` is a type object that stands for itself when nothing is written."""
+    return Field(
+        name=name,
+        attribute=attribute,
+        write=lambda enc, value: enc.type(value),
+        read=lambda dec, wire: dec.type(wire),
+        default=default,
+        absent=REQUIRED if default is None else default,
+    )
+
+
+def value_(name: str, attribute: str) -> Field:
+    """A tagged Python value."""
+    return Field(
+        name=name,
+        attribute=attribute,
+        write=lambda enc, value: enc.registry.values.write(value),
+        read=lambda dec, wire: dec.registry.values.read(wire),
+        empties=(),
+    )
+
+
+# --- operators --------------------------------------------------------------------------------------------------
+
+# Logical operators on some database (|| is OR on MySQL): they must always be grouped under AND.
+_LOOSE = frozenset({"||", "&&", "XOR"})
+_POSTGRESQL_NAMES = {op: name for name, op in POSTGRESQL_OPERATORS.items()}
+
+
+def operator(name: str, attribute: str | None = None, absent: Any = None) -> Field:
+    """An operator, by its name in SQLAlchemy or by a text of the allow-list."""
+    return Field(
+        name=name, attribute=attribute or name, write=_write_operator, read=_read_operator, absent=absent
+    )
+
+
+def _write_operator(enc: Encoder, op: Any) -> Any:
+    known = OPERATOR_NAMES.get(op)
+    if known is not None:
+        return known
+    if not isinstance(op, custom_op):
+        refuse(f"the operator {getattr(op, '__name__', op)}", "Use a standard operator.")
+    known = _POSTGRESQL_NAMES.get(op)
+    if known is not None and POSTGRESQL_OPERATORS[known] is op:
+        return ["postgresql", known]
+    if (
+        type(op) is not custom_op
+        or op.visit_name is not None
+        or not enc.registry.allows_operator(op.opstring)
+    ):
+        refuse(f"the operator {op.opstring!r}"[:120], "Allow it: Registry(..., operators=[text]).")
+    returns = None if op.return_type is None else enc.type(op.return_type)
+    flags = [op.is_comparison, op.natural_self_precedent, op.eager_grouping]
+    return ["op", op.opstring, op.precedence, flags, returns, op.operator_class.name]
+
+
+def _read_operator(dec: Decoder, wire: Any) -> Any:
+    if type(wire) is str:
+        return OPERATORS[wire]
+    mark, text, *rest = wire
+    if mark == "postgresql":
+        return POSTGRESQL_OPERATORS[text]
+    precedence, flags, returns, operator_class = rest
+    if not dec.registry.allows_operator(expect(text, str)) or not -20 <= expect(precedence, int) <= 20:
+        malformed("operator")
+    comparison, natural, eager = (expect(item, bool) for item in flags)
+    return custom_op(
+        text,
+        precedence=min(precedence, 0) if text.upper() in _LOOSE else precedence,
+        is_comparison=comparison,
+        natural_self_precedent=natural,
+        eager_grouping=eager,
+        return_type=None if returns is None else dec.type(returns),
+        operator_class=OperatorClass[operator_class],
+    )
+
+
+# --- modifiers of operators -------------------------------------------------------------------------------------
+
+
+def _is_escape(value: Any) -> bool:
+    return type(value) is str and len(value) <= 2 and "\x00" not in value
+
+
+def _is_flags(value: Any) -> bool:
+    return type(value) is str and value.isascii() and value.isalpha() and len(value) <= 10
+
+
+# Keyword arguments of operators: escape= and flags= are rendered as literals, the others switch words on.
+_MODIFIERS: dict[str, Callable[[Any], bool]] = {
+    "escape": _is_escape,
+    "flags": _is_flags,
+    "symmetric": lambda value: type(value) is bool,
+    "mysql_boolean_mode": lambda value: type(value) is bool,
+    "mysql_natural_language": lambda value: type(value) is bool,
+    "mysql_query_expansion": lambda value: type(value) is bool,
+    "postgresql_regconfig": lambda value: type(value) is str and names.is_identifier(value),
+}
+
+
+def modifiers(name: str = "with", attribute: str = "modifiers") -> Field:
+    """The keyword arguments of an operator."""
+    return Field(name=name, attribute=attribute, write=_write_modifiers, read=_read_modifiers, absent=dict)
+
+
+def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for key, item in value.items():
+        if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
+            refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
+        written[key] = item
+    return written
+
+
+def _read_modifiers(dec: Decoder, wire: Any) -> dict[str, Any]:
+    for key, item in expect(wire, dict).items():
+        if not (item is None or _MODIFIERS[key](item)):
+            malformed("modifier")
+    read: dict[str, Any] = wire
+    return read

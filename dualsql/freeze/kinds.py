@@ -1,0 +1,48 @@
+"""The explicit table of everything a document can hold; the rule: what is not in it is refused on both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.orm.attributes import QueryableAttribute
+from sqlalchemy.sql.annotation import Annotated
+from sqlalchemy.sql.elements import ColumnClause
+from sqlalchemy.sql.selectable import TableClause
+
+from dualsql.freeze import kinds_expression, kinds_function, kinds_orm, kinds_select, kinds_source
+from dualsql.freeze.fields import Kind
+
+ALL = (
+    *kinds_expression.KINDS,
+    *kinds_function.KINDS,
+    *kinds_source.KINDS,
+    *kinds_select.KINDS,
+    *kinds_orm.KINDS,
+)
+KINDS: dict[str, Kind] = {kind.tag: kind for kind in ALL}
+CLONABLE = frozenset(kind.tag for kind in ALL if kind.is_own)
+
+_BY_CLASS: dict[type, Kind] = {kind.cls: kind for kind in ALL}
+_BY_CLASS[ColumnClause] = KINDS["column"]
+_BY_CLASS[TableClause] = KINDS["table"]
+
+
+def kind_of(element: Any) -> Kind | None:
+    """The kind of an element by its exact class, or None for one that no document can hold."""
+    cls = type(element)
+    kind = _BY_CLASS.get(cls)
+    if kind is not None:
+        return kind
+    if issubclass(cls, Annotated):
+        return kinds_orm.NOTE
+    if kinds_function.is_function(cls):
+        return kinds_function.FUNCTION
+    if issubclass(cls, QueryableAttribute):
+        return kinds_orm.ATTRIBUTE
+    # An application's Table or Column subclass is a reference by name like any other.
+    if issubclass(cls, Table):
+        return KINDS["table"]
+    if issubclass(cls, ColumnClause):
+        return KINDS["column"]
+    return None

@@ -1,0 +1,346 @@
+"""The kinds of column expressions; the rule: grouping and boolean flags are computed from the operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import false, null, true
+from sqlalchemy.dialects.mysql import match as mysql_match
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.dialects.postgresql import array as postgresql_array
+from sqlalchemy.sql import elements, operators, roles
+from sqlalchemy.sql.elements import _anonymous_label
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, _OffsetLimitParam
+from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
+from sqlalchemy.util import immutabledict
+
+from dualsql.freeze import allowed, names
+from dualsql.freeze.fields import (
+    LEAVE,
+    REQUIRED,
+    Field,
+    Kind,
+    choice,
+    flag,
+    modifiers,
+    name_,
+    needed,
+    operator,
+    pairs,
+    part,
+    parts,
+    type_,
+    value_,
+    word,
+)
+from dualsql.freeze.refusals import malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.decode import Decoder
+    from dualsql.freeze.encode import Encoder
+
+_BETWEEN = (operators.between_op, operators.not_between_op)
+
+
+def write_orm(enc: Encoder, value: Any) -> Any:
+    """The ORM entity that makes a statement an ORM statement."""
+    if set(value) != {"compile_state_plugin", "plugin_subject"} or value["compile_state_plugin"] != "orm":
+        refuse(
+            "a statement of a compile plugin other than the ORM", "Use select() of tables or mapped classes."
+        )
+    return enc.ref(value["plugin_subject"])
+
+
+def read_orm(dec: Decoder, wire: Any) -> Any:
+    return immutabledict({"compile_state_plugin": "orm", "plugin_subject": dec.neighbour(wire)})
+
+
+ORM = Field(name="orm", attribute="_propagate_attrs", write=write_orm, read=read_orm, absent=LEAVE)
+
+
+# --- what is computed again ------------------------------------------------------------------------------------
+
+
+def _derive_binary(element: Any) -> None:
+    op = element.operator
+    element._orig = (hash(element.left), hash(element.right))
+    element.left = element.left.self_group(against=op)
+    if op in _BETWEEN:
+        element.right = _range(element.right)
+    else:
+        element.right = element.right.self_group(against=op)
+    element._is_implicitly_boolean = operators.is_boolean(op)
+
+
+def _range(element: Any) -> Any:
+    """BETWEEN's operands: the only list that stays without parentheses."""
+    if type(element) is not elements.ExpressionClauseList or element.operator is not operators.and_:
+        malformed("operands of BETWEEN")
+    element.group = False
+    return element
+
+
+def _derive_list(element: Any) -> None:
+    against = element.operator
+    element.clauses = tuple([clause.self_group(against=against) for clause in element.clauses])
+    element._is_implicitly_boolean = operators.is_boolean(against)
+
+
+def _derive_clause_list(element: Any) -> None:
+    if element.operator is operators.comma_op:
+        element.clauses = [clause.self_group(against=element.operator) for clause in element.clauses]
+    else:
+        malformed("list that is not separated by commas")
+    element._is_implicitly_boolean = False
+
+
+def _derive_unary(element: Any) -> None:
+    element.element = element.element.self_group(against=element.operator or element.modifier)
+
+
+def _derive_as_boolean(element: Any) -> None:
+    element._is_implicitly_boolean = getattr(element.element, "_is_implicitly_boolean", False)
+
+
+def _derive_grouping(element: Any) -> None:
+    element.type = getattr(element.element, "type", NULLTYPE)
+
+
+def _derive_scalar(element: Any) -> None:
+    element.type = element.element._scalar_type()
+
+
+def _derive_cast(element: Any) -> None:
+    element.typeclause = elements.TypeClause(element.type)
+
+
+def _derive_label(element: Any) -> None:
+    element.key = element._tq_label = element._tq_key_label = element.name
+    element._proxies = [element._element]
+
+
+def _derive_bind(element: Any) -> None:
+    key = element.key
+    if not names.is_bind_name(str(key) if type(key) is not _anonymous_label else _bodies(key)):
+        malformed("name of a bound parameter")
+    element._identifying_key = key
+    element.unique = type(key) is _anonymous_label
+    if element.unique:
+        element._anon_map_key = key[2:-2]
+    element._orig_key = element.__dict__.get("_orig_key") or _original_key(key)
+    element.required = element.required and element.value is None
+
+
+def _bodies(key: str) -> str:
+    """An anonymous key without its seeds: what ends up in the SQL besides numbers."""
+    return names.ANONYMOUS.sub(r"\2", key)
+
+
+def _original_key(key: str) -> str:
+    match = names.ANONYMOUS.fullmatch(key)
+    return match[2] if match else key
+
+
+# --- writing with a second look -----------------------------------------------------------------------------------
+
+
+def _write_bind(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    state = element.__dict__
+    if state.get("callable") is not None or state.get("isoutparam"):
+        refuse("a bound parameter with a callable or an OUT parameter", "Bind a plain value.")
+    written = enc.fields(kind, state)
+    if written.get("was") == _original_key(element.key):
+        del written["was"]
+    if type(element.key) is not _anonymous_label and element.unique:
+        refuse(
+            "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
+        )
+    return written
+
+
+def _write_list(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    return enc.fields(kind, element.__dict__)
+
+
+def _singleton(tag: str, element: Any) -> Kind:
+    return Kind(tag, type(element), write=lambda *_: {}, read=lambda *_: element, is_own=False)
+
+
+def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> Kind:
+    return Kind(tag, cls, (*fields, type_(NULLTYPE), ORM), **more)
+
+
+def _followed(tag: str, cls: Any, *fields: Field) -> Kind:
+    """A kind whose type is that of the function inside, which its class looks up."""
+    return Kind(tag, cls, (*fields, ORM), frozenset({"type"}))
+
+
+_BIND_FIELDS = (
+    name_("name", "key"),
+    name_("was", "_orig_key", absent=LEAVE),
+    value_("value", "value"),
+    type_(NULLTYPE),
+    flag("expanding"),
+    flag("required"),
+    flag("literal", "literal_execute"),
+    operator("expands", "expand_op"),
+)
+_BIND_STATE = {"callable": None, "isoutparam": False, "unique": False}
+_BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "callable", "isoutparam"})
+
+_BINARY = (
+    needed("left"),
+    needed("right"),
+    operator("operator", absent=REQUIRED),
+    operator("negate"),
+    modifiers(),
+    type_(BOOLEANTYPE),
+    ORM,
+)
+_LIST = (parts("clauses"), operator("operator", absent=REQUIRED))
+_UNARY = (needed("element"), operator("operator"), operator("modifier"))
+_FLAGS = frozenset({"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role"})
+
+KINDS = (
+    Kind("bind", elements.BindParameter, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind),
+    Kind("count", _OffsetLimitParam, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind),
+    _singleton("null", null()),
+    _singleton("true", true()),
+    _singleton("false", false()),
+    Kind("binary", elements.BinaryExpression, _BINARY, _FLAGS, {}, _derive_binary),
+    Kind("index", elements.IndexExpression, _BINARY, _FLAGS, {}, _derive_binary),
+    Kind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_binary),
+    Kind(
+        "boolean",
+        elements.BooleanClauseList,
+        (*_LIST, ORM),
+        _FLAGS | {"type"},
+        {"group": True, "type": BOOLEANTYPE},
+        _derive_list,
+    ),
+    Kind(
+        "chain",
+        elements.ExpressionClauseList,
+        (*_LIST, type_(NULLTYPE), ORM),
+        _FLAGS,
+        {"group": True},
+        _derive_list,
+    ),
+    Kind("array", postgresql_array, (*_LIST, type_(NULLTYPE), ORM), _FLAGS, {"group": True}, _derive_list),
+    Kind(
+        "list",
+        elements.ClauseList,
+        (parts("clauses", cls=list), operator("operator", absent=operators.comma_op), ORM),
+        _FLAGS,
+        {"group": True, "group_contents": True, "_text_converter_role": roles.ByOfRole},
+        _derive_clause_list,
+    ),
+    Kind(
+        "tuple",
+        elements.Tuple,
+        (
+            parts("clauses", cls=list),
+            operator("operator", absent=operators.comma_op),
+            type_(),
+            ORM,
+        ),
+        _FLAGS,
+        {"group": True, "group_contents": True, "_text_converter_role": roles.WhereHavingRole},
+        _derive_clause_list,
+    ),
+    Kind("elements", elements.ElementList, (parts("clauses"),)),
+    Kind(
+        "order list",
+        elements.OrderByList,
+        (parts("clauses", cls=list),),
+        _FLAGS,
+        {"_text_converter_role": roles.OrderByRole},
+    ),
+    Kind("unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), ORM), _FLAGS, {}, _derive_unary),
+    Kind("any", elements.CollectionAggregate, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_unary),
+    Kind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_unary),
+    Kind(
+        "as boolean",
+        elements.AsBoolean,
+        (*_UNARY, operator("negate"), type_(BOOLEANTYPE), ORM),
+        _FLAGS,
+        {},
+        _derive_as_boolean,
+    ),
+    Kind("grouping", elements.Grouping, (needed("element"), ORM), frozenset({"type"}), {}, _derive_grouping),
+    Kind("scalar", ScalarSelect, (needed("element"), ORM), frozenset({"type"}), {}, _derive_scalar),
+    Kind(
+        "slice",
+        elements.Slice,
+        (needed("start"), needed("stop"), needed("step")),
+        frozenset({"type"}),
+        {"type": NULLTYPE},
+    ),
+    _wrapped("case", elements.Case, part("value"), pairs("whens", "whens"), part("else", "else_")),
+    _wrapped(
+        "cast", elements.Cast, needed("of", "clause"), ignored=frozenset({"typeclause"}), derive=_derive_cast
+    ),
+    _wrapped(
+        "try cast",
+        elements.TryCast,
+        needed("of", "clause"),
+        ignored=frozenset({"typeclause"}),
+        derive=_derive_cast,
+    ),
+    _wrapped("coerce", elements.TypeCoerce, needed("of", "clause")),
+    Kind("type", elements.TypeClause, (type_(),)),
+    Kind(
+        "extract",
+        elements.Extract,
+        (
+            word("field", "field", lambda text: text.lower() in allowed.EXTRACT_FIELDS, REQUIRED),
+            needed("from", "expr"),
+            ORM,
+        ),
+        frozenset({"type"}),
+        {"type": INTEGERTYPE},
+    ),
+    Kind(
+        "label",
+        elements.Label,
+        (name_(), needed("of", "_element"), type_(NULLTYPE), name_("resolve", "_resolve_label", LEAVE), ORM),
+        frozenset({"key", "_tq_label", "_tq_key_label", "_proxies", "element"}),
+        {},
+        _derive_label,
+    ),
+    Kind("label reference", elements._label_reference, (needed("element"), ORM)),
+    Kind("label name", elements._textual_label_reference, (name_("element", "element"),)),
+    _followed(
+        "over",
+        elements.Over,
+        needed("element"),
+        part("order", "order_by"),
+        part("partition", "partition_by"),
+        part("range", "range_"),
+        part("rows"),
+        part("groups"),
+        word("exclude", "exclude", lambda text: text.upper() in allowed.FRAME_EXCLUSIONS),
+    ),
+    Kind(
+        "frame",
+        elements.FrameClause,
+        (
+            part("lower", "lower_bind"),
+            part("upper", "upper_bind"),
+            choice("from", "lower_type", elements.FrameClauseType, REQUIRED),
+            choice("to", "upper_type", elements.FrameClauseType, REQUIRED),
+        ),
+    ),
+    _followed("within group", elements.WithinGroup, needed("element"), part("order", "order_by")),
+    _followed("aggregate order", elements.AggregateOrderBy, needed("element"), part("order", "order_by")),
+    _wrapped("postgresql order", aggregate_order_by, needed("target"), needed("order", "order_by")),
+    _followed("filter", elements.FunctionFilter, needed("of", "func"), part("where", "criterion")),
+    Kind(
+        "collation",
+        elements.CollationClause,
+        (
+            word("name", "collation", names.is_collation, REQUIRED),
+            word("schema", "collation_schema", names.is_identifier),
+        ),
+    ),
+)

@@ -1,0 +1,311 @@
+"""ORM entities and attributes; the rule: references into the mapping, since structural copies lose its identity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.orm import Mapper
+from sqlalchemy.orm.attributes import QueryableAttribute
+from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
+from sqlalchemy.sql.annotation import Annotated
+from sqlalchemy.util import immutabledict
+
+from dualsql.freeze.fields import LEAVE, Field, Kind, flag, needed
+from dualsql.freeze.kinds_expression import ORM
+from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.refusals import changed, expect, malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.decode import Decoder
+    from dualsql.freeze.encode import Encoder
+
+_ENTITY_NOTES = frozenset({"parententity", "parentmapper", "entity_namespace", "proxy_owner"})
+_FLAG_NOTES = frozenset({"foreign", "remote", "local", "no_replacement_traverse"})
+
+
+# --- entities -----------------------------------------------------------------------------------------------------
+
+
+def _note_mapper(codec: Encoder | Decoder, mapper: Mapper[Any]) -> None:
+    registry = codec.registry
+    for table in mapper.tables:
+        name = registry.name_of(table)
+        if name is not None:
+            codec.named.update((name, key) for key in registry.column_keys(table).values())
+
+
+def _write_mapper(enc: Encoder, kind: Kind, mapper: Mapper[Any]) -> dict[str, Any]:
+    name = enc.registry.name_of(mapper)
+    if name is None:
+        refuse(
+            f"the mapped class {mapper.class_.__qualname__}", "Register it: pass it or its base to Registry."
+        )
+    _note_mapper(enc, mapper)
+    return {"name": name}
+
+
+def _read_mapper(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Mapper[Any]:
+    mapper = dec.registry.mappers.get(expect(fields["name"], str))
+    if mapper is None:
+        changed()
+    _note_mapper(dec, mapper)
+    return mapper
+
+
+def _write_aliased(enc: Encoder, kind: Kind, entity: Any) -> dict[str, Any]:
+    base = entity._base_alias()
+    if base is not None and base is not entity:
+        return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
+    target = entity._target
+    written: dict[str, Any] = {
+        "of": enc.ref(target._aliased_insp if isinstance(target, AliasedClass) else entity.mapper),
+        "selectable": enc.ref(entity.selectable),
+    }
+    if entity.name is not None:
+        written["name"] = write_name(entity.name, enc.seeds)
+    for name, attribute in _ALIASED_FLAGS.items():
+        if getattr(entity, attribute):
+            written[name] = True
+    if entity._is_with_polymorphic:
+        written["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
+        if entity.polymorphic_on is not None:
+            written["discriminator"] = enc.ref(entity.polymorphic_on)
+    return written
+
+
+_ALIASED_FLAGS = {
+    "by name": "_adapt_on_names",
+    "mapper path": "_use_mapper_path",
+    "outer": "represents_outer_join",
+}
+
+
+def _read_aliased(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> AliasedInsp[Any]:
+    if "within" in fields:
+        return _read_sub_entity(dec, fields)
+    target = dec.element(fields["of"])
+    entity = AliasedClass(
+        _entity(target).entity,
+        dec.element(fields["selectable"]),
+        name=read_name(fields["name"], dec.seeds) if "name" in fields else None,
+        adapt_on_names=_is_set(fields, "by name"),
+        use_mapper_path=_is_set(fields, "mapper path"),
+        represents_outer_join=_is_set(fields, "outer"),
+        with_polymorphic_mappers=[dec.neighbour(number) for number in fields.get("polymorphic", ())],
+        with_polymorphic_discriminator=(
+            dec.neighbour(fields["discriminator"]) if "discriminator" in fields else None
+        ),
+    )
+    dec.keep(entity)  # the inspection object holds it by a weak reference only
+    found: AliasedInsp[Any] = entity._aliased_insp
+    return found
+
+
+def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
+    mapper = dec.neighbour(fields["mapper"])
+    for entity in dec.element(fields["within"])._with_polymorphic_entities:
+        if entity.mapper is mapper:
+            found: AliasedInsp[Any] = entity
+            return found
+    malformed("entity of a polymorphic alias")
+
+
+def _is_set(fields: dict[str, Any], name: str) -> bool:
+    return expect(fields.get(name, False), bool)
+
+
+def _entity(found: Any) -> Any:
+    if not isinstance(found, Mapper | AliasedInsp):
+        malformed("something else where an entity is due")
+    return found
+
+
+# --- attributes ---------------------------------------------------------------------------------------------------
+
+
+def _attribute(owner: Any, key: Any) -> Any:
+    """A mapped attribute; only what the mapper lists, since a class can have any property."""
+    if not isinstance(owner, Mapper | AliasedInsp) or key not in owner.mapper.attrs:
+        return None
+    return getattr(owner.entity, key, None)
+
+
+def _write_attribute(enc: Encoder, kind: Kind, attribute: Any) -> dict[str, Any]:
+    owner = attribute._parententity
+    if _attribute(owner, attribute.key) is None:
+        refuse(f"the attribute {attribute}", "Use a mapped column or relationship.")
+    written: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
+    if attribute._of_type is not None:
+        written["of type"] = enc.ref(attribute._of_type)
+    if attribute._extra_criteria:
+        written["and"] = [enc.ref(criterion) for criterion in attribute._extra_criteria]
+    return written
+
+
+def _read_attribute(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    attribute = _attribute(dec.element(fields["of"]), fields["key"])
+    if "of type" in fields:
+        attribute = attribute.of_type(_entity(dec.element(fields["of type"])).entity)
+    if "and" in fields:
+        attribute = attribute.and_(*[dec.element(number) for number in fields["and"]])
+    return attribute
+
+
+# --- annotated elements -------------------------------------------------------------------------------------------
+
+
+def _write_note(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    """An annotated element: a mapped attribute or entity where it is one, else what differs from its original."""
+    from dualsql.freeze.kinds import kind_of  # the table of kinds lists this module's
+
+    reference = _write_reference(enc, element)
+    if reference is not None:
+        return reference
+    base = element._Annotated__element
+    state = vars(base)
+    base_kind = kind_of(base)
+    if base_kind is None:
+        refuse(f"a {type(base).__qualname__}", "Write it with SQLAlchemy's own constructs.")
+    known = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
+    changed = {
+        key: value
+        for key, value in vars(element).items()
+        if key in known and key != "type" and value is not state.get(key)
+    }
+    written: dict[str, Any] = {"of": enc.ref(base), "notes": _write_notes(enc, element._annotations)}
+    if changed:
+        written["changed"] = {known[key].name: known[key].write(enc, value) for key, value in changed.items()}
+    return written
+
+
+def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for key, value in notes.items():
+        if key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
+            written[key] = enc.ref(value)
+        elif key == "proxy_key":
+            written[key] = write_name(value, enc.seeds)
+        elif key in _FLAG_NOTES and value is True:
+            written[key] = True
+        else:
+            refuse(
+                f"an element annotated with {key}",
+                "Use plain columns instead of a Bundle or a custom annotation.",
+            )
+    return written
+
+
+def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
+    notes = element._annotations
+    owner = notes.get("proxy_owner") or notes.get("parententity")
+    for form, candidate in _candidates(owner, notes.get("proxy_key")):
+        if candidate is element or _is_same(candidate, element):
+            reference = {"entity": enc.ref(owner), "form": form}
+            return reference if form == "self" else {**reference, "key": notes["proxy_key"]}
+    return None
+
+
+def _candidates(owner: Any, key: str | None) -> list[tuple[str, Any]]:
+    if not isinstance(owner, Mapper | AliasedInsp):
+        return []
+    if key is None:
+        return [("self", owner.__clause_element__())]
+    attribute = _attribute(owner, key)
+    if attribute is None:
+        return []
+    return [(form, _form(attribute, form)) for form in ("expression", "comparator")]
+
+
+def _form(attribute: Any, form: str) -> Any:
+    """What an attribute is in a column list, or as an operand."""
+    return attribute.expression if form == "expression" else attribute.comparator.__clause_element__()
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return (
+        type(one) is type(other)
+        and hash(one) == hash(other)
+        and one._annotations == other._annotations
+        and one._propagate_attrs == other._propagate_attrs
+    )
+
+
+def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    from dualsql.freeze.kinds import kind_of  # the table of kinds lists this module's
+
+    if "entity" in fields:
+        return _read_reference(dec, fields)
+    base = dec.element(fields["of"])
+    if isinstance(base, Annotated):
+        malformed("annotations on annotations")
+    element = base._annotate({key: _read_note_value(dec, key, wire) for key, wire in fields["notes"].items()})
+    changed = fields.get("changed")
+    if changed:
+        base_kind: Any = kind_of(base)
+        known = base_kind.by_name if base_kind.fields else {"orm": ORM}
+        for name, wire in changed.items():
+            element.__dict__[known[name].attribute] = known[name].read(dec, wire)
+        base_kind.derive(element)
+    return element
+
+
+def _read_note_value(dec: Decoder, key: str, wire: Any) -> Any:
+    if key in _ENTITY_NOTES:
+        return _entity(dec.neighbour(wire))
+    if key == "proxy_key":
+        return read_name(wire, dec.seeds)
+    if key not in _FLAG_NOTES or wire is not True:
+        malformed("annotation")
+    return True
+
+
+def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:
+    owner = _entity(dec.element(fields["entity"]))
+    form = fields["form"]
+    if form == "self":
+        return owner.__clause_element__()
+    if form not in ("expression", "comparator"):
+        malformed("form of an attribute")
+    return _form(_attribute(owner, fields["key"]), form)
+
+
+# --- joins --------------------------------------------------------------------------------------------------------
+
+
+def _write_parent(enc: Encoder, notes: Any) -> int:
+    if set(notes) != {"parententity"}:
+        refuse("a join with custom annotations", "Use join() of sqlalchemy.orm as it is.")
+    return enc.ref(notes["parententity"])
+
+
+_PARENT = Field(
+    name="parent",
+    attribute="_annotations",
+    write=_write_parent,
+    read=lambda dec, wire: immutabledict({"parententity": _entity(dec.element(wire))}),
+    absent=LEAVE,
+)
+
+NOTE = Kind("note", Annotated, write=_write_note, read=_read_note, is_own=False)
+ATTRIBUTE = Kind("attribute", QueryableAttribute, write=_write_attribute, read=_read_attribute, is_own=False)
+KINDS = (
+    NOTE,
+    ATTRIBUTE,
+    Kind("mapper", Mapper, write=_write_mapper, read=_read_mapper, is_shared=True, is_own=False),
+    Kind("aliased", AliasedInsp, write=_write_aliased, read=_read_aliased, is_own=False),
+    Kind(
+        "orm join",
+        _ORMJoin,
+        (
+            needed("left"),
+            needed("right"),
+            needed("on", "onclause"),
+            flag("outer", "isouter"),
+            flag("full"),
+            _PARENT,
+            ORM,
+        ),
+        frozenset({"_target_adapter"}),
+        {"_left_memo": None, "_right_memo": None, "_target_adapter": None},
+    ),
+)

@@ -1,0 +1,275 @@
+"""The statements themselves; the rule: nothing rendered as written passes unless text is allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
+from sqlalchemy.sql import elements, selectable
+from sqlalchemy.util import immutabledict
+
+from dualsql.freeze import names
+from dualsql.freeze.allowed import DROPPED_OPTIONS
+from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, part, parts
+from dualsql.freeze.kinds_expression import ORM
+from dualsql.freeze.kinds_source import PREFIXES, SUFFIXES, note_whole
+from dualsql.freeze.refusals import expect, malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.decode import Decoder
+    from dualsql.freeze.encode import Encoder
+
+
+# --- fields that only statements have -------------------------------------------------------------------------
+
+
+def _write_columns(enc: Encoder, columns: Any) -> list[int]:
+    for column in columns:
+        if isinstance(column, selectable.FromClause):
+            note_whole(enc, column)
+    return [enc.ref(column) for column in columns]
+
+
+def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
+    columns = [dec.element(number) for number in expect(wire, list)]
+    for column in columns:
+        if isinstance(column, selectable.FromClause):
+            note_whole(dec, column)
+    return columns
+
+
+def _write_joins(enc: Encoder, joins: Any) -> list[Any]:
+    written = []
+    for target, onclause, left, flags in joins:
+        if not set(flags) <= {"isouter", "full"}:
+            refuse("a join with unknown options", "Use isouter= and full= only.")
+        nodes = [None if item is None else enc.ref(item) for item in (target, onclause, left)]
+        written.append([*nodes, bool(flags["isouter"]), bool(flags["full"])])
+    return written
+
+
+def _read_joins(dec: Decoder, wire: Any) -> tuple[Any, ...]:
+    joins = []
+    for target, onclause, left, isouter, full in expect(wire, list):
+        nodes = [None if number is None else dec.element(number) for number in (target, onclause, left)]
+        joins.append((*nodes, {"isouter": expect(isouter, bool), "full": expect(full, bool)}))
+    return tuple(joins)
+
+
+def _read_fetch(dec: Decoder, wire: Any) -> dict[str, bool]:
+    if set(expect(wire, dict)) != {"with_ties", "percent"}:
+        malformed("options of FETCH")
+    return {key: expect(value, bool) for key, value in wire.items()}
+
+
+def _write_fetch(enc: Encoder, value: Any) -> dict[str, bool]:
+    if set(value) != {"with_ties", "percent"}:
+        refuse("FETCH with dialect options", "Leave them out.")
+    return {key: bool(item) for key, item in value.items()}
+
+
+def _write_params(enc: Encoder, value: Any) -> list[Any]:
+    return [[key, enc.registry.values.write(item)] for key, item in value.items()]
+
+
+def _read_params(dec: Decoder, wire: Any) -> Any:
+    return immutabledict(
+        {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
+    )
+
+
+def _check_options(enc: Encoder, options: Any) -> Any:
+    harmful = set(options) - DROPPED_OPTIONS
+    if harmful:
+        refuse(f"the execution option {min(harmful)}", "Set it on the engine, or leave it out.")
+
+
+# Written by `_check_options` as nothing: these options tune how rows are fetched, which the executor decides.
+_OPTIONS = Field(
+    name="options",
+    attribute="_execution_options",
+    write=_check_options,
+    read=lambda dec, wire: immutabledict(),
+    absent=LEAVE,
+)
+
+
+def _check_compile_options(enc: Encoder, options: Any) -> None:
+    """The ORM leaves its defaults on a statement that it has compiled; anything else is somebody's wish."""
+    if not isinstance(options, type) and any(
+        value != getattr(type(options), key, None) for key, value in vars(options).items()
+    ):
+        refuse("a statement with compile options", "Pass it as select() made it, not as a Query left it.")
+
+
+_COMPILE_OPTIONS = Field(
+    name="compile options",
+    attribute="_compile_options",
+    write=_check_compile_options,
+    read=lambda dec, wire: malformed("compile options"),
+    absent=LEAVE,
+)
+_COLUMNS = Field(
+    name="columns", attribute="_raw_columns", write=_write_columns, read=_read_columns, absent=list
+)
+_JOINS = Field(name="joins", attribute="_setup_joins", write=_write_joins, read=_read_joins, absent=LEAVE)
+_FETCH = Field(
+    name="fetch options",
+    attribute="_fetch_clause_options",
+    write=_write_fetch,
+    read=_read_fetch,
+    absent=LEAVE,
+)
+_PARAMS = Field(name="params", attribute="_params", write=_write_params, read=_read_params, absent=LEAVE)
+_CTES = (
+    parts("ctes", "_independent_ctes", absent=LEAVE),
+    Field(
+        name="nested",
+        attribute="_independent_ctes_opts",
+        write=lambda enc, value: [bool(opts.nesting) for opts in value],
+        read=lambda dec, wire: tuple([selectable._CTEOpts(expect(item, bool)) for item in wire]),
+        absent=LEAVE,
+    ),
+)
+_STYLE = choice(
+    "labels",
+    "_label_style",
+    selectable.SelectLabelStyle,
+    selectable.LABEL_STYLE_DEFAULT,
+    selectable.LABEL_STYLE_DEFAULT,
+)
+_LIMITS = (
+    part("limit", "_limit_clause", LEAVE),
+    part("offset", "_offset_clause", LEAVE),
+    part("fetch", "_fetch_clause", LEAVE),
+    _FETCH,
+    part("for update", "_for_update_arg", LEAVE),
+    parts("order", "_order_by_clauses", absent=LEAVE),
+    parts("group", "_group_by_clauses", absent=LEAVE),
+    _STYLE,
+)
+_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, ORM)
+
+
+# --- text ---------------------------------------------------------------------------------------------------------
+
+
+def _write_text(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    enc.text_used(f"text({element.text[:60]!r})")
+    written = enc.fields(kind, element.__dict__)
+    return {
+        **written,
+        "text": element.text,
+        "binds": [[k, enc.ref(b)] for k, b in element._bindparams.items()],
+    }
+
+
+def _read_text(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    dec.text_used()
+    element = elements.TextClause("")
+    element.text = expect(fields.pop("text"), str)
+    binds = {expect(key, str): dec.element(number) for key, number in fields.pop("binds")}
+    if not all(
+        names.is_bind_name(key) and isinstance(bind, elements.BindParameter) for key, bind in binds.items()
+    ):
+        malformed("parameters of a text")
+    element._bindparams = binds
+    dec.fill_state(kind, fields, element.__dict__)
+    return element
+
+
+# --- what is checked once a statement is whole --------------------------------------------------------------------
+
+
+def _read_statement(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    element = dec.fill(kind, fields)
+    dec.confine(element)
+    return element
+
+
+KINDS = (
+    Kind(
+        "select",
+        selectable.Select,
+        (
+            _COLUMNS,
+            Field(
+                name="earlier",
+                attribute="_memoized_select_entities",
+                write=lambda enc, value: [enc.ref(item) for item in value],
+                read=lambda dec, wire: tuple([dec.element(number) for number in wire]),
+                absent=LEAVE,
+            ),
+            parts("from", "_from_obj", absent=LEAVE),
+            parts("where", "_where_criteria", absent=LEAVE),
+            parts("having", "_having_criteria", absent=LEAVE),
+            _JOINS,
+            parts("correlate", "_correlate", absent=LEAVE),
+            parts("correlate except", "_correlate_except", absent=LEAVE, empties=()),
+            flag("auto correlate", "_auto_correlate", default=True, absent=LEAVE),
+            flag("distinct", "_distinct", absent=LEAVE),
+            parts("distinct on", "_distinct_on", absent=LEAVE),
+            part("after select", "_post_select_clause", LEAVE),
+            part("before columns", "_pre_columns_clause", LEAVE),
+            part("after criteria", "_post_criteria_clause", LEAVE),
+            part("after body", "_post_body_clause", LEAVE),
+            PREFIXES,
+            SUFFIXES,
+            *_LIMITS,
+            *_STATEMENT,
+        ),
+        frozenset({"_correlate_mode"}),
+        read=_read_statement,
+    ),
+    Kind(
+        "compound",
+        selectable.CompoundSelect,
+        (
+            parts("selects", cls=list),
+            choice("keyword", "keyword", selectable._CompoundSelectKeyword, REQUIRED),
+            *_LIMITS,
+            *_STATEMENT,
+        ),
+        frozenset({"_auto_correlate"}),
+        read=_read_statement,
+    ),
+    Kind("statement grouping", selectable.SelectStatementGrouping, (needed("element"), ORM)),
+    Kind(
+        "earlier select",
+        selectable._MemoizedSelectEntities,
+        (_COLUMNS, _JOINS),
+        frozenset({"_with_options"}),
+        {"_with_options": ()},
+    ),
+    Kind(
+        "for update",
+        selectable.ForUpdateArg,
+        (
+            parts("of", cls=list, absent=None),
+            flag("nowait"),
+            flag("read"),
+            flag("skip locked", "skip_locked"),
+            flag("key share", "key_share"),
+        ),
+    ),
+    Kind("distinct on", DistinctOnClause, (parts("columns", "_distinct_on"),)),
+    Kind(
+        "text select",
+        selectable.TextualSelect,
+        (
+            needed("text", "element"),
+            parts("columns", "column_args", cls=list),
+            flag("positional"),
+            *_STATEMENT,
+        ),
+        read=_read_statement,
+    ),
+    Kind(
+        "text",
+        elements.TextClause,
+        (ORM, _OPTIONS, _PARAMS),
+        frozenset({"text", "_bindparams", "_allow_label_resolve", "type"}),
+        write=_write_text,
+        read=_read_text,
+    ),
+)

@@ -1,0 +1,278 @@
+"""Tables, columns and everything else that can stand in FROM; the rule: a table is only ever named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Table
+from sqlalchemy.sql import elements, selectable
+from sqlalchemy.sql.elements import ColumnClause, _anonymous_label
+from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
+
+from dualsql.freeze import allowed
+from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, part
+from dualsql.freeze.kinds_expression import ORM
+from dualsql.freeze.kinds_function import function_type
+from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.refusals import changed, expect, malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.decode import Decoder
+    from dualsql.freeze.encode import Encoder
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _write_table(enc: Encoder, kind: Kind, table: Any) -> dict[str, Any]:
+    name = enc.registry.name_of(table)
+    if name is None:
+        refuse(f"the table {table.name!r}"[:120], "Register it: pass its MetaData or the Table to Registry.")
+    return {"name": name}
+
+
+def _read_table(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    return dec.table(fields["name"])
+
+
+def base_table(source: Any) -> Any:
+    """The table under aliases, or the source itself."""
+    while isinstance(source, selectable.AliasedReturnsRows):
+        source = source.element
+    return getattr(source, "_Annotated__element", source)
+
+
+def note_whole(codec: Encoder | Decoder, source: Any) -> None:
+    """All columns of the tables in `source` become part of the fingerprint: they are the result's columns."""
+    waiting = [source]
+    while waiting:
+        found = base_table(waiting.pop())
+        if isinstance(found, selectable.Join):
+            waiting += [found.left, found.right]
+        name = codec.registry.name_of(found)
+        if name is not None:
+            codec.named.update((name, key) for key in codec.registry.column_keys(found).values())
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def _write_column(enc: Encoder, kind: Kind, column: Any) -> dict[str, Any]:
+    source = column.table
+    if source is None:
+        return _write_loose(enc, column)
+    name = enc.registry.name_of(source)
+    if name is not None:
+        key: Any = enc.registry.column_keys(source).get(id(column))
+        if key is not None:
+            enc.named.add((name, key))
+            return {"of": enc.ref(source), "key": key}
+    key = enc.column_keys(source).get(id(column), column.key)
+    found = source.c.get(key) if type(key) is not int else column
+    if found is None:
+        refuse(
+            f"the column {column.name!r} of a source that has none of that name"[:160],
+            "Select it from there.",
+        )
+    _note_column(enc, source, key)
+    return {"of": enc.ref(source), "key": key}
+
+
+def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
+    """A column that belongs to no table: column("name"), a star, or literal_column()."""
+    if isinstance(column, Column):
+        refuse(f"the column {column.name!r} that is in no table"[:120], "Use table.c.name, or column(name).")
+    written: dict[str, Any] = {}
+    if column.type is not NULLTYPE:
+        written["type"] = enc.type(column.type)
+    if not column.is_literal:
+        return {"name": write_name(column.name, enc.seeds), **written}
+    if column.name == "*":
+        return {"star": True}
+    enc.text_used(f"literal_column({column.name!r})"[:120])
+    return {"text": str(column.name), **written}
+
+
+def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
+    table = base_table(source)
+    name = codec.registry.name_of(table)
+    if name is not None and type(key) is str and key in table.c:
+        codec.named.add((name, key))
+
+
+def _read_column(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    if "of" not in fields:
+        return _read_loose(dec, fields)
+    source, key = dec.neighbour(fields["of"]), fields["key"]
+    if type(key) is int:
+        return source.c.values()[key] if key >= 0 else malformed("position of a column")
+    _note_column(dec, source, expect(key, str))
+    column = source.c.get(key)
+    return changed() if column is None else column
+
+
+def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
+    kind = dec.type(fields["type"]) if "type" in fields else NULLTYPE
+    if fields.get("star") is True:
+        return ColumnClause("*", is_literal=True)
+    if "text" in fields:
+        dec.text_used()
+        return ColumnClause(expect(fields["text"], str), kind, is_literal=True)
+    return ColumnClause(read_name(fields["name"], dec.seeds), kind)
+
+
+# --- aliases ------------------------------------------------------------------------------------------------------
+
+
+def _derive_alias(element: Any) -> None:
+    name = element.name
+    element._orig_name = None if isinstance(name, _anonymous_label) else name
+
+
+def _derive_cte(element: Any) -> None:
+    _derive_alias(element)
+    for linked in (element._cte_alias, element._restates):
+        if linked is not None and not isinstance(linked, selectable.CTE):
+            malformed("CTE linked to something else")
+
+
+def _prefixes(name: str, attribute: str) -> Field:
+    """Words before the columns of a SELECT or around the body of a CTE, as (text, dialect)."""
+    return Field(name=name, attribute=attribute, write=_write_prefixes, read=_read_prefixes, absent=LEAVE)
+
+
+def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
+    for text, _dialect in prefixes:
+        if not isinstance(text, elements.TextClause) or text.text.upper() not in allowed.PREFIXES:
+            enc.text_used(f"the prefix or suffix {text}"[:120])
+    return [[text.text, dialect] for text, dialect in prefixes]
+
+
+def _read_prefixes(dec: Decoder, wire: Any) -> Any:
+    for text, dialect in expect(wire, list):
+        if expect(text, str).upper() not in allowed.PREFIXES:
+            dec.text_used()
+        if dialect is not None:
+            expect(dialect, str)
+    return tuple([(elements.TextClause(text), dialect) for text, dialect in wire])
+
+
+PREFIXES = _prefixes("prefixes", "_prefixes")
+SUFFIXES = _prefixes("suffixes", "_suffixes")
+
+
+# --- VALUES -------------------------------------------------------------------------------------------------------
+
+
+def _write_values(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    written = enc.fields(kind, element.__dict__)
+    written["columns"] = [
+        [write_name(column.name, enc.seeds), enc.type(column.type)] for column in element._column_args
+    ]
+    written["rows"] = [[[_cell(enc, cell) for cell in row] for row in rows] for rows in element._data]
+    if written["name"] is not None and getattr(element, "_unnamed", False):
+        del written["name"]
+    return written
+
+
+def _cell(enc: Encoder, cell: Any) -> Any:
+    if isinstance(cell, elements.ClauseElement):
+        return {"node": enc.ref(cell)}
+    return enc.registry.values.write(cell)
+
+
+def _read_cell(dec: Decoder, wire: Any) -> Any:
+    return dec.element(wire["node"]) if type(wire) is dict else dec.registry.values.read(wire)
+
+
+def _read_values(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    columns = [
+        ColumnClause(read_name(name, dec.seeds), dec.type(wire)) for name, wire in fields.pop("columns")
+    ]
+    data = tuple(
+        [[tuple([_read_cell(dec, cell) for cell in row]) for row in rows] for rows in fields.pop("rows")]
+    )
+    if kind.cls is selectable.ScalarValues:
+        return selectable.ScalarValues(columns, data, expect(fields.get("literal", False), bool))
+    name = read_name(fields["name"], dec.seeds) if "name" in fields else None
+    element = selectable.Values(*columns, name=name, literal_binds=expect(fields.get("literal", False), bool))
+    element._data = data
+    lateral = expect(fields.get("lateral", False), bool)
+    if lateral:
+        element._is_lateral = True
+    return element
+
+
+_NAMED = (name_(), needed("of", "element"), ORM)
+_ALIAS_IGNORED = frozenset({"_orig_name"})
+
+
+def _alias(tag: str, cls: Any, *fields: Field, derive: Any = _derive_alias, is_shared: bool = False) -> Kind:
+    return Kind(tag, cls, (*_NAMED, *fields), _ALIAS_IGNORED, derive=derive, is_shared=is_shared)
+
+
+def _derive_table_valued_column(element: Any) -> None:
+    element.key = element.name
+    element._render_label_in_columns_clause = True
+
+
+KINDS = (
+    Kind("table", Table, write=_write_table, read=_read_table, is_shared=True, is_own=False),
+    Kind("column", Column, write=_write_column, read=_read_column, is_own=False),
+    _alias("alias", selectable.Alias),
+    _alias("subquery", selectable.Subquery),
+    _alias("lateral", selectable.Lateral),
+    _alias(
+        "cte",
+        selectable.CTE,
+        flag("recursive"),
+        flag("nesting"),
+        part("aliases", "_cte_alias"),
+        part("restates", "_restates"),
+        PREFIXES,
+        SUFFIXES,
+        derive=_derive_cte,
+        is_shared=True,
+    ),
+    _alias("sample", selectable.TableSample, needed("sampling"), part("seed")),
+    _alias(
+        "rows of",
+        selectable.TableValuedAlias,
+        function_type("rows", "_tableval_type", TABLEVALUE),
+        flag("derived", "_render_derived", absent=LEAVE),
+        flag("typed", "_render_derived_w_types", absent=LEAVE),
+        flag("joins", "joins_implicitly", absent=LEAVE),
+    ),
+    Kind(
+        "table column",
+        elements.TableValuedColumn,
+        (name_(), needed("of", "scalar_alias"), function_type("type", "type", NULLTYPE)),
+        frozenset({"key", "_render_label_in_columns_clause"}),
+        derive=_derive_table_valued_column,
+    ),
+    Kind(
+        "join",
+        selectable.Join,
+        (
+            needed("left"),
+            needed("right"),
+            needed("on", "onclause"),
+            flag("outer", "isouter"),
+            flag("full"),
+            ORM,
+        ),
+    ),
+    Kind("from grouping", selectable.FromGrouping, (needed("element"), ORM)),
+    Kind("named grouping", selectable.NamedFromGrouping, (needed("element"), ORM)),
+    *[
+        Kind(
+            tag,
+            cls,
+            (name_(absent=LEAVE), flag("literal", "literal_binds"), flag("lateral", "_is_lateral")),
+            frozenset({"_column_args", "_data", "_unnamed", "named_with_column", "type"}),
+            write=_write_values,
+            read=_read_values,
+        )
+        for tag, cls in (("values", selectable.Values), ("scalar values", selectable.ScalarValues))
+    ],
+)

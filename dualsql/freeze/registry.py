@@ -1,0 +1,208 @@
+"""What documents may name; the rule: a name that is not here does not exist for `thaw`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Enum as SQLEnum
+from sqlalchemy import MetaData, inspect
+from sqlalchemy.exc import NoInspectionAvailable
+from sqlalchemy.orm import Mapper, configure_mappers
+from sqlalchemy.orm import registry as orm_registry
+from sqlalchemy.sql.selectable import FromClause, TableClause
+from sqlalchemy.sql.type_api import TypeEngine
+
+from dualsql.errors import ConfigurationError
+from dualsql.freeze import types
+from dualsql.freeze.allowed import FUNCTIONS, OP_STRINGS
+from dualsql.freeze.values import Values
+
+ONE_MEBIBYTE = 1024 * 1024
+
+
+class Registry:
+    """The tables, mapped classes, functions, operators and types that a stored statement may name.
+
+    Args:
+        tables: a MetaData, a DeclarativeBase subclass, a mapped class, a Table, or a sequence of these.
+            Tables and classes defined later are unknown to it.
+        functions: names allowed besides `allowed.FUNCTIONS`; "package.name" for `func.package.name`.
+            An allowed function can do whatever the database lets it do: allow pure ones.
+        types: TypeDecorators and other own types, by the name that documents use for them. They are
+            trusted with the values of every column.
+        operators: texts allowed in `.op(...)` besides `allowed.OP_STRINGS`.
+        allow_text: accept text(), literal_column() and TextualSelect, which are rendered as written and
+            see every table of the database.
+        maximum_size: bytes of a document before compression.
+    """
+
+    def __init__(
+        self,
+        tables: Any,
+        *,
+        functions: Iterable[str] = (),
+        types: Mapping[str, type[TypeEngine[Any]] | TypeEngine[Any]] | None = None,
+        operators: Iterable[str] = (),
+        allow_text: bool = False,
+        maximum_size: int = ONE_MEBIBYTE,
+    ) -> None:
+        self.allow_text = allow_text
+        self.maximum_size = maximum_size
+        self._functions = FUNCTIONS | {name.lower() for name in functions}
+        self._operators = OP_STRINGS | set(operators)
+        self.types = {
+            name: item() if isinstance(item, type) else item for name, item in (types or {}).items()
+        }
+        self.tables: dict[str, FromClause] = {}
+        self.mappers: dict[str, Mapper[Any]] = {}
+        self._names: dict[int, str] = {}  # id of a table or mapper -> its name
+        self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
+        self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
+        self._prints: dict[tuple[str, str], str] = {}
+        for source in _flattened(tables):
+            self._add(source)
+        self._name_mappers()
+        self.values = Values(self._enums())
+
+    def __repr__(self) -> str:
+        return f"Registry({len(self.tables)} tables, {len(self.mappers)} mapped classes)"
+
+    def name_of(self, item: Any) -> str | None:
+        """The registered name of a table or mapper."""
+        return self._names.get(id(item))
+
+    def column_keys(self, table: Any) -> dict[int, str]:
+        """id of a column -> its key in `table.c`, for a registered table."""
+        keys = self._columns.get(id(table))
+        if keys is None:
+            keys = self._columns[id(table)] = {id(column): str(key) for key, column in table.c.items()}
+        return keys
+
+    def owner_of_type(self, type_: TypeEngine[Any]) -> Any:
+        """A registered column that has this very type object."""
+        return self._type_owners.get(id(type_))
+
+    def name_of_type(self, type_: TypeEngine[Any]) -> str | None:
+        """The registered name of an own type: the same object, or an equal one of the same class."""
+        for name, known in self.types.items():
+            if known is type_ or (type(known) is type(type_) and _state(known) == _state(type_)):
+                return name
+        return None
+
+    def allows_function(self, name: str) -> bool:
+        """Whether a document may call `name`, given with its packages as "package.name"."""
+        return name.lower() in self._functions
+
+    def allows_operator(self, text: str) -> bool:
+        """Whether `text` may stand in `.op(text)`."""
+        return text in self._operators
+
+    def is_trusted(self, type_: TypeEngine[Any]) -> bool:
+        """Whether values of any origin may be read through `type_`."""
+        return types.is_safe(type_) or self.name_of_type(type_) is not None
+
+    def fingerprint(self, named: Iterable[tuple[str, str]]) -> str:
+        """A digest of the (table name, column key) pairs as they are declared now."""
+        lines = sorted(self._print(table, key) for table, key in named)
+        return sha256("\n".join(lines).encode()).hexdigest()[:24]
+
+    def _print(self, table: str, key: str) -> str:
+        known = self._prints.get((table, key))
+        if known is None:
+            column: Any = self.tables[table].c[key]
+            owner = getattr(self.tables[table], "fullname", table)
+            known = f"{owner}.{key}={column.name}:{_described(column.type)}"
+            self._prints[table, key] = known
+        return known
+
+    def _add(self, source: Any) -> None:
+        if isinstance(source, MetaData):
+            for table in source.tables.values():
+                self._add_table(table)
+        elif isinstance(source, TableClause):
+            self._add_table(source)
+        elif isinstance(getattr(source, "registry", None), orm_registry) and not _is_mapped(source):
+            self._add(source.metadata)
+            configure_mappers()
+            for mapper in source.registry.mappers:
+                self._add_mapper(mapper)
+        elif _is_mapped(source):
+            self._add_mapper(inspect(source))
+        else:
+            raise ConfigurationError(
+                f"A registry cannot be made of {source!r}."[:200],
+                hint="Pass a MetaData, a DeclarativeBase subclass, mapped classes or Tables.",
+            )
+
+    def _add_table(self, table: Any) -> None:
+        if id(table) in self._names:
+            return
+        base = getattr(table, "key", None) or table.name
+        name, count = base, 1
+        while name in self.tables:
+            count += 1
+            name = f"{base}#{count}"
+        self.tables[name] = table
+        self._names[id(table)] = name
+        for column in table.c:
+            self._type_owners.setdefault(id(column.type), column)
+
+    def _add_mapper(self, mapper: Mapper[Any]) -> None:
+        if id(mapper) in self._names:
+            return
+        self._names[id(mapper)] = f"{mapper.class_.__module__}.{mapper.class_.__qualname__}"
+        self.mappers[self._names[id(mapper)]] = mapper
+        for table in mapper.tables:
+            self._add_table(table)
+        for relative in mapper.self_and_descendants:
+            self._add_mapper(relative)
+
+    def _name_mappers(self) -> None:
+        """The class's own name where it is unique, with its module where it is not."""
+        mappers = list(self.mappers.values())
+        short = [mapper.class_.__name__ for mapper in mappers]
+        for mapper, name in zip(mappers, short, strict=True):
+            if short.count(name) == 1:
+                del self.mappers[self._names[id(mapper)]]
+                self._names[id(mapper)] = name
+                self.mappers[name] = mapper
+
+    def _enums(self) -> dict[str, type[Enum]]:
+        classes = {
+            column.type.enum_class
+            for table in self.tables.values()
+            for column in table.c
+            if isinstance(column.type, SQLEnum) and column.type.enum_class is not None
+        }
+        return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
+
+
+def _flattened(tables: Any) -> Iterator[Any]:
+    if isinstance(tables, Sequence | set | frozenset) and not isinstance(tables, str):
+        for item in tables:
+            yield from _flattened(item)
+    else:
+        yield tables
+
+
+def _is_mapped(source: Any) -> bool:
+    try:
+        return isinstance(inspect(source), Mapper)
+    except NoInspectionAvailable:
+        return False
+
+
+def _described(type_: TypeEngine[Any]) -> str:
+    """A type in words that are the same in every process."""
+    try:
+        return str(types.write_type(type_))
+    except types.UnnameableError:
+        return f"{type(type_).__module__}.{type(type_).__qualname__}"
+
+
+def _state(type_: TypeEngine[Any]) -> str:
+    # Memoized attributes come and go; what the constructor was given is in the repr.
+    return repr(type_)

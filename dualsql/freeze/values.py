@@ -1,0 +1,205 @@
+"""Bind values as tagged JSON; the rule: exact Python types in, the same types out, nothing is unpickled."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
+from typing import Any
+
+from sqlalchemy.dialects.postgresql import BitString, Range
+from sqlalchemy.dialects.postgresql.ranges import MultiRange
+
+from dualsql.freeze.refusals import expect, malformed, refuse
+
+_DEEPEST = 32
+_LARGEST_JSON_INT = 2**63
+_LONGEST_INT = 4_000  # digits; Python itself refuses to parse more than 4,300
+
+Writer = Callable[[Any, "Values", int], Any]
+Reader = Callable[[Any, "Values", int], Any]
+
+
+class Values:
+    """Writes and reads bind values; `enums` are the Enum classes of registered columns, by name."""
+
+    def __init__(self, enums: Mapping[str, type[Enum]]) -> None:
+        self._enums = enums
+        self._enum_names = {cls: name for name, cls in enums.items()}
+
+    def write(self, value: Any, depth: int = 0) -> Any:
+        """`value` as JSON: itself when JSON has its very type, else [tag, payload]."""
+        kind = type(value)
+        if value is None or kind is bool or kind is str:
+            return value
+        if kind is int and -_LARGEST_JSON_INT <= value < _LARGEST_JSON_INT:
+            return value
+        if kind is float and math.isfinite(value):
+            return value
+        if depth > _DEEPEST:
+            refuse("a value nested too deeply", f"Nest at most {_DEEPEST} levels.")
+        if isinstance(value, Enum):
+            return self._write_enum(value)
+        found = _WRITERS.get(kind)
+        if found is None:
+            refuse(
+                f"a value of type {kind.__module__}.{kind.__qualname__}",
+                "Pass a plain Python value: int, float, str, bytes, Decimal, datetime, UUID, list or dict.",
+            )
+        tag, writer = found
+        return [tag, writer(value, self, depth + 1)]
+
+    def read(self, wire: Any, depth: int = 0) -> Any:
+        """The reverse of `write`."""
+        if type(wire) is not list:
+            if type(wire) is dict:
+                malformed("object as a value")
+            return wire
+        tag, payload = wire
+        if depth > _DEEPEST:
+            malformed("value nested too deeply")
+        if tag == "enum":
+            return self._read_enum(payload)
+        return _READERS[tag](payload, self, depth + 1)
+
+    def _write_enum(self, value: Enum) -> Any:
+        name = self._enum_names.get(type(value))
+        if name is None:
+            refuse(
+                f"a member of {type(value).__qualname__}, which no registered column uses",
+                "Use the member's value, or register a table with an Enum column of that class.",
+            )
+        return ["enum", [name, value.name]]
+
+    def _read_enum(self, payload: Any) -> Enum:
+        name, member = expect(payload, list)
+        return self._enums[name].__members__[member]
+
+
+def _write_dict(value: dict[Any, Any], values: Values, depth: int) -> list[Any]:
+    return [[values.write(k, depth), values.write(v, depth)] for k, v in value.items()]
+
+
+def _read_dict(payload: Any, values: Values, depth: int) -> dict[Any, Any]:
+    return {values.read(k, depth): values.read(v, depth) for k, v in expect(payload, list)}
+
+
+def _write_items(value: Any, values: Values, depth: int) -> list[Any]:
+    return [values.write(item, depth) for item in value]
+
+
+def _items(cls: Callable[[list[Any]], Any]) -> Reader:
+    return lambda payload, values, depth: cls([values.read(item, depth) for item in expect(payload, list)])
+
+
+def _text(parse: Callable[[str], Any]) -> Reader:
+    return lambda payload, _values, _depth: parse(expect(payload, str))
+
+
+def _write_range(value: Range[Any], values: Values, depth: int) -> list[Any]:
+    return [values.write(value.lower, depth), values.write(value.upper, depth), value.bounds, value.is_empty]
+
+
+def _read_range(payload: Any, values: Values, depth: int) -> Range[Any]:
+    lower, upper, bounds, empty = expect(payload, list)
+    if bounds not in ("[)", "(]", "()", "[]") or type(empty) is not bool:
+        malformed("bounds of a range")
+    return Range(values.read(lower, depth), values.read(upper, depth), bounds=bounds, empty=empty)
+
+
+def _read_timedelta(payload: Any, _values: Values, _depth: int) -> timedelta:
+    days, seconds, microseconds = (expect(part, int) for part in expect(payload, list))
+    return timedelta(days, seconds, microseconds)
+
+
+def _read_int(text: str) -> int:
+    if len(text) > _LONGEST_INT:
+        malformed("a number too long")
+    return int(text)
+
+
+def _write_int(value: int, _values: Values, _depth: int) -> str:
+    if value.bit_length() > 3 * _LONGEST_INT:
+        refuse("a number too long", "No database holds it.")
+    return str(value)
+
+
+def _as_text(value: Any, _values: Values, _depth: int) -> str:
+    return str(value)
+
+
+def _as_iso(value: Any, _values: Values, _depth: int) -> str:
+    # A zone is kept as its offset: the instant is what the database compares.
+    text: str = value.isoformat()
+    return text
+
+
+def _as_base64(value: Any, _values: Values, _depth: int) -> str:
+    return b64encode(value).decode("ascii")
+
+
+_WRITERS: dict[type, tuple[str, Writer]] = {
+    int: ("int", _write_int),
+    float: ("float", lambda value, _values, _depth: repr(value)),
+    bytes: ("bytes", _as_base64),
+    bytearray: ("bytearray", _as_base64),
+    Decimal: ("decimal", _as_text),
+    datetime: ("datetime", _as_iso),
+    date: ("date", _as_iso),
+    time: ("time", _as_iso),
+    timedelta: ("interval", lambda value, _values, _depth: [value.days, value.seconds, value.microseconds]),
+    uuid.UUID: ("uuid", _as_text),
+    list: ("list", _write_items),
+    tuple: ("tuple", _write_items),
+    set: ("set", _write_items),
+    frozenset: ("frozenset", _write_items),
+    dict: ("dict", _write_dict),
+    Range: ("range", _write_range),
+    MultiRange: ("multirange", _write_items),
+    BitString: ("bits", _as_text),
+    IPv4Address: ("address", _as_text),
+    IPv6Address: ("address", _as_text),
+    IPv4Network: ("network", _as_text),
+    IPv6Network: ("network", _as_text),
+    IPv4Interface: ("interface", _as_text),
+    IPv6Interface: ("interface", _as_text),
+}
+
+_READERS: dict[str, Reader] = {
+    "int": _text(_read_int),
+    "float": _text(float),
+    "bytes": _text(lambda text: b64decode(text, validate=True)),
+    "bytearray": _text(lambda text: bytearray(b64decode(text, validate=True))),
+    "decimal": _text(Decimal),
+    "datetime": _text(datetime.fromisoformat),
+    "date": _text(date.fromisoformat),
+    "time": _text(time.fromisoformat),
+    "interval": _read_timedelta,
+    "uuid": _text(uuid.UUID),
+    "list": _items(list),
+    "tuple": _items(tuple),
+    "set": _items(set),
+    "frozenset": _items(frozenset),
+    "dict": _read_dict,
+    "range": _read_range,
+    "multirange": _items(MultiRange),
+    "bits": _text(BitString),
+    "address": _text(ip_address),
+    "network": _text(ip_network),
+    "interface": _text(ip_interface),
+}
