@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from dualsql_client.wire import Column, Row, StructuredContent
 
@@ -33,12 +34,31 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
-def _listening_socket() -> socket.socket:
+def listening_socket() -> socket.socket:
+    """A socket on a free port of loopback."""
     # Not socket.create_server: it leaves proto 0, for which asyncio does not turn Nagle's algorithm off, and
     # an answer written in two parts then takes 40 ms.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     return listening
+
+
+def origin_of(listening: socket.socket) -> str:
+    """Its address, such as `http://127.0.0.1:40123`."""
+    return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, *sockets: socket.socket) -> AsyncIterator[None]:
+    """Run `app` under uvicorn until the end of the block."""
+    server = _Server(uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1))
+    running = asyncio.create_task(server.serve(list(sockets)))
+    await server.ready.wait()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await running
 
 
 class Host:
@@ -50,19 +70,13 @@ class Host:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Self]:
-        """Run uvicorn on two ports, which are two origins, until the end of the block."""
+        """Listen on two ports, which are two origins, until the end of the block."""
         methods = ["GET", "POST", "PUT", "DELETE"]
         app = Starlette(routes=[Route("/{number:int}/{id:path}", self._answer, methods=methods)])
-        with _listening_socket() as one, _listening_socket() as two:
-            server = _Server(
-                uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
-            )
-            running = asyncio.create_task(server.serve([one, two]))
-            await server.ready.wait()
-            self.origins = [f"http://127.0.0.1:{port.getsockname()[1]}" for port in (one, two)]
-            yield self
-            server.should_exit = True
-            await running
+        with listening_socket() as one, listening_socket() as two:
+            self.origins = [origin_of(one), origin_of(two)]
+            async with serving(app, one, two):
+                yield self
 
     def serve(self, handler: Handler, *, origin: int = 0) -> str:
         """The base URL below which `handler` answers every request."""

@@ -1,0 +1,212 @@
+"""Do both halves understand each other? A real server over SQLite, real HTTP, and the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import mcp
+import mcp_types
+import pytest
+from mcp.server import MCPServer
+from sqlalchemy import Select, delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql import DualResponseServer
+from dualsql_client import (
+    DualResponseClient,
+    FetchError,
+    ParsedDualResponse,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+)
+from tests.client.hosting import listening_socket, origin_of, serving
+from tests.schools import SCHOOLS, Base, Program, School, fill, visits
+
+ALL = select(School).order_by(School.id)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A server and a client of it."""
+
+    server: DualResponseServer
+    client: DualResponseClient
+    engine: AsyncEngine
+
+    async def open(self, statement: Select[Any] = ALL, **options: Any) -> ParsedDualResponse:
+        """What the application gets of a tool call that returned `statement`."""
+        response = await self.server.create_response(statement, name="Schools", **options)
+        return self.client.parse(response.to_mcp_tool_result(), strict=True)
+
+
+@pytest.fixture
+async def pair(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine], library: Any
+) -> AsyncIterator[Pair]:
+    engine = make_engine(sqlite_url)
+    await fill(engine)
+    with listening_socket() as port:
+        base_url = f"{origin_of(port)}/resources"
+        server = DualResponseServer(engine, base_url=base_url, tables=Base)
+        app = Starlette(routes=[Mount("/resources", server.router())], lifespan=server.lifespan)
+        async with (
+            serving(app, port),
+            library.AsyncClient() as http,
+            DualResponseClient(base_url, http=http) as client,
+        ):
+            yield Pair(server, client, engine)
+
+
+def as_sqlite_gives_it(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it comes back: SQLite keeps no time zones, an enumeration travels as its stored name."""
+    return {**row, "updated": row["updated"].replace(tzinfo=None), "control": row["control"].name}
+
+
+def as_written(moment: datetime | None) -> datetime | None:
+    return moment and moment.replace(microsecond=0)
+
+
+async def test_the_tool_result_tells_all_of_it(pair: Pair) -> None:
+    response = await pair.server.create_response(ALL, name="Schools", sample_size=5)
+    for form in (
+        response.to_mcp_tool_result(),
+        response.to_call_tool_result(),
+        response.to_structured_content(),
+    ):
+        parsed = pair.client.parse(form, strict=True)
+        assert parsed.name == "Schools"
+        assert parsed.sample == response.sample
+        assert parsed.total_count == len(SCHOOLS)
+        assert parsed.resource_uri == response.resource_uri
+        assert parsed.resource_url == response.resource_url
+        assert parsed.columns == response.columns
+        # Both are written to the second.
+        assert parsed.expires_at == as_written(response.expires_at)
+        assert parsed.executed_at == as_written(response.created_at)
+        assert not parsed.is_expired()
+
+
+async def test_through_the_official_sdk(pair: Pair) -> None:
+    tools = MCPServer("schools")
+
+    @tools.tool()
+    async def search() -> mcp_types.CallToolResult:
+        response = await pair.server.create_response(ALL, name="Schools")
+        return response.to_call_tool_result()
+
+    async with mcp.Client(tools) as session:
+        parsed = pair.client.parse(await session.call_tool("search", {}), strict=True)
+    assert len(await parsed.fetch_all(batch_size=10)) == len(SCHOOLS)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 23, 100])
+async def test_every_row_in_order_with_the_database_s_own_values(pair: Pair, batch_size: int) -> None:
+    parsed = await pair.open()
+    rows = await parsed.fetch_all(batch_size=batch_size, typed=True)
+    assert rows == [as_sqlite_gives_it(row) for row in SCHOOLS]
+    assert [type(value) for value in rows[0].values()] == [
+        type(value) for value in as_sqlite_gives_it(SCHOOLS[0]).values()
+    ]
+
+
+async def test_wire_values_are_what_json_has(pair: Pair) -> None:
+    [row] = (await (await pair.open()).fetch(limit=1)).data
+    assert (row["tuition"], row["founded"], row["endowment"]) == ("1.10", "1801-01-31", 2**53 + 1)
+
+
+async def test_a_number_the_sample_writes_as_text_is_typed_all_the_same(pair: Pair) -> None:
+    parsed = await pair.open()
+    assert parsed.sample[0]["endowment"] == str(2**53 + 1)
+    page = await parsed.fetch(limit=1, typed=True)
+    assert page.data[0]["endowment"] == 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    "statement", [select(visits), select(School, Program).join(Program), select(School.state)]
+)
+async def test_ties_joins_and_equal_rows_page_without_loss(pair: Pair, statement: Select[Any]) -> None:
+    parsed = await pair.open(statement)
+    whole = (await parsed.fetch(limit=100)).data
+    assert await parsed.fetch_all(batch_size=4) == whole
+    assert len(whole) == parsed.total_count
+
+
+async def test_an_empty_result(pair: Pair) -> None:
+    parsed = await pair.open(ALL.where(School.id < 0))
+    assert (parsed.sample, parsed.total_count) == ([], 0)
+    assert await parsed.fetch_all() == []
+
+
+async def test_a_sorted_page(pair: Pair) -> None:
+    parsed = await pair.open()
+    page = await parsed.fetch(
+        offset=2, limit=3, sort=[{"field": "name", "order": "desc"}, {"field": "id", "order": "desc"}]
+    )
+    expected = sorted(SCHOOLS, key=lambda row: (row["name"], row["id"]), reverse=True)[2:5]
+    assert [row["id"] for row in page.data] == [row["id"] for row in expected]
+    assert (page.has_previous, page.has_next, page.next_offset) == (True, True, 5)
+
+
+async def test_rows_deleted_between_pages_end_the_loop(pair: Pair) -> None:
+    parsed = await pair.open()
+    stream = parsed.fetch_stream(batch_size=10)
+    assert [row["id"] for row in await anext(stream)] == list(range(1, 11))
+    async with pair.engine.begin() as connection:
+        await connection.execute(delete(School).where(School.id > 5))
+    assert [batch async for batch in stream] == []
+
+
+async def test_rows_added_between_pages_are_fetched_beyond_the_total(pair: Pair) -> None:
+    parsed = await pair.open()
+    stream = parsed.fetch_stream(batch_size=20)
+    await anext(stream)
+    async with pair.engine.begin() as connection:
+        await connection.execute(insert(School), [{**SCHOOLS[0], "id": n} for n in range(100, 130)])
+    rest = [row["id"] async for batch in stream for row in batch]
+    assert rest == [21, 22, 23, *range(100, 130)]
+
+
+async def test_metadata_pin_and_delete(pair: Pair) -> None:
+    parsed = await pair.open(metadata={"state": "NJ"})
+    await parsed.fetch()
+    metadata = await parsed.get_metadata()
+    assert (metadata.status, metadata.name, metadata.total_count) == ("ready", "Schools", len(SCHOOLS))
+    assert metadata.metadata == {"state": "NJ"}
+    assert metadata.access_count >= 1
+    assert metadata.expires_at == parsed.expires_at is not None
+    assert await parsed.pin() is True
+    pinned = await parsed.get_metadata()
+    assert (pinned.status, pinned.expires_at) == ("pinned", None)
+    assert await parsed.delete() is True
+    assert await parsed.delete() is False
+    with pytest.raises(ResourceNotFoundError) as caught:
+        await parsed.fetch()
+    assert (caught.value.code, caught.value.status) == ("RESOURCE_NOT_FOUND", 404)
+
+
+async def test_an_expired_resource_is_gone(pair: Pair) -> None:
+    parsed = await pair.open(expiration=timedelta())
+    assert parsed.is_expired()
+    with pytest.raises(ResourceExpiredError) as caught:
+        await parsed.fetch_all()
+    assert (caught.value.code, caught.value.status) == ("RESOURCE_EXPIRED", 410)
+    assert caught.value.hint
+
+
+async def test_the_server_s_refusals_arrive_with_code_and_hint(pair: Pair) -> None:
+    parsed = await pair.open()
+    with pytest.raises(FetchError) as unknown:
+        await parsed.fetch(sort={"field": "enrolment"})
+    assert (unknown.value.code, unknown.value.status) == ("UNKNOWN_COLUMN", 422)
+    assert "'enrollment'" in unknown.value.hint
+    assert "enrollment" in unknown.value.details["columns"]
+    for offset, limit in ((0, 10_001), (0, 0), (-1, 1)):
+        with pytest.raises(FetchError) as caught:
+            await parsed.fetch(offset=offset, limit=limit)
+        assert (caught.value.code, caught.value.status) == ("BAD_PARAMETER", 400)
+        assert caught.value.hint
