@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
 from dualsql.freeze import custody, types
@@ -107,6 +108,8 @@ class Decoder:
             if wire[0] == "=":
                 found: TypeEngine[Any] = self.neighbour(wire[1]).type
                 return found
+            if wire[0] == "tuple":
+                return TupleType(*[self.type(item) for item in expect(wire[1], list)])
             if wire[0] == "own":
                 return self.registry.types[wire[1]]
         return types.read_type(wire)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy.sql.elements import _anonymous_label
+from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
 from dualsql.errors import NotFreezableError
@@ -88,7 +89,7 @@ class Encoder:
         for attribute, value in state.items():
             field = known.get(attribute)
             if field is None:
-                if attribute not in kind.ignored and not kind.is_memo(attribute) and value is not None:
+                if attribute not in kind.ignored and not kind.is_memo(attribute) and not _is_nothing(value):
                     refuse(
                         f"{kind.tag} with {attribute}",
                         "Leave that option out; this version does not know how to store it.",
@@ -114,6 +115,8 @@ class Encoder:
         return wire
 
     def _type_by_name(self, type_: TypeEngine[Any], owner: Any) -> Any:
+        if type(type_) is TupleType:
+            return ["tuple", [self.type(item) for item in type_.types]]
         try:
             return types.write_type(type_)
         except types.UnnameableError as reason:
@@ -188,3 +191,7 @@ class Encoder:
             names.append(kind.tag if kind else type(element).__name__)
             element = self._parents.get(id(element))
         return " > ".join(reversed(names))
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple | list | dict) and not value)

@@ -325,6 +325,7 @@ def _is_flags(value: Any) -> bool:
 _MODIFIERS: dict[str, Callable[[Any], bool]] = {
     "escape": _is_escape,
     "flags": _is_flags,
+    "autoescape": lambda value: type(value) is bool,
     "symmetric": lambda value: type(value) is bool,
     "mysql_boolean_mode": lambda value: type(value) is bool,
     "mysql_natural_language": lambda value: type(value) is bool,

