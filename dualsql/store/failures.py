@@ -32,9 +32,14 @@ def storage_errors() -> Iterator[None]:
         raise StorageError("The resource store is out of reach.") from error
 
 
+def already_stored() -> StorageError:
+    """The error for an id that is taken."""
+    return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
+
+
 def _explained(error: SQLAlchemyError) -> StorageError:
     if isinstance(error, IntegrityError):
-        return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
+        return already_stored()
     if isinstance(error, DBAPIError) and _is_schema_missing(error):
         return StorageError(
             "The resource store lacks its tables, or has an older form of them.", hint=MIGRATE_HINT

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from dualsql.errors import LimitExceededError, StorageError
+from dualsql.errors import LimitExceededError
 from dualsql.resource import Resource
+from dualsql.store.failures import already_stored
 from dualsql.store.protocol import ResourceChanges
 from dualsql.store.rows import from_row, to_row
 from dualsql.tables import in_utc
@@ -35,7 +36,7 @@ class MemoryStore:
     async def save(self, resource: Resource) -> str:
         row = to_row(resource)
         if resource.id in self._rows:
-            raise StorageError("A resource with this id is already stored.")
+            raise already_stored()
         if len(self._rows) >= self._maximum:
             self._make_room(row["created_at"])
         self._rows[resource.id] = row

@@ -19,8 +19,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, NullPool, inspect
 
+from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
-from dualsql.store.engines import new_engine, store_url
+from dualsql.store.engines import store_url
 from dualsql.store.failures import storage_errors
 from dualsql.tables import TABLE_PREFIX, VERSION_TABLE, metadata, resources
 
@@ -170,6 +171,6 @@ def _explained() -> Iterator[None]:
             yield
     except CommandError as error:
         raise ConfigurationError(
-            "The database is at a revision this dualsql does not know.",
+            "The database is at, or was to go to, a revision this dualsql does not know.",
             hint="Install the dualsql that migrated it, or a newer one.",
         ) from error

@@ -121,6 +121,13 @@ async def test_a_database_of_a_newer_dualsql_is_refused(engine: AsyncEngine, dat
         upgrade(database_url)
 
 
+def test_a_revision_that_does_not_exist_is_refused(sqlite_url: str) -> None:
+    upgrade(sqlite_url)
+    with pytest.raises(ConfigurationError, match="does not know"):
+        migrate(sqlite_url, down_to="nonsense")
+    assert current_revision(sqlite_url) == HEAD
+
+
 @pytest.mark.parametrize("call", [upgrade, downgrade, current_revision, migrate])
 def test_a_database_out_of_reach(call: object, tmp_path: Path) -> None:
     assert callable(call)

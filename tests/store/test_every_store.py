@@ -301,4 +301,4 @@ async def _outcome(store: ResourceStore, method: str, args: tuple[Any, ...], opt
     try:
         return await getattr(store, method)(*args, **options)
     except StorageError as error:
-        return error.message
+        return str(error)
