@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import URL, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.urls import async_url
 
@@ -24,17 +25,6 @@ def store_url(database: URL | str) -> URL:
     url = async_url(database)
     _check(url)
     return url
-
-
-def new_engine(url: URL, **options: Any) -> AsyncEngine:
-    """An engine of our own; ConfigurationError when its driver is not installed."""
-    try:
-        return create_async_engine(url, **options)
-    except ImportError as error:
-        driver = url.get_driver_name()
-        raise ConfigurationError(
-            f"The driver {driver} is not installed.", hint=f"Install {driver}."
-        ) from error
 
 
 def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:

@@ -1,0 +1,25 @@
+"""Make an engine of a URL; the rule: a missing driver is named, and nothing else of the URL is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from dualsql.errors import ConfigurationError
+
+
+def new_engine(url: URL, **options: Any) -> AsyncEngine:
+    """An async engine on `url`, which names an async driver already (see `dualsql.urls`).
+
+    Raises:
+        ConfigurationError: the driver is not installed.
+    """
+    try:
+        return create_async_engine(url, **options)
+    except ImportError as error:
+        driver = url.get_driver_name()
+        raise ConfigurationError(
+            f"The driver {driver} is not installed.", hint=f"Install it: pip install {driver}"
+        ) from error
