@@ -19,7 +19,7 @@ def require_access(
         ResourceExpiredError: it expired a short while ago, and the caller might have read it.
         ForbiddenError: the bearer of a link may read this resource, and not do this with it.
     """
-    if resource is None or not _may_know(resource, caller):
+    if resource is None or not _may_read(resource, caller, settings):
         raise not_found()
     if resource.is_expired(now):
         raise _expired(resource, now, settings.gone_retention)
@@ -39,9 +39,9 @@ def not_found() -> ResourceNotFoundError:
 _PAST: dict[Action, str] = {"read": "read", "pin": "pinned", "delete": "deleted"}
 
 
-def _may_know(resource: Resource, caller: Principal | None) -> bool:
+def _may_read(resource: Resource, caller: Principal | None, settings: Settings) -> bool:
     if resource.owner is None:
-        return True
+        return "read" in settings.anonymous_actions
     return caller is not None and (caller.id, caller.tenant) == (resource.owner, resource.tenant)
 
 

@@ -4,6 +4,7 @@ DualResponseError
 ├── QueryExecutionError        QUERY_EXECUTION_FAILED   the caller's statement failed in the database
 │   └── CountExecutionError    COUNT_EXECUTION_FAILED   ... while its rows were counted
 ├── QueryTimeoutError          QUERY_TIMEOUT            it ran longer than the setting allows
+├── DatabaseBusyError          DATABASE_BUSY            no connection became free for it
 ├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
 ├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
 ├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
@@ -66,6 +67,13 @@ class QueryTimeoutError(DualResponseError):
 
     code = "QUERY_TIMEOUT"
     default_hint = "Narrow the query, or ask the operator to raise query_timeout."
+
+
+class DatabaseBusyError(DualResponseError):
+    """All connections to the database were in use for too long."""
+
+    code = "DATABASE_BUSY"
+    default_hint = "Try again in a moment."
 
 
 class NotFreezableError(DualResponseError):

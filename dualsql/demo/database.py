@@ -7,15 +7,15 @@ import csv
 import gzip
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql.demo.schema import Base, FieldOfStudy, Institution, Program
+from dualsql.engines import new_engine
 from dualsql.store import upgrade
 from dualsql.urls import async_url
 
@@ -53,7 +53,7 @@ def demo_database() -> str:
 
 async def build(url: str) -> None:
     """Create the tables, dualsql's own included, and load the data, unless it is there already."""
-    engine = create_async_engine(async_url(url))
+    engine = new_engine(async_url(url))
     try:
         async with engine.begin() as connection:
             await connection.run_sync(_load)
@@ -68,7 +68,7 @@ def _load(connection: Connection) -> None:
     Base.metadata.drop_all(connection)
     Base.metadata.create_all(connection)
     for name, entity in _FILES.items():
-        for batch in _batches(name, entity.__table__.columns.values()):
+        for batch in _batches(name, entity):
             connection.execute(insert(entity), batch)
     _loaded.create(connection, checkfirst=True)
     connection.execute(delete(_loaded))
@@ -81,8 +81,8 @@ def _is_loaded(connection: Connection) -> bool:
     return connection.execute(select(_loaded.c.version)).scalar() == VERSION
 
 
-def _batches(name: str, columns: Sequence[Column[Any]]) -> Iterator[list[dict[str, Any]]]:
-    readers = [(column.name, column.type.python_type) for column in columns]
+def _batches(name: str, entity: type[Base]) -> Iterator[list[dict[str, Any]]]:
+    readers = [(column.name, column.type.python_type) for column in entity.__table__.columns]
     batch: list[dict[str, Any]] = []
     for line in _lines(name):
         batch.append(

@@ -76,10 +76,10 @@ async def _act_beside(
     # Whichever ends first ends the other: the play is over, or Ctrl-C stopped the server.
     await asyncio.wait({serving, played}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
-    if not played.done():
-        played.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
-    await played
+    played.cancel()
+    _, outcome = await asyncio.gather(serving, played, return_exceptions=True)
+    if isinstance(outcome, Exception):
+        raise outcome
 
 
 def _addresses(origin: str) -> str:

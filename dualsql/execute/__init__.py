@@ -3,9 +3,10 @@
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
 from dualsql.execute.session import prove_read_only
-from dualsql.execute.source import Source, open_source, open_sources
+from dualsql.execute.source import Database, Source, open_source, open_sources
 
 __all__ = [
+    "Database",
     "Rows",
     "Sample",
     "Source",

@@ -13,13 +13,15 @@ from sqlalchemy import Executable
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.errors import DualResponseError, QueryExecutionError, QueryTimeoutError
+from dualsql.errors import DatabaseBusyError, DualResponseError, QueryExecutionError, QueryTimeoutError
 from dualsql.execute.session import read_only
 from dualsql.execute.source import Source
 
 logger = logging.getLogger(__name__)
 
 Rows = Sequence[Sequence[Any]]
+
+_INTERRUPT_PAUSE = 0.01
 
 
 async def fetch_rows(
@@ -33,6 +35,7 @@ async def fetch_rows(
 
     Raises:
         QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
+        DatabaseBusyError: all connections are in use.
         QueryExecutionError: anything else, as an error of the class `failure`.
     """
     try:
@@ -41,7 +44,7 @@ async def fetch_rows(
     except DualResponseError:
         raise
     except PoolTimeoutError as error:
-        raise failure("No database connection became free.", hint="Try again in a moment.") from error
+        raise DatabaseBusyError("No database connection became free in time.") from error
     # A driver, a type's own processor or the network may raise anything, and its text may hold data.
     except Exception as error:
         logger.warning("A stored statement failed on %r.", source.name, exc_info=True)
@@ -75,10 +78,17 @@ async def _all(source: Source, connection: AsyncConnection, statement: Executabl
 
 async def _stop(running: asyncio.Future[Rows], source: Source, connection: AsyncConnection) -> None:
     if source.capabilities.interrupts:
-        # The statement runs in the driver's thread, which a cancelled task does not reach.
-        raw = await connection.get_raw_connection()
-        await raw.driver_connection.interrupt()  # type: ignore[union-attr]
+        await _interrupt(running, connection)
     else:
         running.cancel()
     with suppress(Exception, asyncio.CancelledError):
         await running
+
+
+async def _interrupt(running: asyncio.Future[Rows], connection: AsyncConnection) -> None:
+    """Stop a statement in the driver's thread, which a cancelled task does not reach."""
+    raw = await connection.get_raw_connection()
+    # Repeated, because what the thread has not begun yet cannot be interrupted.
+    while not running.done():
+        await raw.driver_connection.interrupt()  # type: ignore[union-attr]
+        await asyncio.wait({running}, timeout=_INTERRUPT_PAUSE)

@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Engine, event, util
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 
 from dualsql.dialects import Capabilities, capabilities_of
+from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.freeze import Registry, freeze, thaw
 from dualsql.plan import Statement
 from dualsql.urls import async_url
+
+Database = AsyncEngine | URL | str
+"""How an application names a database."""
+
+Database = AsyncEngine | URL | str
+"""A database as an application names it: an engine of its own, or a URL to make one from."""
 
 # Apart from the application's own compiled statements: a forged one could not poison those.
 _COMPILED_STATEMENTS = 500
@@ -62,7 +69,7 @@ class Source:
             await self.engine.dispose()
 
 
-def open_source(name: str, database: AsyncEngine | URL | str, registry: Registry) -> Source:
+def open_source(name: str, database: Database, registry: Registry) -> Source:
     """Make a source of an engine or a URL.
 
     Raises:
@@ -93,7 +100,7 @@ def open_source(name: str, database: AsyncEngine | URL | str, registry: Registry
 
 
 def _engine_for(url: URL) -> AsyncEngine:
-    engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    engine = new_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
     if url.get_backend_name() == "sqlite":
         _require_file(url)
         event.listen(engine.sync_engine, "connect", _forbid_writes)
@@ -115,9 +122,7 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def open_sources(
-    databases: AsyncEngine | URL | str | Mapping[str, AsyncEngine | URL | str], registry: Registry
-) -> dict[str, Source]:
+def open_sources(databases: Database | Mapping[str, Database], registry: Registry) -> dict[str, Source]:
     """One source named "default", or one for each name of a mapping."""
     named = databases if isinstance(databases, Mapping) else {"default": databases}
     if not named:

@@ -91,6 +91,7 @@ KINDS: Mapping[str, Kind] = {
     "NOT_FREEZABLE": INTERNAL,
     "QUERY_EXECUTION_FAILED": Kind(502, "query_failed"),
     "COUNT_EXECUTION_FAILED": Kind(502, "query_failed"),
+    "DATABASE_BUSY": Kind(503, "unavailable"),
     "QUERY_TIMEOUT": Kind(504, "timeout"),
     "STORAGE_ERROR": Kind(503, "unavailable"),
     "RESOURCE_NOT_FOUND": Kind(404, "not_found"),

@@ -70,7 +70,9 @@ async def test_whole_numbers_as_strings_for_javascript(filled: AsyncEngine) -> N
     assert page["data"][0]["endowment"] == str(2**53 + 1)
 
 
-async def test_a_tool_result_writes_a_column_beyond_doubles_as_strings_as_a_whole(filled: AsyncEngine) -> None:
+async def test_a_tool_result_writes_a_column_beyond_doubles_as_strings_as_a_whole(
+    filled: AsyncEngine,
+) -> None:
     async with filled.begin() as connection:
         await connection.execute(insert(visits), [{"school_id": 2**31 - 1}])
     async with DualResponseServer(filled, base_url="http://127.0.0.1/r", tables=Base) as dual:
@@ -107,7 +109,10 @@ def encoded(type_: Any, value: Any) -> Any:
         (Decimal("-0.000000000000000000001"), "-0.000000000000000000001"),
         (dt.timedelta(days=-1, hours=1), "-P0DT23H0M0S"),
         (dt.timedelta(microseconds=5), "P0DT0H0M0.000005S"),
-        (dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30))), "2026-01-01T00:00:00+05:30"),
+        (
+            dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30))),
+            "2026-01-01T00:00:00+05:30",
+        ),
         (dt.time(1, 2, 3, tzinfo=dt.UTC), "01:02:03+00:00"),
         (Range(1, 5), "[1,5)"),
         (ip_address("::1"), "::1"),

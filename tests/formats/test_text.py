@@ -38,7 +38,9 @@ def test_no_text_at_all_can(value: str) -> None:
 def assert_harmless(rendered: str) -> None:
     assert "`" not in rendered
     assert not rendered.replace("\\\\", "").replace("\\|", "").count("|")
-    assert not any(unicodedata.category(c)[0] == "C" or unicodedata.category(c) in {"Zl", "Zp"} for c in rendered)
+    assert not any(
+        unicodedata.category(c)[0] == "C" or unicodedata.category(c) in {"Zl", "Zp"} for c in rendered
+    )
 
 
 def test_values_are_written_as_json_has_them() -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from dualsql.dialects import Capabilities, capabilities_of
-from dualsql.errors import NoTotalOrderError, NotFreezableError, UnknownColumnError
+from dualsql.errors import NotFreezableError, NoTotalOrderError, UnknownColumnError
 from dualsql.plan import count, page, shape
 from tests.schools import Program, School, visits
 
