@@ -119,6 +119,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
         ),
         "fetch_all and fetch_stream answer every row, with progress": (
             "client/test_paging.py::test_pages_joined_are_the_result",
+            "client/test_against_server.py::test_every_row_in_order_with_the_database_s_own_values",
             "client/test_paging.py::test_progress_is_told_to_functions_and_coroutines",
         ),
         "metadata, pin, delete and is_expired": (

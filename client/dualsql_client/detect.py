@@ -82,8 +82,10 @@ def _is_error(fields: Fields) -> bool:
 
 def _structure(fields: Fields) -> Detected | None:
     results = fields.get("results")
+    if not isinstance(results, list):
+        return None
     resource, metadata = fields_of(fields.get("resource")), fields_of(fields.get("metadata"))
-    if not isinstance(results, list) or resource is None or metadata is None:
+    if resource is None or metadata is None:
         return None
     uri = _text(resource.get("uri"))
     if uri is None or resource_id(uri) is None:

@@ -54,17 +54,17 @@ def decoder(column: Column) -> Decode | None:
 
 def _decode_column(rows: list[Row], column: Column, decode: Decode) -> None:
     name = column["name"]
-    for row in rows:
-        value = row.get(name)
-        if value is not None:
-            try:
+    try:
+        for row in rows:
+            value = row.get(name)
+            if value is not None:
                 row[name] = decode(value)
-            except _WRONG_VALUE as error:
-                raise ParseError(
-                    f"Column {name[:80]!r} holds a value that is not written as {column['encoding']!r}.",
-                    hint="Fetch with typed=False to see the values as they were sent.",
-                    details={"column": name, "encoding": column["encoding"]},
-                ) from error
+    except _WRONG_VALUE as error:
+        raise ParseError(
+            f"Column {name[:80]!r} holds a value that is not written as {column['encoding']!r}.",
+            hint="Fetch with typed=False to see the values as they were sent.",
+            details={"column": name, "encoding": column["encoding"]},
+        ) from error
 
 
 def _array_decoder(items: Encoding) -> Decode | None:

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from dualsql_client.address import leaves_origin, resource_id
-from dualsql_client.errors import FetchError, FetchTimeoutError, UntrustedOriginError
+from dualsql_client.errors import FetchError, FetchTimeoutError, ParseError, UntrustedOriginError
 from dualsql_client.problems import fetch_error
 
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
@@ -78,14 +78,21 @@ class Transport:
     ) -> None:
         self._base_url = base_url
         self._http = http
-        self._headers = {**headers, **_HEADERS}
+        self._headers = {name.lower(): value for name, value in headers.items()} | _HEADERS
         self._seconds = seconds
         self._maximum_bytes = maximum_bytes
         self._timeouts, self._failures = _errors_of(http)
 
     def url_of(self, uri: str) -> str:
-        """Where the rows of the resource are, whatever the tool result says about it."""
-        return f"{self._base_url}/{resource_id(uri)}"
+        """Where the rows of the resource are, whatever the tool result says about it.
+
+        Raises:
+            ParseError: `uri` names no resource.
+        """
+        identifier = resource_id(uri)
+        if identifier is None:
+            raise ParseError("The resource's URI has no id that can be fetched.")
+        return f"{self._base_url}/{identifier}"
 
     async def send(self, method: str, uri: str, body: Mapping[str, Any] | None = None) -> Any:
         """The decoded JSON of the answer; None when it has no content.
@@ -141,7 +148,7 @@ class Transport:
         except (ValueError, RecursionError) as error:
             raise FetchError("The server's answer is not valid JSON.", status=status) from error
 
-    async def _read(self, response: HTTPResponse) -> bytes:
+    async def _read(self, response: HTTPResponse) -> bytearray:
         status = response.status_code
         if response.headers.get("content-encoding", "").strip().lower() not in _CONTENT_ENCODINGS:
             raise FetchError(
@@ -156,7 +163,7 @@ class Transport:
                     status=status,
                     hint="Ask for fewer rows at once, or raise the client's maximum_response_bytes.",
                 )
-        return bytes(body)
+        return body
 
 
 def _is_json(content_type: str) -> bool:

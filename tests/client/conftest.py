@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
@@ -16,7 +15,7 @@ from tests.client.hosting import Host, structured
 Open = Callable[..., ParsedDualResponse]
 
 
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+@pytest.fixture(scope="module", params=[httpx, httpx2], ids=["httpx", "httpx2"])
 def library(request: pytest.FixtureRequest) -> Any:
     """httpx, then httpx2."""
     return request.param
@@ -29,16 +28,20 @@ async def host(anyio_backend: str) -> AsyncIterator[Host]:
         yield listening
 
 
+@pytest.fixture(scope="module")
+async def http(anyio_backend: str, library: Any) -> AsyncIterator[Any]:
+    """A client of that library; making one loads all root certificates, so a module shares it."""
+    async with library.AsyncClient() as client:
+        yield client
+
+
 @pytest.fixture
-async def open_at(library: Any) -> AsyncIterator[Open]:
+def open_at(http: Any) -> Open:
     """A function from a base URL to the dual response of `hosting.RESOURCE_ID` there."""
-    async with AsyncExitStack() as stack:
-        http = await stack.enter_async_context(library.AsyncClient())
 
-        def open_at(base_url: str, **options: Any) -> ParsedDualResponse:
-            client = DualResponseClient(base_url, http=http, **options)
-            parsed = client.parse_structured(structured())
-            assert parsed is not None
-            return parsed
+    def open_at(base_url: str, **options: Any) -> ParsedDualResponse:
+        parsed = DualResponseClient(base_url, http=http, **options).parse_structured(structured())
+        assert parsed is not None
+        return parsed
 
-        yield open_at
+    return open_at

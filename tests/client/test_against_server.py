@@ -45,20 +45,14 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(
-    sqlite_url: str, make_engine: Callable[[str], AsyncEngine], library: Any
-) -> AsyncIterator[Pair]:
+async def pair(sqlite_url: str, make_engine: Callable[[str], AsyncEngine], http: Any) -> AsyncIterator[Pair]:
     engine = make_engine(sqlite_url)
     await fill(engine)
     with listening_socket() as port:
         base_url = f"{origin_of(port)}/resources"
         server = DualResponseServer(engine, base_url=base_url, tables=Base)
         app = Starlette(routes=[Mount("/resources", server.router())], lifespan=server.lifespan)
-        async with (
-            serving(app, port),
-            library.AsyncClient() as http,
-            DualResponseClient(base_url, http=http) as client,
-        ):
+        async with serving(app, port), DualResponseClient(base_url, http=http) as client:
             yield Pair(server, client, engine)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import socket
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -136,11 +140,25 @@ def test_a_base_url_that_is_no_plain_address_is_refused(base_url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "uri", ["resource://../admin", "resource://a%2f..%2fadmin", "resource://a?b", "resource://a/.."]
-)
-async def test_an_id_stays_below_the_base_url(uri: str) -> None:
-    assert DualResponseClient("https://api.example.com/resources").parse(structured(uri=uri)) is None
+CONFIGURED = DualResponseClient("https://api.example.com/resources")
+URL_CHARACTERS = st.text(st.sampled_from("ab/.%2fF?#@:;\\&= \n\t\0é"), max_size=12) | st.text(max_size=12)
+
+
+@given(URL_CHARACTERS, URL_CHARACTERS)
+def test_an_id_stays_below_the_base_url(authority: str, path: str) -> None:
+    parsed = CONFIGURED.parse(structured(uri=f"resource://{authority}/{path}"))
+    if parsed is None:
+        return
+    assert parsed.resource_url is not None
+    address = urlsplit(parsed.resource_url)
+    assert (address.scheme, address.netloc, address.query, address.fragment) == (
+        "https",
+        "api.example.com",
+        "",
+        "",
+    )
+    assert re.fullmatch(r"/resources/[A-Za-z0-9_-]+", address.path)
+    assert str(httpx.URL(parsed.resource_url)) == parsed.resource_url
 
 
 @pytest.mark.parametrize(
