@@ -5,6 +5,7 @@ The rule: everything here goes through the MCP SDK's client and `dualsql_client`
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -24,11 +25,11 @@ BATCH_SIZE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the closing table. `characters` is the JSON text that crossed the wire for it."""
+    """One line of the closing table. `size` counts the bytes of what they got, as JSON in UTF-8."""
 
     who: str
     rows: int
-    characters: int
+    size: int
     seconds: float
 
 
@@ -47,23 +48,23 @@ async def act(origin: str, console: Console) -> None:
             console.rule(f"[bold]{tool}[/bold]({_written(arguments)})")
             started = perf_counter()
             result = await model.call_tool(tool, arguments)
-            seen = Line(f"model: {tool}", 0, _size_of(result), perf_counter() - started)
+            elapsed = perf_counter() - started
             parsed = application.parse(result, strict=True)
-            assert parsed is not None
-            seen = Line(seen.who, len(parsed.sample), seen.characters, seen.seconds)
-            _show_sample(result, seen, console)
+            whole = result.model_dump_json(by_alias=True, exclude_none=True)
+            seen = Line(f"model: {tool}", len(parsed.sample), len(whole.encode()), elapsed)
+            _show_text(result, console)
+            console.print(f"The model saw {seen.rows} rows in {len(whole):,} characters.\n")
             lines += [seen, await _fetch_everything(parsed, console)]
         await _use_the_last(parsed, console)
         console.print(_closing_table(lines))
 
 
-def _show_sample(result: CallToolResult, seen: Line, console: Console) -> None:
+def _show_text(result: CallToolResult, console: Console) -> None:
     text = next(block.text for block in result.content if isinstance(block, TextContent))
     lines = text.split("\n")
     head, foot = lines[:9], lines[-1:]
     for line in (*head, "...", *foot) if len(lines) > 12 else lines:
         console.print(escape(line), style="dim", overflow="ellipsis", no_wrap=True)
-    console.print(f"The model saw {seen.rows} rows in {seen.characters:,} characters.\n")
 
 
 async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Line:
@@ -99,26 +100,21 @@ async def _use_the_last(parsed: ParsedDualResponse, console: Console) -> None:
 def _closing_table(lines: list[Line]) -> Table:
     table = Table(title="Who got what")
     table.add_column("who")
-    for heading in ("rows", "characters", "seconds"):
+    for heading in ("rows", "bytes", "seconds"):
         table.add_column(heading, justify="right")
     for line in lines:
         table.add_row(
             line.who,
             f"{line.rows:,}",
-            f"{line.characters:,}",
+            f"{line.size:,}",
             f"{line.seconds:.2f}",
             end_section=line.who.startswith("application"),
         )
     return table
 
 
-def _size_of(result: CallToolResult) -> int:
-    return len(result.model_dump_json(by_alias=True, exclude_none=True))
-
-
 def _size_of_rows(rows: list[Row]) -> int:
-    # Near enough to what was on the wire, and it costs no second copy of the rows.
-    return sum(len(name) + len(str(value)) + 6 for row in rows for name, value in row.items())
+    return len(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _written(arguments: dict[str, Any]) -> str:
