@@ -96,7 +96,7 @@ def structured(
         "results": [{"id": 0}],
         "resource": {"uri": uri, "url": url, "name": "Institutions", "mimeType": "application/json"},
         "metadata": {
-            "total_count": total,
+            "total_count": 3,
             "sample_count": 1,
             "columns": [{"name": "id", "type": "number", "encoding": "integer"}],
             "executed_at": "2026-11-21T10:00:00Z",
