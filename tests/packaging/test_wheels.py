@@ -18,6 +18,15 @@ MakeEnvironment = Callable[..., Environment]
 APPLICATION = Path(__file__).with_name("installed_application.py")
 
 
+CALL_THE_COMMAND = """
+from dualsql.cli import main
+try:
+    main()
+except SystemExit as refusal:
+    print(refusal)
+"""
+
+
 @pytest.fixture(scope="module")
 def environment(wheels: Wheels, make_environment: MakeEnvironment) -> Environment:
     """An environment with the server, its command line and the client."""
@@ -53,10 +62,13 @@ def test_an_installed_server_migrates_stores_and_serves_a_page(environment: Envi
     assert answer["page"] == [{"id": number, "name": f"School {number}"} for number in (5, 4, 3)]
 
 
-def test_what_is_optional_is_not_needed(environment: Environment) -> None:
-    """Without the extra `mcp`, everything but the demo imports."""
-    loaded = environment.python("-c", "import dualsql, dualsql.http, sys; print(*sys.modules)").split()
-    assert not {"mcp", "mcp_types", "typer", "rich", "uvicorn"} & set(loaded)
+def test_without_extras_the_library_imports_and_the_command_names_what_is_missing(
+    wheels: Wheels, make_environment: MakeEnvironment
+) -> None:
+    bare = make_environment(f"dualsql @ {wheels.server.as_uri()}", str(wheels.client))
+    bare.python("-c", "import dualsql.http, dualsql.store, dualsql_client")
+    said = bare.python("-c", CALL_THE_COMMAND)
+    assert 'pip install "dualsql[cli]"' in said
 
 
 def test_the_client_alone_brings_no_server(wheels: Wheels, make_environment: MakeEnvironment) -> None:
