@@ -88,9 +88,7 @@ class Host:
         return await self._handlers[number](request)
 
 
-def structured(
-    *, uri: str = f"resource://{RESOURCE_ID}", url: str = "", total: int | None = 3
-) -> StructuredContent:
+def structured(*, uri: str = f"resource://{RESOURCE_ID}", url: str = "") -> StructuredContent:
     """What a tool of such a server returns."""
     return {
         "results": [{"id": 0}],
