@@ -22,6 +22,7 @@ class Capabilities:
         nulls_last: ORDER BY x NULLS LAST is understood.
         read_only_transactions: the transaction itself can be opened read-only (no statement needed).
         read_only_statements: run before and after a session where a transaction cannot be read-only.
+        read_only_query: answers whether a connection refuses writes by itself; it must then be left alone.
         interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: the same, and values that differ never compare equal.
@@ -31,6 +32,7 @@ class Capabilities:
     nulls_last: bool
     read_only_transactions: bool
     read_only_statements: tuple[str, str] | None
+    read_only_query: str | None
     interrupts: bool
     sortable: Transform
     distinguishing: Transform
@@ -82,6 +84,7 @@ _SQLITE = Capabilities(
     nulls_last=True,
     read_only_transactions=False,
     read_only_statements=("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+    read_only_query="PRAGMA query_only",
     interrupts=True,
     sortable=_as_it_is,
     distinguishing=_in_binary_collation,
@@ -91,6 +94,7 @@ _POSTGRESQL = Capabilities(
     nulls_last=True,
     read_only_transactions=True,
     read_only_statements=None,
+    read_only_query=None,
     interrupts=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_as_text_if_unsortable,
@@ -100,6 +104,7 @@ _MYSQL = Capabilities(
     nulls_last=False,
     read_only_transactions=False,
     read_only_statements=("START TRANSACTION READ ONLY", "ROLLBACK"),
+    read_only_query=None,
     interrupts=False,
     sortable=_as_it_is,
     distinguishing=_as_bytes,

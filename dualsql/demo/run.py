@@ -94,7 +94,8 @@ def _addresses(origin: str) -> str:
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket: whoever connects before the server is up waits in its queue."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Without its protocol asyncio would not know it for TCP and leave Nagle's 40 ms on.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

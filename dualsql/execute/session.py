@@ -13,6 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.errors import ConfigurationError
 from dualsql.execute.source import Source
 
+_REFUSES_WRITES = "dualsql_refuses_writes"
+
 
 @asynccontextmanager
 async def read_only(source: Source) -> AsyncIterator[AsyncConnection]:
@@ -23,9 +25,20 @@ async def read_only(source: Source) -> AsyncIterator[AsyncConnection]:
         connection = await stack.enter_async_context(source.engine.connect())
         if source.capabilities.read_only_transactions:
             await connection.execution_options(postgresql_readonly=True)
-        if source.read_only_statements is not None:
+        if source.read_only_statements is not None and not await _refuses_writes(connection, source):
             await stack.enter_async_context(_between(connection, *source.read_only_statements))
         yield connection
+
+
+async def _refuses_writes(connection: AsyncConnection, source: Source) -> bool:
+    """Whether the application made this connection read-only itself; asked once in the connection's life."""
+    query = source.capabilities.read_only_query
+    raw = connection.sync_connection
+    if query is None or raw is None:
+        return False
+    if _REFUSES_WRITES not in raw.info:
+        raw.info[_REFUSES_WRITES] = bool((await connection.exec_driver_sql(query)).scalar())
+    return bool(raw.info[_REFUSES_WRITES])
 
 
 @asynccontextmanager

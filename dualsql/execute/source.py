@@ -22,9 +22,6 @@ from dualsql.urls import async_url
 Database = AsyncEngine | URL | str
 """How an application names a database."""
 
-Database = AsyncEngine | URL | str
-"""A database as an application names it: an engine of its own, or a URL to make one from."""
-
 # Apart from the application's own compiled statements: a forged one could not poison those.
 _COMPILED_STATEMENTS = 500
 

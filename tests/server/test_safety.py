@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import column, func, insert, literal, select, text, update
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.event import listen
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import (
     ConfigurationError,
@@ -28,7 +30,7 @@ from dualsql.execute.session import prove_read_only, read_only
 from dualsql.execute.source import open_source
 from dualsql.store import upgrade
 from dualsql.tables import resources
-from tests.schools import SCHOOLS, Base, School
+from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL, MakeServer
 
 SECRET = "a secret of at least thirty-two characters"
@@ -71,6 +73,19 @@ async def test_the_application_s_engine_still_writes(dual: DualResponseServer, s
         await connection.execute(update(School).values(name="renamed"))
     page = await dual.create_response(select(School.name), name="x")
     assert page.sample[0] == {"name": "renamed"}
+
+
+async def test_an_engine_that_was_read_only_before_stays_so(sqlite_url: str) -> None:
+    engine = create_async_engine(sqlite_url)
+    await fill(engine)
+    await engine.dispose()
+    listen(engine.sync_engine, "connect", lambda raw, _: raw.execute("PRAGMA query_only = ON"))
+    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
+        await server.create_response(select(School), name="x")
+    async with engine.connect() as connection:
+        with pytest.raises(OperationalError, match="readonly"):
+            await connection.execute(update(School).values(name="x"))
+    await engine.dispose()
 
 
 async def test_a_database_that_lets_it_write_is_refused(dual: DualResponseServer) -> None:
