@@ -20,7 +20,7 @@ from rich.table import Table
 from dualsql_client import DualResponseClient, ParsedDualResponse
 from dualsql_client.wire import Row
 
-BATCH_SIZE = 5_000
+BATCH_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
