@@ -62,8 +62,8 @@ def checked_window(offset: int, limit: int | None, sort: Sequence[SortKey], sett
 def _within(what: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise BadParameterError(
-            f"{what} must be from {least} to {most}.",
-            hint=f"Ask for {most} at most.",
+            f"{what} is out of bounds.",
+            hint=f"Give a number from {least} to {most}.",
             details={"value": value},
         )
     return value

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Literal, TypedDict
+
+from dualsql.errors import ConfigurationError
 
 Action = Literal["read", "pin", "delete"]
 """What can be done with a resource."""
@@ -67,6 +69,23 @@ class Settings:
     allowed_hosts: Sequence[str] = ()
     uri_scheme: str = "resource"
 
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a value that could only be a mistake."""
+        for option in fields(self):
+            _check(option.name, getattr(self, option.name), option.default)
+
+
+def _check(name: str, value: object, default: object) -> None:
+    if isinstance(default, bool | int | str | timedelta):
+        if type(value) is not type(default):
+            raise ConfigurationError(
+                f"{name} must be a {type(default).__name__}.", hint=f"Such as {default!r}."
+            )
+        if isinstance(value, int | timedelta) and value < type(value)(0):
+            raise ConfigurationError(f"{name} cannot be negative.")
+    elif isinstance(value, str):
+        raise ConfigurationError(f"{name} takes several values.", hint=f"Write [{value!r}].")
+
 
 class SettingsOptions(TypedDict, total=False):
     """The fields of `Settings` as keyword arguments of a server."""
@@ -80,6 +99,7 @@ class SettingsOptions(TypedDict, total=False):
     maximum_page_size: int
     maximum_offset: int
     maximum_body_size: int
+    body_timeout: timedelta
     maximum_sort_keys: int
     maximum_document_size: int
     text_budget: int

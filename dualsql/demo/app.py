@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from dualsql.demo.schema import FieldOfStudy, Institution, Program
 from dualsql.server import DualResponseServer
 
-State = Annotated[str, Field(pattern="^[A-Z]{2}$", description="Two letters, such as NJ.")]
+State = Annotated[str, Field(pattern="^[A-Za-z]{2}$", description="Two letters, such as NJ.")]
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 
 
@@ -37,7 +37,7 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
         """US colleges by state, part of a name, and control. Results are kept for 15 minutes."""
         found = select(Institution).order_by(Institution.name)
         if state:
-            found = found.where(Institution.state == state)
+            found = found.where(Institution.state == state.upper())
         if name:
             found = found.where(Institution.name.icontains(name, autoescape=True))
         if control:
@@ -66,7 +66,7 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
             .order_by(Program.earnings.desc().nulls_last())
         )
         if state:
-            found = found.where(Institution.state == state)
+            found = found.where(Institution.state == state.upper())
         if field:
             found = found.where(FieldOfStudy.title.icontains(field, autoescape=True))
         if min_earnings is not None:

@@ -45,7 +45,7 @@ async def run(options: Options, console: Console) -> None:
         app = await _make_app(origin, options, console)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
         if options.serve:
-            console.print(_addresses(origin))
+            console.print(_addresses(origin), soft_wrap=True)
             await server.serve(sockets=[listener])
         else:
             await _act_beside(server, listener, act(origin, console))
