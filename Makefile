@@ -16,11 +16,11 @@ demo: ## the whole idea on real data; ARGS=--serve leaves it running
 
 test: ## every test but the long ones, in under 90 seconds; ARGS goes to pytest
 	@scripts/environment dev
-	.venv/bin/pytest -m "not long" $(ARGS)
+	.venv/bin/pytest -n auto --dist worksteal -m "not long" $(ARGS)
 
 test-all: ## every test
 	@scripts/environment dev
-	.venv/bin/pytest $(ARGS)
+	.venv/bin/pytest -n auto --dist worksteal $(ARGS)
 
 check: ## lint, format, types and the import laws
 	@scripts/environment dev

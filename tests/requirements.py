@@ -114,6 +114,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_trust.py::test_an_answer_that_never_comes_times_out",
         ),
         "fetch answers one page": (
+            "client/test_against_server.py::test_a_sorted_page",
             "client/test_paging.py::test_a_page",
             "client/test_paging.py::test_what_is_not_asked_for_is_left_to_the_server",
         ),
@@ -151,6 +152,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
     },
     "002 article": {
         "the query is stored, not its rows": (
+            "freeze/test_round_trip.py::test_a_statement_comes_back_as_it_was",
+            "freeze/test_kept.py::test_another_process_thaws_the_same_statement",
             "server/test_lifecycle.py::test_rows_are_kept_at_rest_only_when_asked",
         ),
         "each page runs the query again, so rows are current": (
@@ -180,6 +183,12 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_safety.py::test_a_session_refuses_every_write",
             "server/test_safety.py::test_a_query_that_never_ends_is_stopped",
         ),
+        "model and application, MCP and REST, run end to end": (
+            "demo/test_demo.py::test_on_sqlite",
+            "demo/test_demo.py::test_on_postgresql",
+            "client/test_against_server.py::test_through_the_official_sdk",
+            "examples/test_readme.py::test_the_two_programs_run_against_each_other",
+        ),
         "the pattern works with any SDK's tool results": (
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_the_official_sdk_live",
@@ -191,7 +200,11 @@ PROMISES: dict[str, dict[str, Tests]] = {
 BEYOND: dict[str, str] = {
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
+    "demo/test_data.py": "the data the demo ships",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
+    "freeze/test_hostile.py": "forged and damaged documents",
+    "freeze/test_refusals.py": "what no document can hold",
+    "freeze/test_seal.py": "signatures and their secrets",
     "http/test_body.py": "bodies are bounded in size and time",
     "http/test_connection.py": "work stops when its caller hangs up",
     "http/test_guard.py": "foreign hosts and origins",
