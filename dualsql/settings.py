@@ -81,7 +81,8 @@ def _check(name: str, value: object, default: object) -> None:
             raise ConfigurationError(
                 f"{name} must be a {type(default).__name__}.", hint=f"Such as {default!r}."
             )
-        if isinstance(value, int | timedelta) and value < type(value)(0):
+        size = value.total_seconds() if isinstance(value, timedelta) else value
+        if isinstance(size, int | float) and size < 0:
             raise ConfigurationError(f"{name} cannot be negative.")
     elif isinstance(value, str):
         raise ConfigurationError(f"{name} takes several values.", hint=f"Write [{value!r}].")
