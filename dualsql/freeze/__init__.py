@@ -28,6 +28,10 @@ __all__ = ["Registry", "Seal", "Statement", "freeze", "thaw"]
 
 Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
 
+_SIMPLER = (
+    "Write it in a simpler way; give a type of your own a name: Registry(..., types={'name': TheType})."
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +51,7 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
         raise
     except Exception as error:  # as in `thaw`; here it means a construct that we write but cannot read
         _log.debug("a document of ours could not be read back", exc_info=error)
-        refuse(f"a construct that does not survive storing ({error})"[:200], "Write it in a simpler way.")
+        refuse(f"a construct that does not survive storing ({error})"[:200], _SIMPLER)
     prove_equal(statement, thawed, dialect)
     return document
 
@@ -83,7 +87,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
     except DualResponseError:
         raise
     except Exception as error:  # SQLAlchemy raises anything at all when it is handed a forged structure
-        _log.warning("a stored document was refused", exc_info=error)
+        _log.warning("a stored document was refused: %s", type(error).__name__)
         raise tampered() from error
 
 

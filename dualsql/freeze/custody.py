@@ -15,6 +15,11 @@ from sqlalchemy.sql.functions import FunctionElement
 from dualsql.freeze.refusals import malformed
 from dualsql.freeze.registry import Registry
 
+# Functions that return one of their arguments as it is: even lower() makes other bytes of them.
+_HANDING_ON = frozenset(
+    {"max", "min", "coalesce", "ifnull", "any_value", "first_value", "last_value", "lag", "lead"}
+)
+
 
 def check(statement: Any, registry: Registry) -> None:
     """Raise MalformedError for a statement that puts an untrusted type on something else than its column."""
@@ -51,17 +56,14 @@ def _operands(element: Any) -> list[Any] | None:
     if isinstance(element, elements.Label | elements.Grouping):
         return [element.element]
     if isinstance(element, selectable.ScalarSelect):
-        return (
-            [element.element._all_selected_columns[0]]
-            if hasattr(element.element, "selected_columns")
-            else None
-        )
+        columns: Any = element.element._all_selected_columns
+        return list(columns)[:1]
     if isinstance(element, FunctionElement):
-        return list(element.clauses)
+        return list(element.clauses) or None if element.name in _HANDING_ON else None
     if isinstance(element, elements.Case):
         results = [result for _, result in element.whens]
         return results if element.else_ is None else [*results, element.else_]
-    if isinstance(element, elements.Over | elements.WithinGroup):
+    if isinstance(element, elements.Over):
         return [element.element]
     if isinstance(element, elements.FunctionFilter):
         return [element.func]

@@ -114,6 +114,13 @@ class Decoder:
                 return self.registry.types[wire[1]]
         return types.read_type(wire)
 
+    def trusted_type(self, wire: Any) -> TypeEngine[Any]:
+        """The type of a column that is no table's: one that may read values of any origin."""
+        found = self.type(wire)
+        if not self.registry.is_trusted(found):
+            malformed("own type of a column on a row of values")
+        return found
+
     def text_used(self) -> None:
         """Note that the node being read is rendered as written."""
         if not self.registry.allow_text:

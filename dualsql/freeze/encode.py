@@ -7,7 +7,7 @@ SQLAlchemy's: an attribute that a newer SQLAlchemy adds makes freezing fail, ins
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlalchemy.sql.elements import _anonymous_label
 from sqlalchemy.sql.sqltypes import TupleType
@@ -85,15 +85,13 @@ class Encoder:
     def fields(self, kind: Kind, state: dict[str, Any]) -> dict[str, Any]:
         """The wire form of an element's attributes."""
         written: dict[str, Any] = {}
-        known = kind.by_attribute
+        known, skipped = kind.by_attribute, kind.skipped
         for attribute, value in state.items():
+            if value is None or attribute in skipped:
+                continue
             field = known.get(attribute)
             if field is None:
-                if attribute not in kind.ignored and not kind.is_memo(attribute) and not _is_nothing(value):
-                    refuse(
-                        f"{kind.tag} with {attribute}",
-                        "Leave that option out; this version does not know how to store it.",
-                    )
+                kind.skip_or_refuse(attribute, value)
             elif value is not field.default and (not isinstance(value, field.empties) or value):
                 wire = field.write(self, value)
                 if wire is not None:
@@ -104,31 +102,22 @@ class Encoder:
         """A type by name, or as ["=", node]: the type of that node."""
         wire = self._types.get(id(type_))
         if wire is None:
-            owner = self.registry.owner_of_type(type_)
-            if owner is not None and self.is_numbered(owner):
-                wire = ["=", self._numbers[id(owner)]]
-            else:
-                wire = self._type_by_name(type_, owner)
+            wire = self._type(type_)
             if not self._pending:
                 self._alive.append(type_)
                 self._types[id(type_)] = wire
         return wire
 
-    def _type_by_name(self, type_: TypeEngine[Any], owner: Any) -> Any:
+    def _type(self, type_: TypeEngine[Any]) -> Any:
         if type(type_) is TupleType:
             return ["tuple", [self.type(item) for item in type_.types]]
-        try:
-            return types.write_type(type_)
-        except types.UnnameableError as reason:
-            name = self.registry.name_of_type(type_)
-            if name is not None:
-                return ["own", name]
-            if owner is not None:
-                return ["=", self.ref(owner)]
-            refuse(
-                f"{reason}",
-                "Register it: Registry(..., types={'name': TheType}), or cast to a standard type.",
-            )
+        wire = self.registry.wire_of_type(type_)
+        if wire is not None:
+            return wire
+        owner = self.registry.owner_of_type(type_)
+        if owner is None:
+            _refuse_type(type_)
+        return ["=", self.ref(owner)]
 
     def column_keys(self, source: Any) -> dict[int, int | str]:
         """id of a column of `source` -> its key in `source.c`, or its position where the key is not unique."""
@@ -193,5 +182,9 @@ class Encoder:
         return " > ".join(reversed(names))
 
 
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, tuple | list | dict) and not value)
+def _refuse_type(type_: TypeEngine[Any]) -> NoReturn:
+    hint = "Register it: Registry(..., types={'name': TheType}), or cast to a standard type."
+    try:
+        refuse(f"the type {types.write_type(type_)}", hint)
+    except types.UnnameableError as reason:
+        refuse(str(reason), hint)

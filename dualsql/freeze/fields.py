@@ -59,6 +59,7 @@ class Kind:
         derive: completes a filled element; never trusts a flag of the document.
         is_shared: rendered once however often it is referred to (a table, a CTE).
         is_own: its elements belong to the document, so that lineage may be set on them.
+        skipped: attributes that are not written, those met so far included.
     """
 
     tag: str
@@ -73,9 +74,10 @@ class Kind:
     read: Callable[[Decoder, Kind, dict[str, Any]], Any] = lambda dec, kind, fields: dec.fill(kind, fields)
     is_shared: bool = False
     is_own: bool = True
-    memos: set[str] = field(default_factory=set)
+    skipped: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.skipped.update(_MEMOS, self.ignored)
         plain = {f.attribute: f.absent for f in self.fields if not _is_special(f.absent)}
         object.__setattr__(self, "constants", {**plain, **self.constants})
 
@@ -99,19 +101,19 @@ class Kind:
                     malformed(f"{self.tag} without {f.name}")
                 yield f.attribute, f.absent
 
-    def is_memo(self, attribute: str) -> bool:
-        """Whether the attribute is a value that SQLAlchemy computed and kept."""
-        if attribute in _MEMOS or attribute in self.memos:
-            return True
+    def skip_or_refuse(self, attribute: str, value: Any) -> None:
+        """Pass over a value that SQLAlchemy computed and kept, and remember it; refuse an attribute nobody knows."""
         found = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
-        if found is None or "memoized" not in type(found).__name__:
-            return False
-        self.memos.add(attribute)
-        return True
+        if found is not None and "memoized" in type(found).__name__:
+            self.skipped.add(attribute)
+        elif not isinstance(value, _CONTAINERS) or value:
+            hint = "Leave that option out; this version does not know how to store it."
+            refuse(f"{self.tag} with {attribute}", hint)
 
 
 # Kept by SQLAlchemy under names that no class attribute announces.
 _MEMOS = {
+    "dispatch",
     *("_memoized_keys", "_cloned_set", "_is_clone_of", "description", "comparator", "proxy_set", "_orig"),
     *("c", "_columns", "primary_key", "foreign_keys", "_generate_cache_key", "_annotations_cache_key"),
     *(
@@ -185,11 +187,17 @@ def flag(name: str, attribute: str | None = None, *, default: bool = False, abse
     return Field(
         name=name,
         attribute=attribute or name,
-        write=lambda enc, value: bool(value),
+        write=lambda enc, value: _plain_flag(name, value),
         read=lambda dec, wire: expect(wire, bool),
         default=default,
         absent=default if absent is None else absent,
     )
+
+
+def _plain_flag(name: str, value: Any) -> bool:
+    if type(value) is not bool:
+        refuse(f"{name}={value!r}"[:120], "Pass True or False.")
+    return value
 
 
 def name_(name: str = "name", attribute: str | None = None, absent: Any = REQUIRED) -> Field:
@@ -318,7 +326,7 @@ def _is_escape(value: Any) -> bool:
 
 
 def _is_flags(value: Any) -> bool:
-    return type(value) is str and value.isascii() and value.isalpha() and len(value) <= 10
+    return type(value) is str and value.isprintable() and len(value) <= 20
 
 
 # Keyword arguments of operators: escape= and flags= are rendered as literals, the others switch words on.
@@ -342,6 +350,8 @@ def modifiers(name: str = "with", attribute: str = "modifiers") -> Field:
 def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for key, item in value.items():
+        if key == "_python_is_types":  # steers how an operand was coerced, which has happened
+            continue
         if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
             refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
         written[key] = item

@@ -66,22 +66,42 @@ ORM = Field(name="orm", attribute="_propagate_attrs", write=write_orm, read=read
 # --- what is computed again ------------------------------------------------------------------------------------
 
 
+class _Bare:
+    """A list as it is written between BETWEEN's operands: of use to a binary expression, and to nothing else."""
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def operand_of(self, op: Any) -> Any:
+        element = self._element
+        if element.operator is not _BARE[op]:
+            malformed("operands of an operator")
+        grouped = [clause.self_group(against=element.operator) for clause in element.clauses]
+        # Parentheses only: without them a hostile OR would reach what is later added with AND.
+        element.clauses = tuple(
+            [
+                g if isinstance(g, elements.Grouping) else c
+                for c, g in zip(element.clauses, grouped, strict=True)
+            ]
+        )
+        return element
+
+
 def _derive_binary(element: Any) -> None:
     op = element.operator
     element._orig = (hash(element.left), hash(element.right))
     element.left = element.left.self_group(against=op)
-    if op in _BARE:
-        element.right = _bare(element.right, _BARE[op])
-    else:
-        element.right = element.right.self_group(against=op)
+    right = element.right
+    element.right = right.operand_of(op) if op in _BARE else right.self_group(against=op)
     element._is_implicitly_boolean = operators.is_boolean(op)
 
 
 def _bare(element: Any, expected: Any) -> Any:
-    """A list as an operand that is rendered without parentheses: the only place for one."""
-    if not isinstance(element, elements.ExpressionClauseList) or element.operator is not expected:
+    """A copy of a list that is rendered without parentheses of its own."""
+    if element.operator is not expected:
         malformed("operands of an operator")
-    bare = type(element).__new__(type(element))
+    cls: Any = type(element)
+    bare = cls.__new__(cls)
     bare.__dict__.update(element.__dict__, group=False)
     return bare
 
@@ -172,8 +192,19 @@ def _write_bind(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
     return written
 
 
-def _write_list(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
-    return enc.fields(kind, element.__dict__)
+def _write_chain(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    written = enc.fields(kind, element.__dict__)
+    return written if element.group else {**written, "bare": True}
+
+
+def _read_chain(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    if not fields.pop("bare", False):
+        return dec.fill(kind, fields)
+    element = elements.ExpressionClauseList.__new__(elements.ExpressionClauseList)
+    element.__dict__.update({"type": NULLTYPE, "clauses": (), "group": False})
+    dec.fill_state(kind, fields, element.__dict__)
+    element._is_implicitly_boolean = False
+    return _Bare(element)
 
 
 def _singleton(tag: str, element: Any) -> Kind:
@@ -239,6 +270,8 @@ KINDS = (
         _FLAGS,
         {"group": True},
         _derive_list,
+        _write_chain,
+        _read_chain,
     ),
     Kind("array", postgresql_array, (*_LIST, type_(NULLTYPE), ORM), _FLAGS, {"group": True}, _derive_list),
     Kind(

@@ -32,7 +32,7 @@ def _write_type(enc: Encoder, value: Any) -> Any:
 def _read_type(dec: Decoder, wire: Any) -> Any:
     if type(wire) is list and wire[0] == "table":
         return TableValueType(
-            *[_column(read_name(name, dec.seeds), dec.type(kind)) for name, kind in wire[1]]
+            *[_column(read_name(name, dec.seeds), dec.trusted_type(kind)) for name, kind in wire[1]]
         )
     return dec.type(wire)
 

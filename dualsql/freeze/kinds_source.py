@@ -80,11 +80,11 @@ def _write_column(enc: Encoder, kind: Kind, column: Any) -> dict[str, Any]:
 
 def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
     """A column that belongs to no table: column("name"), a star, or literal_column()."""
-    if isinstance(column, Column):
-        refuse(f"the column {column.name!r} that is in no table"[:120], "Use table.c.name, or column(name).")
     written: dict[str, Any] = {}
     if column.type is not NULLTYPE:
         written["type"] = enc.type(column.type)
+    if isinstance(column, Column):
+        written["key"] = write_name(column.key, enc.seeds)
     if not column.is_literal:
         return {"name": write_name(column.name, enc.seeds), **written}
     if column.name == "*":
@@ -118,7 +118,10 @@ def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
     if "text" in fields:
         dec.text_used()
         return ColumnClause(expect(fields["text"], str), kind, is_literal=True)
-    return ColumnClause(read_name(fields["name"], dec.seeds), kind)
+    name = read_name(fields["name"], dec.seeds)
+    if "key" not in fields:
+        return ColumnClause(name, kind)
+    return Column(name, kind, key=read_name(fields["key"], dec.seeds))
 
 
 # --- aliases ------------------------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ def _write_values(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
         [write_name(column.name, enc.seeds), enc.type(column.type)] for column in element._column_args
     ]
     written["rows"] = [[[_cell(enc, cell) for cell in row] for row in rows] for rows in element._data]
-    if written["name"] is not None and getattr(element, "_unnamed", False):
+    if getattr(element, "_unnamed", False):
         del written["name"]
     return written
 
@@ -187,7 +190,8 @@ def _read_cell(dec: Decoder, wire: Any) -> Any:
 
 def _read_values(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     columns = [
-        ColumnClause(read_name(name, dec.seeds), dec.type(wire)) for name, wire in fields.pop("columns")
+        ColumnClause(read_name(name, dec.seeds), dec.trusted_type(wire))
+        for name, wire in fields.pop("columns")
     ]
     data = tuple(
         [[tuple([_read_cell(dec, cell) for cell in row]) for row in rows] for rows in fields.pop("rows")]
@@ -242,6 +246,7 @@ KINDS = (
         flag("derived", "_render_derived", absent=LEAVE),
         flag("typed", "_render_derived_w_types", absent=LEAVE),
         flag("joins", "joins_implicitly", absent=LEAVE),
+        flag("lateral", "_is_lateral", absent=LEAVE),
     ),
     Kind(
         "table column",

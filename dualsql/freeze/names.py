@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"(?:[^%]|%%)*")
 _BODY = re.compile(r"(?:[^()%]|%%)*")
 _LONGEST = 1024
 
-# Numbers for anonymous names of thawed statements: never those of a live object, which are not negative.
+# Seeds for anonymous names of thawed statements: SQLAlchemy's own are decimal or hexadecimal, never a "t".
 _fresh = itertools.count(1)
 
 _MARKS: dict[str, type[quoted_name]] = {"quoted": quoted_name, "short": _truncated_label, "conv": conv}
@@ -47,13 +47,13 @@ class FreshSeeds:
     """Decoder side: a number becomes a seed no other statement of this process has."""
 
     def __init__(self) -> None:
-        self._seeds: dict[int, int] = {}
+        self._seeds: dict[int, str] = {}
 
-    def seed(self, original: object) -> int:
+    def seed(self, original: object) -> str:
         number = expect(original, int)
         seed = self._seeds.get(number)
         if seed is None:
-            seed = self._seeds[number] = -next(_fresh)
+            seed = self._seeds[number] = f"t{next(_fresh)}"
         return seed
 
 

@@ -61,6 +61,7 @@ class Registry:
         self._names: dict[int, str] = {}  # id of a table or mapper -> its name
         self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
+        self._type_wires: dict[int, Any] = {}
         self._prints: dict[tuple[str, str], str] = {}
         for source in _flattened(tables):
             self._add(source)
@@ -88,9 +89,23 @@ class Registry:
     def name_of_type(self, type_: TypeEngine[Any]) -> str | None:
         """The registered name of an own type: the same object, or an equal one of the same class."""
         for name, known in self.types.items():
-            if known is type_ or (type(known) is type(type_) and _state(known) == _state(type_)):
+            # Memoized attributes come and go; what the constructor was given is in the repr.
+            if known is type_ or (type(known) is type(type_) and repr(known) == repr(type_)):
                 return name
         return None
+
+    def wire_of_type(self, type_: TypeEngine[Any]) -> Any:
+        """The type by name as JSON, or None for one that has no name here."""
+        if id(type_) in self._type_wires:
+            return self._type_wires[id(type_)]
+        try:
+            wire = types.write_type(type_)
+        except types.UnnameableError:
+            name = self.name_of_type(type_)
+            wire = None if name is None else ["own", name]
+        if id(type_) in self._type_owners:  # lives as long as the registry, so that its id stays its own
+            self._type_wires[id(type_)] = wire
+        return wire
 
     def allows_function(self, name: str) -> bool:
         """Whether a document may call `name`, given with its packages as "package.name"."""
@@ -201,8 +216,3 @@ def _described(type_: TypeEngine[Any]) -> str:
         return str(types.write_type(type_))
     except types.UnnameableError:
         return f"{type(type_).__module__}.{type(type_).__qualname__}"
-
-
-def _state(type_: TypeEngine[Any]) -> str:
-    # Memoized attributes come and go; what the constructor was given is in the repr.
-    return repr(type_)

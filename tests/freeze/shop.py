@@ -159,7 +159,9 @@ class Card(Base):
     person: Mapped[Person] = relationship(back_populates="cards")
 
 
-REGISTRY = Registry([metadata, Base], types={"Money": Money}, functions=["my_pure", "shop.price"], allow_text=True)
+REGISTRY = Registry(
+    [metadata, Base], types={"Money": Money}, functions=["my_pure", "shop.price"], allow_text=True
+)
 STRICT = Registry([metadata, Base])
 
 _zone = dt.timezone(dt.timedelta(hours=2))
@@ -170,7 +172,11 @@ _per_customer = (
     .group_by(orders_.customer_id)
     .subquery()
 )
-_tree = select(customers_.id, literal(0).label("depth")).where(customers_.parent_id.is_(None)).cte("tree", recursive=True)
+_tree = (
+    select(customers_.id, literal(0).label("depth"))
+    .where(customers_.parent_id.is_(None))
+    .cte("tree", recursive=True)
+)
 _tree = _tree.union_all(
     select(customers_.id, _tree.c.depth + 1).join(_tree, _tree.c.id == customers_.parent_id)
 )
@@ -214,7 +220,9 @@ VALUES: dict[str, Any] = {
 SHAPES: dict[str, Any] = {
     "table": select(customers),
     "columns": select(customers_.id, customers_.name),
-    "schema and quoted name": select(orders_["order date"]).where(orders_["order date"] > dt.date(2026, 1, 1)),
+    "schema and quoted name": select(orders_["order date"]).where(
+        orders_["order date"] > dt.date(2026, 1, 1)
+    ),
     "aliases": select(_buyer.c.name, _anonymous.c.id).join(_anonymous, _buyer.c.id == _anonymous.c.parent_id),
     "join by foreign key": select(customers_.name, orders_.price).join_from(customers, orders),
     "outer and full": select(customers_.id)
@@ -231,7 +239,13 @@ SHAPES: dict[str, Any] = {
     "recursive": select(_tree).order_by(_tree.c.depth),
     "nested cte": select(select(_first.c.id).add_cte(_first).cte("outer", nesting=True)),
     "aliased cte": select(_first.alias("f1").c.id),
-    "scalar subquery": select(customers_.id, select(func.max(orders_.price)).where(orders_.customer_id == customers_.id).scalar_subquery().label("top")),
+    "scalar subquery": select(
+        customers_.id,
+        select(func.max(orders_.price))
+        .where(orders_.customer_id == customers_.id)
+        .scalar_subquery()
+        .label("top"),
+    ),
     "correlate": select(customers_.id).where(
         select(orders_.id).where(orders_.customer_id == customers_.id).correlate(customers).exists()
     ),
@@ -243,7 +257,8 @@ SHAPES: dict[str, Any] = {
     "in subquery": select(customers_.id).where(customers_.id.not_in(select(orders_.customer_id))),
     "union": union(select(customers_.id), select(orders_.id)).order_by("id").limit(3).offset(1),
     "set operations": union_all(
-        except_(select(customers_.id), select(orders_.id)), intersect(select(customers_.id), select(_buyer.c.id))
+        except_(select(customers_.id), select(orders_.id)),
+        intersect(select(customers_.id), select(_buyer.c.id)),
     ),
     "union in a subquery": select(union_all(select(customers_.id), select(orders_.id)).subquery("u").c.id),
     "union of ordered": union_all(
@@ -256,7 +271,9 @@ SHAPES: dict[str, Any] = {
     "grouping sets": select(orders_.status).group_by(
         func.grouping_sets(tuple_(orders_.status, orders_.grade), tuple_(orders_.status))
     ),
-    "window": select(orders_.id, _rank.label("rank"), func.sum(orders_.price).over(order_by=orders_.id, rows=(None, 0))),
+    "window": select(
+        orders_.id, _rank.label("rank"), func.sum(orders_.price).over(order_by=orders_.id, rows=(None, 0))
+    ),
     "frames": select(
         func.sum(orders_.price).over(order_by=orders_.id, rows=(-3, 1)),
         func.sum(orders_.price).over(order_by=orders_.id, range_=(-5, None)),
@@ -275,13 +292,21 @@ SHAPES: dict[str, Any] = {
     ),
     "try cast": select(try_cast(orders_.id, String)),
     "extract": select(extract("year", orders_.placed_at), extract("epoch", orders_.took)),
-    "in": select(customers_.id).where(customers_.id.in_([1, 2, 3]), customers_.name.not_in([]), customers_.id.in_(bindparam("ids", expanding=True, value=[1]))),
+    "in": select(customers_.id).where(
+        customers_.id.in_([1, 2, 3]),
+        customers_.name.not_in([]),
+        customers_.id.in_(bindparam("ids", expanding=True, value=[1])),
+    ),
     "tuple in": select(customers_.id).where(tuple_(customers_.id, customers_.name).in_([(1, "a"), (2, "b")])),
     "boolean logic": select(customers_.id).where(
-        or_(customers_.id == 1, and_(customers_.id > 2, not_(or_(customers_.id < 5, customers_.name == "x")))),
+        or_(
+            customers_.id == 1, and_(customers_.id > 2, not_(or_(customers_.id < 5, customers_.name == "x")))
+        ),
         customers_.name.is_not(None),
     ),
-    "constants": select(null(), true(), literal(1), literal("x"), literal_column("1")).where(or_(orders_.paid, false())),
+    "constants": select(null(), true(), literal(1), literal("x"), literal_column("1")).where(
+        or_(orders_.paid, false())
+    ),
     "boolean column": select(orders_.id).where(orders_.paid, ~orders_.paid),
     "like": select(customers_.id).where(
         customers_.name.like("a%", escape="/"),
@@ -291,9 +316,15 @@ SHAPES: dict[str, Any] = {
         customers_.name.not_like("y"),
         customers_.name.iendswith("z"),
     ),
-    "regular expressions": select(customers_.name.regexp_replace("a", "b")).where(customers_.name.regexp_match("^a")),
-    "between": select(orders_.id).where(between(orders_.price, 1, 2), ~orders_.id.between(3, 4), orders_.id.between(1, 2, symmetric=True)),
-    "arithmetic": select((orders_.price + 1) * 2 - orders_.weight / 3, orders_.id % 7, -orders_.price, orders_.price // 2),
+    "regular expressions": select(customers_.name.regexp_replace("a", "b")).where(
+        customers_.name.regexp_match("^a")
+    ),
+    "between": select(orders_.id).where(
+        between(orders_.price, 1, 2), ~orders_.id.between(3, 4), orders_.id.between(1, 2, symmetric=True)
+    ),
+    "arithmetic": select(
+        (orders_.price + 1) * 2 - orders_.weight / 3, orders_.id % 7, -orders_.price, orders_.price // 2
+    ),
     "concatenation": select(customers_.name + "x" + customers_.name, customers_.name.concat("y")),
     "bits": select(orders_.id.bitwise_and(1), orders_.id.bitwise_or(2), orders_.id.bitwise_xor(3)),
     "distinct": select(customers_.name).distinct(),
@@ -304,23 +335,43 @@ SHAPES: dict[str, Any] = {
     ),
     "shared label": select(_shared, orders_.id).group_by(_shared, orders_.id).order_by(_shared.desc()),
     "collate": select(customers_.name.collate("C")).order_by(customers_.name.collate("de-x-icu")),
-    "filter": select(func.count(orders_.id).filter(orders_.price > 3), func.sum(orders_.price).filter(orders_.paid)),
-    "within group": select(func.percentile_cont(0.5).within_group(orders_.price), func.mode().within_group(orders_.status.desc())),
+    "filter": select(
+        func.count(orders_.id).filter(orders_.price > 3), func.sum(orders_.price).filter(orders_.paid)
+    ),
+    "within group": select(
+        func.percentile_cont(0.5).within_group(orders_.price), func.mode().within_group(orders_.status.desc())
+    ),
     "aggregate order": select(func.string_agg(customers_.name, ",").aggregate_order_by(customers_.id.desc())),
     "count distinct": select(func.count(customers_.name.distinct())),
     "lateral": select(customers_.id, _latest.c.price).join(_latest, true()),
-    "lateral of values": select(customers_.id).join(lateral(select(orders_.id).where(orders_.customer_id == customers_.id)), true()),
+    "lateral of values": select(customers_.id).join(
+        lateral(select(orders_.id).where(orders_.customer_id == customers_.id)), true()
+    ),
     "values": select(_named).where(_named.c.a > 1),
     "values in cte": select(values(column("a", Integer), name="w").data([(1,)]).cte("c")),
     "function table": select(_series.c.value),
     "function columns": select(
-        func.json_each(orders_.notes).table_valued("key", column("value", JSON), name="e").render_derived().c.key
+        func.json_each(orders_.notes)
+        .table_valued("key", column("value", JSON), name="e")
+        .render_derived()
+        .c.key
     ),
     "function as column": select(func.unnest(orders_.tags).column_valued("tag")),
     "ordinality": select(func.unnest(orders_.tags).table_valued("tag", with_ordinality="n").render_derived()),
-    "functions": select(func.coalesce(orders_.price, 0), func.lower(customers_.name), func.now(), func.current_date(), func.my_pure(1), func.shop.price(2)),
+    "functions": select(
+        func.coalesce(orders_.price, 0),
+        func.lower(customers_.name),
+        func.now(),
+        func.current_date(),
+        func.my_pure(1),
+        func.shop.price(2),
+    ),
     "json": select(
-        orders_.notes["a"], orders_.notes[("a", "b")], orders_.data["k"].astext, orders_.data[("k", 0)], orders_.notes["x"].as_integer()
+        orders_.notes["a"],
+        orders_.notes[("a", "b")],
+        orders_.data["k"].astext,
+        orders_.data[("k", 0)],
+        orders_.notes["x"].as_integer(),
     ).where(orders_.data.contains({"k": 1}), orders_.data.has_key("k")),
     "arrays": select(orders_.tags[1], orders_.scores[1:2], postgresql.array([1, 2])).where(
         orders_.tags.contains(["x"]), orders_.tags.overlap(["y"]), any_(orders_.scores) == 3
@@ -347,14 +398,18 @@ SHAPES: dict[str, Any] = {
     "orm join by aliased relationship": select(_worker.name).join(_worker.boss.of_type(_boss)),
     "orm and": select(Person.id).join(Person.cards.and_(Card.number != "")),
     "orm outer": select(Person).outerjoin(Person.cards).where(Card.id.is_(None)),
-    "orm any": select(Person).where(Person.cards.any(Card.number == "x"), ~Person.boss.has(Person.name == "y")),
+    "orm any": select(Person).where(
+        Person.cards.any(Card.number == "x"), ~Person.boss.has(Person.name == "y")
+    ),
     "orm inheritance": select(Engineer).where(Engineer.language == "x"),
     "orm single inheritance": select(Manager.level),
     "orm aliased inheritance": select(aliased(Engineer)),
     "orm polymorphic": select(_poly).where(or_(_poly.Engineer.language == "x", _poly.Manager.level > 3)),
     "orm aliased subquery": select(aliased(Card, select(Card).where(Card.id > 3).subquery())),
     "orm join function": select(Person.id).select_from(join(Person, Card, Person.cards)),
-    "orm outerjoin function": select(Person.id).select_from(outerjoin(Person, Card, Card.person_id == Person.id)),
+    "orm outerjoin function": select(Person.id).select_from(
+        outerjoin(Person, Card, Card.person_id == Person.id)
+    ),
     "orm aggregate": select(Person.name, func.count(Card.id)).join(Person.cards).group_by(Person.name),
     "orm subquery": select(select(Person.id, Person.name).subquery("p").c.name),
     "orm union": union_all(select(Person.id), select(Card.id)),
@@ -362,5 +417,7 @@ SHAPES: dict[str, Any] = {
     "orm with core": select(Person.name, customers_.name).join(customers, customers_.id == Person.id),
     "orm columns changed": select(Person).join(Person.cards).with_only_columns(Card.number),
     "orm cte": select(aliased(Card, select(Card).cte("cards2"), name="c2")),
-    **{f"value of {name}": select(orders_.id).where(orders_[name] == value) for name, value in VALUES.items()},
+    **{
+        f"value of {name}": select(orders_.id).where(orders_[name] == value) for name, value in VALUES.items()
+    },
 }

@@ -14,7 +14,10 @@ from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 
 SCHOOLS = Registry(Base, allow_text=True)
 ALL = {
-    **{f"schools: {name}": (SCHOOLS, statement) for name, statement in {**STATEMENTS, **POSTGRESQL_ONLY, **TEXT}.items()},
+    **{
+        f"schools: {name}": (SCHOOLS, statement)
+        for name, statement in {**STATEMENTS, **POSTGRESQL_ONLY, **TEXT}.items()
+    },
     **{f"shop: {name}": (REGISTRY, statement) for name, statement in SHAPES.items()},
 }
 

@@ -1,0 +1,138 @@
+"""What cannot be stored is refused when it is written, with the construct, where it stands and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    PickleType,
+    Table,
+    bindparam,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    table,
+    text,
+    type_coerce,
+    union_all,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import Bundle, selectinload
+from sqlalchemy.sql.expression import ColumnElement
+
+from dualsql.errors import DualResponseError, LimitExceededError, NotFreezableError
+from dualsql.freeze import Registry, freeze
+from tests.freeze.shop import STRICT, Card, Person, customers, customers_, orders_
+
+POSTGRESQL = postgresql.dialect()
+_stranger = Table("strangers", MetaData(), Column("id", Integer))
+
+
+class Own(ColumnElement[int]):
+    inherit_cache = True
+
+
+@compiles(Own)
+def _(element: Any, compiler: Any, **kw: Any) -> str:
+    return "own()"
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "unregistered table": (select(_stranger), "table 'strangers'"),
+    "unregistered light table": (select(table("pg_user", column("x"))), "table 'pg_user'"),
+    "column of an unregistered table": (select(_stranger.c.id), "table 'strangers'"),
+    "sleeping": (select(func.pg_sleep(9)), "function pg_sleep"),
+    "reading files": (select(func.pg_read_file("x")), "function pg_read_file"),
+    "running text": (select(func.query_to_xml("x")), "function query_to_xml"),
+    "in a package": (select(func.sys.lower("x")), "function sys.lower"),
+    "text": (select(text("1")), r"text\('1'\)"),
+    "text as a statement": (text("SELECT 1").columns(column("x")), r"text\('SELECT 1'\)"),
+    "literal column": (select(literal_column("1 OR 1")), "literal_column"),
+    "text in order": (select(customers_.id).order_by(text("1")), r"text\('1'\)"),
+    "hint": (select(customers).with_hint(customers, "FORCE INDEX (x)"), "_hints"),
+    "prefix": (select(customers_.id).prefix_with("/* x */"), "prefix or suffix"),
+    "operator": (select(customers_.id.op("; DROP")(1)), "operator '; DROP'"),
+    "collation": (select(customers_.name.collate("x y")), "collation|name 'x y'"),
+    "own element": (select(Own()), "Own"),
+    "pickle by cast": (select(cast(customers_.name, PickleType)), "PickleType"),
+    "pickle by another column's type": (
+        select(type_coerce(customers_.name, orders_.secret.type)),
+        "own type of a column",
+    ),
+    "pickle in a union": (union_all(select(orders_.secret), select(customers_.name)), "own type of a column"),
+    "pickle by coalesce": (
+        select(func.coalesce(bindparam("x", None, type_=orders_.secret.type), customers_.name)),
+        "own type of a column",
+    ),
+    "unregistered decorator": (select(cast(customers_.id, orders_.cents.type)), "Money|own type"),
+    "callable": (
+        select(customers_.id).where(customers_.id == bindparam("x", callable_=lambda: 1)),
+        "callable",
+    ),
+    "an object as a value": (
+        select(customers_.id).where(customers_.name == bindparam("x", object())),
+        "object",
+    ),
+    "loader option": (select(Person).options(selectinload(Person.cards)), "_with_options"),
+    "bundle": (select(Bundle("b", Card.id)), "bundle"),
+    "translated schema": (
+        select(customers).execution_options(schema_translate_map={None: "x"}),
+        "schema_translate",
+    ),
+    "writing in a CTE": (select(delete(customers).returning(customers_.id).cte().c.id), "Delete"),
+    "insert": (insert(customers), "Insert"),
+    "no statement": (customers, "Table"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_by_name(name: str) -> None:
+    statement, construct = REFUSED[name]
+    with pytest.raises(NotFreezableError, match=construct) as raised:
+        freeze(statement, STRICT, dialect=POSTGRESQL)
+    assert raised.value.hint
+
+
+def test_the_refusal_says_where() -> None:
+    inner = select(customers_.id).where(func.pg_sleep(1) == 2).subquery()
+    with pytest.raises(NotFreezableError) as raised:
+        freeze(select(inner.c.id), STRICT)
+    assert raised.value.details["where"].startswith("select")
+    assert "function" in raised.value.details["where"]
+
+
+def test_the_size_is_bounded() -> None:
+    small = Registry(customers, maximum_size=2_000)
+    statement = select(customers_.id).where(customers_.id.in_(range(1_000)))
+    with pytest.raises(LimitExceededError, match="2000"):
+        freeze(statement, small)
+
+
+def test_depth_is_bounded() -> None:
+    expression: Any = customers_.id
+    for _ in range(3_000):
+        expression = func.abs(expression)
+    with pytest.raises(DualResponseError):
+        freeze(select(expression), STRICT)
+
+
+def test_a_value_is_bounded_in_depth() -> None:
+    value: Any = []
+    for _ in range(500):
+        value = [value]
+    with pytest.raises(NotFreezableError, match="nested"):
+        freeze(select(customers_.id).where(orders_.notes == bindparam("x", value)), STRICT)
+
+
+def test_functions_and_operators_can_be_allowed() -> None:
+    registry = Registry(customers, functions=["pg_sleep"], operators=["<<%%>>"])
+    freeze(select(func.pg_sleep(1), customers_.name.op("<<%%>>")("x")), registry)

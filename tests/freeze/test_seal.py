@@ -1,0 +1,54 @@
+"""A signature is for exactly these parts, by one of these secrets, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from dualsql.errors import ConfigurationError
+from dualsql.freeze import Seal
+
+OLD, NEW = "o" * 32, b"n" * 40
+
+
+def test_what_one_secret_signed_all_holders_verify() -> None:
+    signature = Seal([OLD]).sign(b"document", "id", None)
+    assert Seal([NEW, OLD]).verify(signature, b"document", "id", None)
+    assert not Seal([NEW]).verify(signature, b"document", "id", None)
+
+
+def test_the_first_secret_signs() -> None:
+    assert Seal([NEW]).verify(Seal([NEW, OLD]).sign("x"), "x")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("a", "bc"),
+        ("abc",),
+        ("ab", "c", None),
+        ("ab", "c", ""),
+        (b"ab", "c"),
+        ("ab", None),
+        (None, "ab", "c"),
+        (),
+    ],
+)
+def test_no_other_parts_have_the_same_signature(other: tuple[str | bytes | None, ...]) -> None:
+    seal = Seal([OLD])
+    assert not seal.verify(seal.sign("ab", "c"), *other)
+
+
+@pytest.mark.parametrize("forged", [b"", b"x", bytes(32), bytes(33)])
+def test_a_forged_signature_is_refused(forged: bytes) -> None:
+    assert not Seal([OLD]).verify(forged, "ab")
+
+
+@pytest.mark.parametrize("secrets", [[], ["short"], [OLD, b"x" * 31], OLD])
+def test_weak_secrets_are_refused_with_a_recipe(secrets: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Seal(secrets)
+    assert "token_urlsafe" in raised.value.hint
+
+
+def test_its_text_shows_no_secret() -> None:
+    assert OLD not in repr(Seal([OLD]))
