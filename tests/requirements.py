@@ -14,6 +14,10 @@ Tests = tuple[str, ...]
 
 PROMISES: dict[str, dict[str, Tests]] = {
     "000 server": {
+        "its words are those of the specification, in Python's spelling": (
+            "server/test_surface.py::test_the_specification_s_words",
+            "server/test_surface.py::test_every_setting_is_a_keyword_of_the_server_and_documented",
+        ),
         "a server needs only a base URL; everything else has a default": (
             "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",
             "http/test_pages.py::test_the_page_size_has_a_default_and_a_bound",
