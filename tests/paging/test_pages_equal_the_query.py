@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, Resource
 from dualsql.formats.json import dumps
 from dualsql_client.wire import SortKey
 from tests.engines import ENGINES
+from tests.schools import School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 
 ALL = {**STATEMENTS, **TEXT, **POSTGRESQL_ONLY}
@@ -104,9 +106,7 @@ async def test_nulls_come_last_in_both_directions(dual: DualResponseServer) -> N
 
 @on_every_engine
 async def test_the_author_s_order_settles_ties_of_a_requested_one(dual: DualResponseServer) -> None:
-    response = await dual.create_response(
-        STATEMENTS["entity"].order_by(STATEMENTS["entity"].selected_columns.name.desc()), name="schools"
-    )
+    response = await dual.create_response(select(School).order_by(School.name.desc()), name="schools")
     resource = await dual.open_resource(response.resource_id, None, "read")
     page = await dual.fetch_page(resource, limit=1000, sort=[{"field": "is_open"}])
     names = [row["name"] for row in page.rows if row["is_open"]]
