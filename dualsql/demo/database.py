@@ -1,4 +1,4 @@
-"""Build the demo's database; the rule: building twice changes nothing."""
+"""Build the demo's database; the rule: all of it or nothing, and never over a table the demo did not make."""
 
 from __future__ import annotations
 
@@ -8,34 +8,45 @@ import gzip
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select
 
-from dualsql.demo.schema import Base, FieldOfStudy, Institution, Program
+from dualsql.demo.schema import Base
 from dualsql.engines import new_engine
+from dualsql.errors import ConfigurationError
 from dualsql.store import upgrade
-from dualsql.urls import async_url
+from dualsql.store.engines import store_url
+from dualsql.store.failures import storage_errors
 
 VERSION = "2026-06-10/1"
 """The release of the College Scorecard, and the number of our extract of it."""
 
 _BATCH = 10_000
-_FILES: dict[str, type[Base]] = {
-    "institutions": Institution,
-    "fields_of_study": FieldOfStudy,
-    "programs": Program,
-}
 _loaded = Table("demo_release", MetaData(), Column("version", String(40), primary_key=True))
+
+# Two demos that start together would both build. Held until the transaction ends; it also makes SQLite's
+# driver take CREATE and DROP into the transaction, so an interrupted build leaves nothing behind.
+_LOCKS = {
+    "postgresql": "SELECT pg_advisory_xact_lock(7237118251)",
+    "sqlite": "BEGIN IMMEDIATE",
+}
 
 
 def default_folder() -> Path:
     """Where the demo keeps its database and its secret: the user's own cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(cache) / "dualsql"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            "The demo has no folder to work in.", hint="Set XDG_CACHE_HOME to one that can be written to."
+        ) from error
     return folder
 
 
@@ -52,12 +63,19 @@ def demo_database() -> str:
 
 
 async def build(url: str) -> None:
-    """Create the tables, dualsql's own included, and load the data, unless it is there already."""
-    engine = new_engine(async_url(url))
+    """Create the tables, dualsql's own included, and load the data, unless it is there already.
+
+    Raises:
+        ConfigurationError: the URL cannot be used, or a table of somebody else's stands where ours belong.
+        StorageError: the database failed or is out of reach.
+    """
+    engine = new_engine(store_url(url))
     try:
-        async with engine.begin() as connection:
-            await connection.run_sync(_load)
-            await connection.run_sync(upgrade)
+        with storage_errors():
+            async with engine.begin() as connection:
+                await connection.exec_driver_sql(_LOCKS[connection.dialect.name])
+                await connection.run_sync(_load)
+                await connection.run_sync(upgrade)
     finally:
         await engine.dispose()
 
@@ -65,11 +83,12 @@ async def build(url: str) -> None:
 def _load(connection: Connection) -> None:
     if _is_loaded(connection):
         return
+    _refuse_foreign_tables(connection)
     Base.metadata.drop_all(connection)
     Base.metadata.create_all(connection)
-    for name, entity in _FILES.items():
-        for batch in _batches(name, entity):
-            connection.execute(insert(entity), batch)
+    for table in Base.metadata.sorted_tables:
+        for batch in _batches(table):
+            connection.execute(insert(table), batch)
     _loaded.create(connection, checkfirst=True)
     connection.execute(delete(_loaded))
     connection.execute(insert(_loaded), {"version": VERSION})
@@ -81,10 +100,21 @@ def _is_loaded(connection: Connection) -> bool:
     return connection.execute(select(_loaded.c.version)).scalar() == VERSION
 
 
-def _batches(name: str, entity: type[Base]) -> Iterator[list[dict[str, Any]]]:
-    readers = [(column.name, column.type.python_type) for column in entity.__table__.columns]
+def _refuse_foreign_tables(connection: Connection) -> None:
+    """Only a database that says which release it holds has tables of ours, which may be dropped."""
+    present = inspect(connection).get_table_names()
+    taken = sorted(set(present) & set(Base.metadata.tables))
+    if taken and _loaded.name not in present:
+        raise ConfigurationError(
+            f"The database has a table {taken[0]!r} that the demo did not make.",
+            hint="Give the demo an empty database of its own.",
+        )
+
+
+def _batches(table: Table) -> Iterator[list[dict[str, Any]]]:
+    readers = [(column.name, column.type.python_type) for column in table.columns]
     batch: list[dict[str, Any]] = []
-    for line in _lines(name):
+    for line in _lines(table.name):
         batch.append(
             {key: read(cell) if cell else None for (key, read), cell in zip(readers, line, strict=True)}
         )
@@ -103,10 +133,11 @@ def _lines(name: str) -> Iterator[list[str]]:
 def keep_secret(folder: Path) -> str:
     """The secret that signs the demo's resources: made once, readable by its owner only."""
     path = folder / "demo.secret"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32))
+    if not path.exists():
+        # Written whole (mode 0600), then put in place: nobody ever reads half a secret, the first one wins.
+        with NamedTemporaryFile("w", dir=folder) as fresh:
+            fresh.write(secrets.token_urlsafe(32))
+            fresh.flush()
+            with suppress(FileExistsError):
+                os.link(fresh.name, path)
     return path.read_text().strip()

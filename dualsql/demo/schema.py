@@ -42,7 +42,7 @@ class Program(Base):
     unitid: Mapped[int] = mapped_column(ForeignKey("institutions.unitid"), primary_key=True)
     cip_code: Mapped[str] = mapped_column(ForeignKey("fields_of_study.cip_code"), primary_key=True)
     credential_level: Mapped[int] = mapped_column(primary_key=True)
-    credential: Mapped[str] = mapped_column(String(60))
+    credential: Mapped[str] = mapped_column(String(80))
     completers: Mapped[int | None]
     earnings: Mapped[int | None] = mapped_column(index=True)
     debt: Mapped[int | None]
