@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import uvicorn
 from rich.console import Console
@@ -35,20 +35,22 @@ class Options:
 
 
 async def run(options: Options, console: Console) -> None:
-    """Build the database, serve it, and act as a host, or with `serve` leave it running.
+    """Build the database, serve it, and act as a host, or with `serve` leave it running until cancelled.
 
     Raises:
         ConfigurationError: the port is taken, or the database cannot be used.
+        StorageError: the database failed or is out of reach.
     """
     with listen(options.host, options.port) as listener:
-        origin = f"http://{options.host}:{listener.getsockname()[1]}"
+        origin = origin_of(listener)
         app = await _make_app(origin, options, console)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
-        if options.serve:
-            console.print(_addresses(origin), soft_wrap=True)
-            await server.serve(sockets=[listener])
-        else:
-            await _act_beside(server, listener, act(origin, console))
+        async with _serving(app, listener) as server:
+            if options.serve:
+                console.print(_addresses(origin), soft_wrap=True, highlight=False)
+                # Not `await server`: Ctrl-C cancels what is awaited here, and the server must end in order.
+                await asyncio.wait({server})
+            else:
+                await act(origin, console)
 
 
 async def _make_app(origin: str, options: Options, console: Console) -> Starlette:
@@ -68,18 +70,33 @@ async def _make_app(origin: str, options: Options, console: Console) -> Starlett
     return build_app(dual)
 
 
-async def _act_beside(
-    server: uvicorn.Server, listener: socket.socket, acting: Coroutine[Any, Any, None]
-) -> None:
-    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    played = asyncio.ensure_future(acting)
-    # Whichever ends first ends the other: the play is over, or Ctrl-C stopped the server.
-    await asyncio.wait({serving, played}, return_when=asyncio.FIRST_COMPLETED)
-    server.should_exit = True
-    played.cancel()
-    _, outcome = await asyncio.gather(serving, played, return_exceptions=True)
-    if isinstance(outcome, Exception):
-        raise outcome
+class _Server(uvicorn.Server):
+    """Says when it serves, and leaves Ctrl-C to asyncio.run, which cancels whoever waits here."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@asynccontextmanager
+async def _serving(app: Starlette, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """The server's task, once it serves; stopped in order at the end of the block, however that comes."""
+    config = uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=5)
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await server.ready.wait()
+        yield task
+    finally:
+        server.should_exit = True
+        await task
 
 
 def _addresses(origin: str) -> str:
@@ -93,18 +110,35 @@ def _addresses(origin: str) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket: whoever connects before the server is up waits in its queue."""
-    # Without its protocol asyncio would not know it for TCP and leave Nagle's 40 ms on.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A listening socket on IPv4 or IPv6, taken before any work is done.
+
+    Raises:
+        ConfigurationError: the port is taken, or the address is not one of this machine's.
+    """
     try:
-        listener.bind((host, port))
-        listener.listen()
+        # With its protocol: asyncio would else not know it for TCP and leave Nagle's 40 ms on.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )[0]
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            on_failure.pop_all()
+            return listener
     except OSError as error:
-        listener.close()
-        if error.errno != errno.EADDRINUSE:
-            raise ConfigurationError(f"Cannot listen on {host}.", hint="Try --host 127.0.0.1.") from error
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(
+                f"Port {port} is in use.", hint="Stop what runs there, or choose another with --port."
+            ) from error
         raise ConfigurationError(
-            f"Port {port} is in use.", hint="Stop what runs there, or choose another with --port."
+            f"Cannot listen on {host}, port {port}.", hint="Try --host 127.0.0.1 and a port above 1023."
         ) from error
-    return listener
+
+
+def origin_of(listener: socket.socket) -> str:
+    """Where this machine reaches the listener; the wildcard addresses are no place to go to."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 it is taken away here
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
