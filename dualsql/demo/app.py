@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 from sqlalchemy import select
@@ -14,12 +16,22 @@ from dualsql.demo.schema import FieldOfStudy, Institution, Program
 from dualsql.server import DualResponseServer
 
 State = Annotated[str, Field(pattern="^[A-Za-z]{2}$", description="Two letters, such as NJ.")]
+Words = Annotated[str, Field(max_length=100)]
+Dollars = Annotated[int, Field(ge=0, le=10_000_000)]
+LEVELS = "1 certificate, 2 associate's, 3 bachelor's, 5 master's, 6 doctoral, 7 first professional."
+Level = Annotated[int, Field(ge=1, le=99, description=LEVELS)]
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 
 
 def build_app(dual: DualResponseServer) -> Starlette:
     """The MCP endpoint at /mcp and the REST resources at /resources."""
-    app = build_mcp(dual).streamable_http_app(stateless_http=True)
+    authority = urlsplit(dual.base_url).netloc
+    # Against DNS rebinding: a name that is neither loopback nor our own address is refused.
+    allowed = TransportSecuritySettings(
+        allowed_hosts=[authority, "127.0.0.1:*", "localhost:*", "[::1]:*"],
+        allowed_origins=[f"http://{authority}"],
+    )
+    app = build_mcp(dual).streamable_http_app(stateless_http=True, transport_security=allowed)
     app.mount("/resources", dual.router())
     return app
 
@@ -32,7 +44,7 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
 
     @mcp.tool(annotations=READ_ONLY)
     async def search_institutions(
-        state: State | None = None, name: str | None = None, control: str | None = None
+        state: State | None = None, name: Words | None = None, control: Words | None = None
     ) -> CallToolResult:
         """US colleges by state, part of a name, and control. Results are kept for 15 minutes."""
         found = select(Institution).order_by(Institution.name)
@@ -47,10 +59,13 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
 
     @mcp.tool(annotations=READ_ONLY)
     async def search_programs(
-        state: State | None = None, field: str | None = None, min_earnings: int | None = None
+        state: State | None = None,
+        field: Words | None = None,
+        credential_level: Level | None = None,
+        min_earnings: Dollars | None = None,
     ) -> CallToolResult:
-        """What US college programs pay: by state, part of a subject's title, and median earnings in USD
-        four years after completion. Results are kept for 15 minutes."""
+        """What US college programs pay: by state, part of a subject's title, credential, and median earnings
+        in USD four years after completion. Results are kept for 15 minutes."""
         found = (
             select(
                 Institution.name.label("institution"),
@@ -69,6 +84,8 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
             found = found.where(Institution.state == state.upper())
         if field:
             found = found.where(FieldOfStudy.title.icontains(field, autoescape=True))
+        if credential_level is not None:
+            found = found.where(Program.credential_level == credential_level)
         if min_earnings is not None:
             found = found.where(Program.earnings >= min_earnings)
         response = await dual.create_response(found, name="Programs")
