@@ -49,7 +49,7 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
         thawed = _decode(document, registry)
     except DualResponseError:
         raise
-    except Exception as error:  # as in `thaw`; here it means a construct that we write but cannot read
+    except Exception as error:  # noqa: BLE001 - as in `thaw`; here it means a construct that we write but cannot read
         _log.debug("a document of ours could not be read back", exc_info=error)
         refuse(f"a construct that does not survive storing ({error})"[:200], _SIMPLER)
     prove_equal(statement, thawed, dialect)
@@ -86,7 +86,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
         return _decode(document, registry)
     except DualResponseError:
         raise
-    except Exception as error:  # SQLAlchemy raises anything at all when it is handed a forged structure
+    except Exception as error:
         _log.warning("a stored document was refused: %s", type(error).__name__)
         raise tampered() from error
 

@@ -99,11 +99,23 @@ POSTGRESQL_OPERATORS: Mapping[str, custom_op[Any]] = MappingProxyType(
 
 # Texts for `.op(...)`: comparison, matching, JSON, array, range, bit and distance operators.
 OP_STRINGS = frozenset(
-    """= <> != < > <= >= <=> ~ ~* !~ !~* ~~ ~~* !~~ !~~* ^@ @> <@ && -|- << >> &< &> <<| |>> &<| |&> @@ @@@ @? ?
-    ?| ?& ?- -> ->> #> #>> #- || | & # ^ + - * / % %% <-> <#> <+> <=> <% %> <<% %>> @ !! |/ ||/ ** // :=:
-    REGEXP RLIKE GLOB MATCH LIKE ILIKE SIMILAR OVERLAPS SOUNDS DIV MOD XOR IS ISNULL NOTNULL""".split()
-    + ["NOT LIKE", "NOT ILIKE", "NOT REGEXP", "NOT GLOB", "NOT MATCH", "SIMILAR TO", "NOT SIMILAR TO"]
-    + ["SOUNDS LIKE", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "IS NOT", "AT TIME ZONE", "NOT IN", "IN"]
+    [
+        *"""= <> != < > <= >= <=> ~ ~* !~ !~* ~~ ~~* !~~ !~~* ^@ @> <@ && -|- << >> &< &> <<| |>> &<| |&> @@ @@@ @? ?\n    ?| ?& ?- -> ->> #> #>> #- || | & # ^ + - * / % %% <-> <#> <+> <=> <% %> <<% %>> @ !! |/ ||/ ** // :=:\n    REGEXP RLIKE GLOB MATCH LIKE ILIKE SIMILAR OVERLAPS SOUNDS DIV MOD XOR IS ISNULL NOTNULL""".split(),
+        "NOT LIKE",
+        "NOT ILIKE",
+        "NOT REGEXP",
+        "NOT GLOB",
+        "NOT MATCH",
+        "SIMILAR TO",
+        "NOT SIMILAR TO",
+        "SOUNDS LIKE",
+        "IS DISTINCT FROM",
+        "IS NOT DISTINCT FROM",
+        "IS NOT",
+        "AT TIME ZONE",
+        "NOT IN",
+        "IN",
+    ]
 ) - {":=:"}
 
 # Rendered as written by Extract.
@@ -117,15 +129,29 @@ EXTRACT_FIELDS = frozenset(
 
 # Rendered as written by INTERVAL types (PostgreSQL).
 INTERVAL_FIELDS = frozenset(
-    ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "YEAR TO MONTH", "DAY TO HOUR", "DAY TO MINUTE"]
-    + ["DAY TO SECOND", "HOUR TO MINUTE", "HOUR TO SECOND", "MINUTE TO SECOND"]
+    [
+        "YEAR",
+        "MONTH",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "YEAR TO MONTH",
+        "DAY TO HOUR",
+        "DAY TO MINUTE",
+        "DAY TO SECOND",
+        "HOUR TO MINUTE",
+        "HOUR TO SECOND",
+        "MINUTE TO SECOND",
+    ]
 )
 
 # Rendered as written between SELECT and the columns, or after AS in a CTE.
 PREFIXES = frozenset(
-    """ALL DISTINCT DISTINCTROW STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT
-    SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS MATERIALIZED""".split()
-    + ["NOT MATERIALIZED"]
+    [
+        *"""ALL DISTINCT DISTINCTROW STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT\n    SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS MATERIALIZED""".split(),
+        "NOT MATERIALIZED",
+    ]
 )
 
 # Rendered as written after EXCLUDE in a window's frame.

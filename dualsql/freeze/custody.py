@@ -53,7 +53,7 @@ def _operands(element: Any) -> list[Any] | None:
         return [] if element.table is not None else None
     if isinstance(element, elements.BindParameter):
         return []
-    if isinstance(element, elements.Label | elements.Grouping):
+    if isinstance(element, elements.Label | elements.Grouping | elements.Over):
         return [element.element]
     if isinstance(element, selectable.ScalarSelect):
         columns: Any = element.element._all_selected_columns
@@ -63,10 +63,6 @@ def _operands(element: Any) -> list[Any] | None:
     if isinstance(element, elements.Case):
         results = [result for _, result in element.whens]
         return results if element.else_ is None else [*results, element.else_]
-    if isinstance(element, elements.Over):
-        return [element.element]
-    if isinstance(element, elements.FunctionFilter):
-        return [element.func]
     return None
 
 

@@ -103,11 +103,9 @@ def _read_aliased(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> AliasedIn
 
 def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
     mapper = dec.neighbour(fields["mapper"])
-    for entity in dec.element(fields["within"])._with_polymorphic_entities:
-        if entity.mapper is mapper:
-            found: AliasedInsp[Any] = entity
-            return found
-    malformed("entity of a polymorphic alias")
+    entities = dec.element(fields["within"])._with_polymorphic_entities
+    found: AliasedInsp[Any] = next(entity for entity in entities if entity.mapper is mapper)
+    return found
 
 
 def _is_set(fields: dict[str, Any], name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
+from sqlalchemy.orm.context import _ORMCompileState
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.util import immutabledict
 
@@ -94,20 +95,77 @@ _OPTIONS = Field(
 )
 
 
-def _check_compile_options(enc: Encoder, options: Any) -> None:
-    """The ORM leaves its defaults on a statement that it has compiled; anything else is somebody's wish."""
-    if not isinstance(options, type) and any(
-        value != getattr(type(options), key, None) for key, value in vars(options).items()
-    ):
-        refuse("a statement with compile options", "Pass it as select() made it, not as a Query left it.")
+def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
+    """What the ORM leaves on a statement that it has compiled, or that a Query has made."""
+    if isinstance(options, type):
+        return None
+    changed = {key for key, value in vars(options).items() if value != getattr(type(options), key, None)}
+    if not changed <= _QUERY_OPTIONS:
+        refuse("a statement with compile options", "Pass it as select() made it.")
+    return sorted(changed) or None
 
 
+def _read_compile_options(dec: Decoder, wire: Any) -> Any:
+    if not set(expect(wire, list)) <= _QUERY_OPTIONS:
+        malformed("compile options")
+    return _ORMCompileState.default_compile_options + dict.fromkeys(wire, True)
+
+
+# Query.statement has these; others, as _enable_single_crit, would switch criteria off.
+_QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style"})
 _COMPILE_OPTIONS = Field(
     name="compile options",
     attribute="_compile_options",
-    write=_check_compile_options,
-    read=lambda dec, wire: malformed("compile options"),
+    write=_write_compile_options,
+    read=_read_compile_options,
     absent=LEAVE,
+)
+
+
+def _check_dialect_options(enc: Encoder, options: Any) -> None:
+    for dialect, found in options.items():
+        if found._non_defaults:
+            refuse(f"an option of the dialect {dialect}", "Leave it out.")
+
+
+_DIALECT_OPTIONS = Field(
+    name="dialect options",
+    attribute="dialect_options",
+    write=_check_dialect_options,
+    read=lambda dec, wire: malformed("dialect options"),
+    absent=LEAVE,
+)
+
+
+def _write_hints(enc: Encoder, hints: Any) -> list[Any]:
+    enc.text_used("a hint")
+    return [[enc.ref(table), dialect, text] for (table, dialect), text in hints.items()]
+
+
+def _read_hints(dec: Decoder, wire: Any) -> Any:
+    dec.text_used()
+    return immutabledict({(dec.element(n), expect(d, str)): expect(text, str) for n, d, text in wire})
+
+
+def _write_statement_hints(enc: Encoder, hints: Any) -> list[Any]:
+    enc.text_used("a hint")
+    return [[dialect, text] for dialect, text in hints]
+
+
+def _read_statement_hints(dec: Decoder, wire: Any) -> Any:
+    dec.text_used()
+    return tuple([(expect(dialect, str), expect(text, str)) for dialect, text in wire])
+
+
+_HINTS = (
+    Field(name="hints", attribute="_hints", write=_write_hints, read=_read_hints, absent=LEAVE),
+    Field(
+        name="statement hints",
+        attribute="_statement_hints",
+        write=_write_statement_hints,
+        read=_read_statement_hints,
+        absent=LEAVE,
+    ),
 )
 _COLUMNS = Field(
     name="columns", attribute="_raw_columns", write=_write_columns, read=_read_columns, absent=list
@@ -148,7 +206,7 @@ _LIMITS = (
     parts("group", "_group_by_clauses", absent=LEAVE),
     _STYLE,
 )
-_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, ORM)
+_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, ORM)
 
 
 # --- text ---------------------------------------------------------------------------------------------------------
@@ -215,6 +273,7 @@ KINDS = (
             part("after body", "_post_body_clause", LEAVE),
             PREFIXES,
             SUFFIXES,
+            *_HINTS,
             *_LIMITS,
             *_STATEMENT,
         ),

@@ -89,8 +89,7 @@ class Registry:
     def name_of_type(self, type_: TypeEngine[Any]) -> str | None:
         """The registered name of an own type: the same object, or an equal one of the same class."""
         for name, known in self.types.items():
-            # Memoized attributes come and go; what the constructor was given is in the repr.
-            if known is type_ or (type(known) is type(type_) and repr(known) == repr(type_)):
+            if known is type_ or (type(known) is type(type_) and _same(known, type_)):
                 return name
         return None
 
@@ -216,3 +215,9 @@ def _described(type_: TypeEngine[Any]) -> str:
         return str(types.write_type(type_))
     except types.UnnameableError:
         return f"{type(type_).__module__}.{type(type_).__qualname__}"
+
+
+def _same(one: TypeEngine[Any], other: TypeEngine[Any]) -> bool:
+    """Whether two types of one class were made with the same arguments."""
+    # Some types keep an argument out of their repr, others out of their cache key.
+    return repr(one) == repr(other) and one._static_cache_key == other._static_cache_key

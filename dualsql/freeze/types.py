@@ -60,6 +60,7 @@ _ARGUMENTS: dict[str, Callable[[Any], bool]] = {
     "text_type": _is_type,
 }
 
+_ABSTRACT = (TypeEngine, postgresql.DOMAIN)
 _SPECIAL = (sqltypes.PickleType, sqltypes.TypeDecorator, sqltypes.Enum, sqltypes.TupleType, sqltypes.Variant)
 
 
@@ -83,13 +84,19 @@ def _classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
                     yield prefix + name, cls
     for inner in ("JSONIndexType", "JSONIntIndexType", "JSONStrIndexType", "JSONPathType", "JSONElementType"):
         yield f"JSON.{inner}", getattr(sqltypes.JSON, inner)
-    yield "Interval", sqltypes.Interval
 
+
+# A TypeDecorator, but SQLAlchemy's own.
+_OWN: dict[str, type[TypeEngine[Any]]] = {"Interval": sqltypes.Interval}
 
 CLASSES: dict[str, type[TypeEngine[Any]]] = {}
 CLASS_NAMES: dict[type[TypeEngine[Any]], str] = {}
-for _name, _cls in _classes():
-    if _cls not in CLASS_NAMES:
+for _name, _cls in (*_classes(), *_OWN.items()):
+    if (
+        _cls not in CLASS_NAMES
+        and (_name in _OWN or not issubclass(_cls, _SPECIAL))
+        and _cls not in _ABSTRACT
+    ):
         CLASSES[_name], CLASS_NAMES[_cls] = _cls, _name
 
 _KEYWORDS = {cls: sorted(get_cls_kwargs(cls) & _ARGUMENTS.keys()) for cls in CLASS_NAMES}

@@ -152,7 +152,7 @@ def compile_everywhere(document: bytes) -> dict[str, str]:
 def _rendered(statement: Any, dialect: Dialect) -> str | None:
     try:
         return str(statement.compile(dialect=dialect))
-    except Exception:  # what cannot be compiled does no harm; SQLAlchemy says so in many ways
+    except Exception:  # noqa: BLE001 - what cannot be compiled does no harm; SQLAlchemy says so in many ways
         return None
 
 
@@ -160,7 +160,7 @@ def attempt(body: Any) -> dict[str, str] | None:
     """What a forged body becomes: SQL by dialect, or None when it is refused."""
     try:
         document = forged(body, seal_anew=True)
-    except Exception:  # decoding already failed: `thaw` must say so itself, in one way
+    except Exception:  # noqa: BLE001 - decoding already failed: `thaw` must say so itself, in one way
         try:
             document = forged(body, seal_anew=False)
         except DualResponseError:

@@ -1,4 +1,4 @@
-"""Keeps a document of every shape in the current format, for ever: `python -m tests.freeze.keep` adds, never changes."""
+"""Keeps a document of every shape in the current format: `python -m tests.freeze.keep` adds, never changes."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "text as a statement": (text("SELECT 1").columns(column("x")), r"text\('SELECT 1'\)"),
     "literal column": (select(literal_column("1 OR 1")), "literal_column"),
     "text in order": (select(customers_.id).order_by(text("1")), r"text\('1'\)"),
-    "hint": (select(customers).with_hint(customers, "FORCE INDEX (x)"), "_hints"),
+    "hint": (select(customers).with_hint(customers, "FORCE INDEX (x)"), "a hint"),
     "prefix": (select(customers_.id).prefix_with("/* x */"), "prefix or suffix"),
     "operator": (select(customers_.id.op("; DROP")(1)), "operator '; DROP'"),
     "collation": (select(customers_.name.collate("x y")), "collation|name 'x y'"),
