@@ -17,7 +17,8 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
         ConfigurationError: the driver is not installed.
     """
     try:
-        return create_async_engine(url, **options)
+        # An error's text reaches the log; bound values, a tenant's among them, must not.
+        return create_async_engine(url, hide_parameters=True, **options)
     except ImportError as error:
         driver = url.get_driver_name()
         raise ConfigurationError(
