@@ -204,6 +204,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 BEYOND: dict[str, str] = {
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
+    "demo/test_care.py": "what the demo must not do to the person who runs it",
     "demo/test_data.py": "the data the demo ships",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
     "freeze/test_hostile.py": "forged and damaged documents",

@@ -10,5 +10,7 @@ def main() -> None:
     try:
         from dualsql.cli.commands import app
     except ModuleNotFoundError as error:
-        sys.exit(f'dualsql: {error.name} is not installed. Try: pip install "dualsql[cli]"')
+        # The demo needs more than the command line does: who is told of `cli` would fail a second time.
+        extra = "demo" if "demo" in sys.argv[1:] else "cli"
+        sys.exit(f'dualsql: {error.name} is not installed. Try: pip install "dualsql[{extra}]"')
     app()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,6 +88,19 @@ async def test_interrupted_the_moment_it_announces_itself(tmp_path: Path) -> Non
         output, _ = await process.communicate()
     assert process.returncode == 0
     assert b"Traceback" not in output
+
+
+@pytest.mark.parametrize("module", ["typer", "rich", "uvicorn", "mcp"])
+def test_a_missing_extra_is_named_in_one_line(module: str) -> None:
+    # None in sys.modules is how Python itself says that a module is not to be had.
+    program = f"import sys; sys.modules[{module!r}] = None; from dualsql.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "demo"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(
+        rf'dualsql: {module}[.\w]* is not installed\. Try: pip install "dualsql\[demo\]"\n', done.stderr
+    )
 
 
 def test_a_secret_is_made_once_however_many_ask(tmp_path: Path) -> None:
