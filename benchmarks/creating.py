@@ -29,15 +29,15 @@ ALLOWANCE = 0.003
 
 QUERIES: dict[str, AnySelect] = {
     "every flight": select(flights),
-    "filter: one carrier": select(flights).where(flights.c.carrier == "UA"),
-    "filter: one route in July": select(flights).where(flights.c.dest == "SFO", flights.c.month == 7),
-    "join: wide-body flights": (
+    "filter: a carrier": select(flights).where(flights.c.carrier == "UA"),
+    "filter: a route in July": select(flights).where(flights.c.dest == "SFO", flights.c.month == 7),
+    "join: wide-bodies": (
         select(flights.c.id, flights.c.time_hour, flights.c.dest, airlines.c.name, planes.c.model)
         .join_from(flights, airlines, flights.c.carrier == airlines.c.carrier)
         .join(planes, flights.c.tailnum == planes.c.tailnum)
         .where(planes.c.seats > 300)
     ),
-    "aggregate: delay by carrier and month": (
+    "aggregate: mean delays": (
         select(
             flights.c.carrier,
             flights.c.month,
@@ -45,7 +45,7 @@ QUERIES: dict[str, AnySelect] = {
             func.avg(flights.c.dep_delay).label("mean_delay"),
         ).group_by(flights.c.carrier, flights.c.month)
     ),
-    "sort: latest arrivals at JFK": (
+    "sort: latest arrivals": (
         select(flights).where(flights.c.origin == "JFK").order_by(flights.c.arr_delay.desc(), flights.c.id)
     ),
     "small: every airline": select(airlines).order_by(airlines.c.carrier),

@@ -21,9 +21,9 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from benchmarks.flights import ROWS, flights
-from benchmarks.timing import ROUNDS
 from dualsql_client import DualResponseClient, ParsedDualResponse
 
+ROUNDS = 5
 BATCH_SIZE = 5_000
 LAST_FULL_PAGE = ROWS // BATCH_SIZE - 1
 """Its number, from 0: the very last page is shorter and would flatter the ratio."""

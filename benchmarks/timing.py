@@ -1,4 +1,4 @@
-"""Medians of alternating rounds; the rule: what is compared is measured in turns, in one run.
+"""Medians of runs taken in turns; the rule: what is compared is measured alternately, in one go.
 
 A shared machine is slow for seconds at a time. Two candidates measured one after the other would each meet
 different weather; taking turns, they share it.
@@ -12,27 +12,22 @@ from time import perf_counter
 
 Work = Callable[[], Awaitable[object]]
 
-ROUNDS = 5
-BUDGET = 0.25
-"""Seconds one candidate may take in one round: what is quick is repeated and averaged."""
+LEAST_RUNS, MOST_RUNS = 5, 200
+BUDGET = 2.0
+"""Seconds one candidate may take: what is quick runs more often than five times."""
 
 
-async def medians(candidates: Mapping[str, Work], rounds: int = ROUNDS) -> dict[str, float]:
-    """The median seconds of each candidate, after one round that does not count."""
-    repeats = {name: _repeats(await _seconds(work, 1)) for name, work in candidates.items()}
+async def medians(candidates: Mapping[str, Work]) -> dict[str, float]:
+    """The median seconds of each candidate, after one run that does not count."""
+    slowest = max([await _seconds(work) for work in candidates.values()])
     taken: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
+    for _ in range(max(LEAST_RUNS, min(MOST_RUNS, int(BUDGET / slowest)))):
         for name, work in candidates.items():
-            taken[name].append(await _seconds(work, repeats[name]))
+            taken[name].append(await _seconds(work))
     return {name: median(seconds) for name, seconds in taken.items()}
 
 
-def _repeats(seconds: float) -> int:
-    return max(1, min(20, int(BUDGET / seconds)))
-
-
-async def _seconds(work: Work, repeats: int) -> float:
+async def _seconds(work: Work) -> float:
     begun = perf_counter()
-    for _ in range(repeats):
-        await work()
-    return (perf_counter() - begun) / repeats
+    await work()
+    return perf_counter() - begun
