@@ -55,12 +55,15 @@ class ResultColumn:
         return column
 
 
-def result_columns(expressions: Iterable[ColumnElement[Any]]) -> tuple[ResultColumn, ...]:
-    """Name the output expressions of a Select, equal names told apart by their table, else by a number."""
-    listed = list(expressions)
+def result_columns(outputs: Iterable[tuple[str | None, ColumnElement[Any]]]) -> tuple[ResultColumn, ...]:
+    """Name the outputs of a Select, given as `selected_columns.items()` has them.
+
+    Equal names are told apart by their table, else by a number.
+    """
+    listed = list(outputs)
     return tuple(
         ResultColumn(name, expression, expression.type)
-        for name, expression in zip(_unique_names(listed), listed, strict=True)
+        for name, (_, expression) in zip(_unique_names(listed), listed, strict=True)
     )
 
 
@@ -90,17 +93,22 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
     return isinstance(inner, FunctionElement) and getattr(inner, "name", "") in _NUMERIC_FUNCTIONS
 
 
-def _unique_names(expressions: Sequence[ColumnElement[Any]]) -> list[str]:
-    wanted = [_own_name(expression) for expression in expressions]
+def _unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
+    wanted = [_own_name(expression) or _plain_key(key) for key, expression in outputs]
     reserved = {name for name in wanted if name}
     used: set[str] = set()
     names = []
-    for position, (name, expression) in enumerate(zip(wanted, expressions, strict=True), start=1):
+    for position, (name, (_, expression)) in enumerate(zip(wanted, outputs, strict=True), start=1):
         if not name or name in used:
             name = _free_name(name, expression, position, reserved | used)
         used.add(name)
         names.append(name)
     return names
+
+
+def _plain_key(key: str | None) -> str:
+    # What has no name may have a key: a column_property or hybrid has that of its attribute.
+    return "" if key is None or "%(" in key or key.startswith("_no_label") else key
 
 
 def _own_name(element: object) -> str:

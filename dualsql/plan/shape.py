@@ -144,7 +144,7 @@ def _named(statement: AnySelect) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
             "A text() column has no name and no type.",
             hint="Write literal_column('...', Type).label('name').",
         )
-    columns = result_columns(statement.selected_columns)
+    columns = result_columns(statement.selected_columns.items())
     if not any(_is_renamed_label(column) for column in columns):
         return statement, columns
     labelled = [
@@ -152,7 +152,7 @@ def _named(statement: AnySelect) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
         for column in columns
     ]
     renamed = statement.with_only_columns(*labelled, maintain_column_froms=True)
-    return renamed, result_columns(renamed.selected_columns)
+    return renamed, result_columns(renamed.selected_columns.items())
 
 
 def _is_renamed_label(column: ResultColumn) -> bool:

@@ -96,7 +96,7 @@ DIALECT = postgresql.dialect()
 
 def encoded(type_: Any, value: Any) -> Any:
     """One value through a column of `type_`."""
-    columns = result_columns([column("x", type_)])
+    columns = result_columns([("x", column("x", type_))])
     return stdlib.loads(json.dumps(json.records(columns, [(value,)], DIALECT)))[0]["x"]
 
 
@@ -166,5 +166,5 @@ def _parts(written: str) -> tuple[int, int, int, int, str]:
 
 
 def test_the_string_an_enum_has_in_the_database() -> None:
-    columns = result_columns(select(School.control).selected_columns)
+    columns = result_columns(select(School.control).selected_columns.items())
     assert json.records(columns, [(Control.private,)], sqlite.dialect()) == [{"control": "private"}]

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ARRAY, Integer, Numeric, String, TypeDecorator, column, func, literal, select, types
 from sqlalchemy.dialects.postgresql import INT4RANGE, INTERVAL
+from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from dualsql.columns import result_columns
 from dualsql_client.wire import ENCODINGS
@@ -13,12 +14,12 @@ from tests.schools import Program, School
 
 
 def described(statement: Any) -> dict[str, tuple[str, str]]:
-    columns = [column.describe() for column in result_columns(statement.selected_columns)]
+    columns = [column.describe() for column in result_columns(statement.selected_columns.items())]
     return {column["name"]: (column["type"], column["encoding"]) for column in columns}
 
 
 def names(statement: Any) -> list[str]:
-    return [column.name for column in result_columns(statement.selected_columns)]
+    return [column.name for column in result_columns(statement.selected_columns.items())]
 
 
 def test_every_type_has_a_word_and_an_encoding() -> None:
@@ -61,7 +62,7 @@ def test_types_of_single_databases() -> None:
         ("string", "any"),
         ("number", "any"),
     ]
-    listed = result_columns(select(column("tags", ARRAY(Numeric))).selected_columns)[0].describe()
+    listed = result_columns(select(column("tags", ARRAY(Numeric))).selected_columns.items())[0].describe()
     assert (listed["encoding"], listed["items"]) == ("array", "decimal")
 
 
@@ -85,3 +86,16 @@ def test_expressions_without_a_name() -> None:
 
 def test_strings_of_a_fixed_length_are_text() -> None:
     assert described(select(column("x", String(2)))) == {"x": ("string", "text")}
+
+
+def test_a_computed_attribute_has_its_own_name() -> None:
+    class Base(DeclarativeBase):
+        pass
+
+    class Box(Base):
+        __tablename__ = "boxes"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        width: Mapped[int] = mapped_column()
+        area: Mapped[int] = column_property(width * width)
+
+    assert names(select(Box)) == ["id", "width", "area"]
