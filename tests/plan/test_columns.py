@@ -96,6 +96,6 @@ def test_a_computed_attribute_has_its_own_name() -> None:
         __tablename__ = "boxes"
         id: Mapped[int] = mapped_column(primary_key=True)
         width: Mapped[int] = mapped_column()
-        area: Mapped[int] = column_property(width * width)
+        area: Mapped[int] = column_property(width.column * 2)
 
-    assert names(select(Box)) == ["id", "width", "area"]
+    assert sorted(names(select(Box))) == ["area", "id", "width"]
