@@ -92,31 +92,26 @@ _OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift l
 OPERATORS: Mapping[str, Any] = MappingProxyType({name: getattr(operators, name) for name in _OPERATOR_NAMES})
 OPERATOR_NAMES: Mapping[Any, str] = MappingProxyType({fn: name for name, fn in OPERATORS.items()})
 
-# SQLAlchemy's own operator objects of PostgreSQL types; by name, so that precedence is never read from a document.
+# SQLAlchemy's own operator objects of PostgreSQL types; by name, so that no document sets their precedence.
+# Not those with a number sign, which begins a comment on MySQL.
 POSTGRESQL_OPERATORS: Mapping[str, custom_op[Any]] = MappingProxyType(
-    {name: op for name, op in vars(postgresql).items() if isinstance(op, custom_op)}
+    {
+        name: op
+        for name, op in vars(postgresql).items()
+        if isinstance(op, custom_op) and "#" not in op.opstring
+    }
 )
 
+_WORD_OPERATORS = """REGEXP, RLIKE, GLOB, MATCH, LIKE, ILIKE, DIV, MOD, XOR, IS, IN, NOT LIKE, NOT ILIKE, NOT REGEXP,
+    NOT GLOB, NOT MATCH, NOT IN, SIMILAR TO, NOT SIMILAR TO, SOUNDS LIKE, OVERLAPS, IS NOT, IS DISTINCT FROM,
+    IS NOT DISTINCT FROM, AT TIME ZONE"""
+_SIGN_OPERATORS = """= <> != < > <= >= <=> ~ ~* !~ !~* ~~ ~~* !~~ !~~* ^@ @> <@ && -|- << >> &< &> <<| |>> &<| |&>
+    @@ @@@ @? ? ?| ?& -> ->> || | & ^ + - * / % %% <-> <+> <% %> <<% %>> @ |/ ||/ ** //"""
+
 # Texts for `.op(...)`: comparison, matching, JSON, array, range, bit and distance operators.
-OP_STRINGS = frozenset(
-    [
-        *"""= <> != < > <= >= <=> ~ ~* !~ !~* ~~ ~~* !~~ !~~* ^@ @> <@ && -|- << >> &< &> <<| |>> &<| |&> @@ @@@ @? ?\n    ?| ?& ?- -> ->> #> #>> #- || | & # ^ + - * / % %% <-> <#> <+> <=> <% %> <<% %>> @ !! |/ ||/ ** // :=:\n    REGEXP RLIKE GLOB MATCH LIKE ILIKE SIMILAR OVERLAPS SOUNDS DIV MOD XOR IS ISNULL NOTNULL""".split(),
-        "NOT LIKE",
-        "NOT ILIKE",
-        "NOT REGEXP",
-        "NOT GLOB",
-        "NOT MATCH",
-        "SIMILAR TO",
-        "NOT SIMILAR TO",
-        "SOUNDS LIKE",
-        "IS DISTINCT FROM",
-        "IS NOT DISTINCT FROM",
-        "IS NOT",
-        "AT TIME ZONE",
-        "NOT IN",
-        "IN",
-    ]
-) - {":=:"}
+OP_STRINGS = frozenset(_SIGN_OPERATORS.split()) | frozenset(
+    " ".join(words.split()) for words in _WORD_OPERATORS.split(",")
+)
 
 # Rendered as written by Extract.
 EXTRACT_FIELDS = frozenset(
@@ -128,37 +123,22 @@ EXTRACT_FIELDS = frozenset(
 )
 
 # Rendered as written by INTERVAL types (PostgreSQL).
-INTERVAL_FIELDS = frozenset(
-    [
-        "YEAR",
-        "MONTH",
-        "DAY",
-        "HOUR",
-        "MINUTE",
-        "SECOND",
-        "YEAR TO MONTH",
-        "DAY TO HOUR",
-        "DAY TO MINUTE",
-        "DAY TO SECOND",
-        "HOUR TO MINUTE",
-        "HOUR TO SECOND",
-        "MINUTE TO SECOND",
-    ]
-)
+_UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+INTERVAL_FIELDS = frozenset(_UNITS) | {
+    f"{start} TO {end}" for start in _UNITS for end in _UNITS if start != end
+}
 
 # Rendered as written between SELECT and the columns, or after AS in a CTE.
 PREFIXES = frozenset(
-    [
-        *"""ALL DISTINCT DISTINCTROW STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT\n    SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS MATERIALIZED""".split(),
-        "NOT MATERIALIZED",
-    ]
-)
+    """ALL DISTINCT DISTINCTROW STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT
+    SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS MATERIALIZED""".split()
+) | {"NOT MATERIALIZED"}
 
 # Rendered as written after EXCLUDE in a window's frame.
 FRAME_EXCLUSIONS = frozenset({"CURRENT ROW", "GROUP", "TIES", "NO OTHERS"})
 
 # Execution options that do not change what a statement means; dropped, since the executor sets its own.
 DROPPED_OPTIONS = frozenset(
-    {"yield_per", "stream_results", "max_row_buffer", "populate_existing", "autoflush", "prebuffer_rows"}
-    | {"no_parameters", "identity_token", "logging_token", "preserve_rowcount"}
+    """yield_per stream_results max_row_buffer populate_existing autoflush prebuffer_rows identity_token
+    logging_token preserve_rowcount""".split()
 )

@@ -266,7 +266,7 @@ def value_(name: str, attribute: str) -> Field:
 # --- operators --------------------------------------------------------------------------------------------------
 
 # Logical operators on some database (|| is OR on MySQL): they must always be grouped under AND.
-_LOOSE = frozenset({"||", "&&", "XOR"})
+_LOOSE = frozenset({"||", "&&", "XOR", "OR", "AND", "NOT"})
 _POSTGRESQL_NAMES = {op: name for name, op in POSTGRESQL_OPERATORS.items()}
 
 

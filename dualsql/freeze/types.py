@@ -60,6 +60,7 @@ _ARGUMENTS: dict[str, Callable[[Any], bool]] = {
     "text_type": _is_type,
 }
 
+# A type in SQL text of its own (DOMAIN), or no type at all.
 _ABSTRACT = (TypeEngine, postgresql.DOMAIN)
 _SPECIAL = (sqltypes.PickleType, sqltypes.TypeDecorator, sqltypes.Enum, sqltypes.TupleType, sqltypes.Variant)
 
@@ -76,12 +77,7 @@ def _classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
     ):
         for name, cls in vars(module).items():
             if isinstance(cls, type) and issubclass(cls, TypeEngine) and not name.startswith("_"):
-                if not issubclass(cls, _SPECIAL) and cls not in (
-                    postgresql.DOMAIN,
-                    postgresql.ENUM,
-                    TypeEngine,
-                ):
-                    yield prefix + name, cls
+                yield prefix + name, cls
     for inner in ("JSONIndexType", "JSONIntIndexType", "JSONStrIndexType", "JSONPathType", "JSONElementType"):
         yield f"JSON.{inner}", getattr(sqltypes.JSON, inner)
 
