@@ -15,6 +15,7 @@ from sqlalchemy.sql.operators import OperatorClass, custom_op
 
 from dualsql.freeze import names
 from dualsql.freeze.allowed import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS
+from dualsql.freeze.operands import INFIX, check_call, check_operand
 from dualsql.freeze.refusals import expect, malformed, refuse
 
 if TYPE_CHECKING:
@@ -144,6 +145,39 @@ def part(name: str, attribute: str | None = None, absent: Any = None) -> Field:
     )
 
 
+def operands(name: str, attribute: str | None = None, absent: Any = REQUIRED) -> Field:
+    """Expressions that stand beside AND, OR or another operator."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, elements: [enc.ref(element) for element in elements],
+        read=lambda dec, wire: tuple([check_operand(dec.element(number)) for number in expect(wire, list)]),
+        absent=tuple if absent is REQUIRED else absent,
+    )
+
+
+def operand(name: str, attribute: str | None = None) -> Field:
+    """An expression that stands beside an operator."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, element: enc.ref(element),
+        read=lambda dec, wire: check_operand(dec.element(wire)),
+        absent=REQUIRED,
+    )
+
+
+def call(name: str, attribute: str | None = None) -> Field:
+    """A function call that this element completes."""
+    return Field(
+        name=name,
+        attribute=attribute or name,
+        write=lambda enc, element: enc.ref(element),
+        read=lambda dec, wire: check_call(dec.element(wire)),
+        absent=REQUIRED,
+    )
+
+
 def needed(name: str, attribute: str | None = None) -> Field:
     """An element inside this one that cannot be missing."""
     return part(name, attribute, REQUIRED)
@@ -270,11 +304,19 @@ _LOOSE = frozenset({"||", "&&", "XOR", "OR", "AND", "NOT"})
 _POSTGRESQL_NAMES = {op: name for name, op in POSTGRESQL_OPERATORS.items()}
 
 
-def operator(name: str, attribute: str | None = None, absent: Any = None) -> Field:
-    """An operator, by its name in SQLAlchemy or by a text of the allow-list."""
-    return Field(
-        name=name, attribute=attribute or name, write=_write_operator, read=_read_operator, absent=absent
-    )
+def operator(name: str, places: frozenset[str], attribute: str | None = None, absent: Any = None) -> Field:
+    """An operator, by its name in SQLAlchemy or by a text of the allow-list.
+
+    Args:
+        places: names of the operators that can stand here.
+    """
+
+    def read(dec: Decoder, wire: Any) -> Any:
+        if type(wire) is str:
+            return OPERATORS[wire] if wire in places else malformed("operator in a wrong place")
+        return _read_custom(dec, wire, is_infix=places is INFIX)
+
+    return Field(name=name, attribute=attribute or name, write=_write_operator, read=read, absent=absent)
 
 
 def _write_operator(enc: Encoder, op: Any) -> Any:
@@ -297,10 +339,10 @@ def _write_operator(enc: Encoder, op: Any) -> Any:
     return ["op", op.opstring, op.precedence, flags, returns, op.operator_class.name]
 
 
-def _read_operator(dec: Decoder, wire: Any) -> Any:
-    if type(wire) is str:
-        return OPERATORS[wire]
+def _read_custom(dec: Decoder, wire: Any, *, is_infix: bool) -> Any:
     mark, text, *rest = wire
+    if text in _LOOSE and not is_infix:
+        malformed("operator in a wrong place")
     if mark == "postgresql":
         return POSTGRESQL_OPERATORS[text]
     precedence, flags, returns, operator_class = rest

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.dialects.postgresql import array as postgresql_array
 from sqlalchemy.sql import elements, operators, roles
 from sqlalchemy.sql.elements import _anonymous_label
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, _OffsetLimitParam
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGrouping, _OffsetLimitParam
 from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
@@ -20,11 +20,14 @@ from dualsql.freeze.fields import (
     REQUIRED,
     Field,
     Kind,
+    call,
     choice,
     flag,
     modifiers,
     name_,
     needed,
+    operand,
+    operands,
     operator,
     pairs,
     part,
@@ -33,11 +36,14 @@ from dualsql.freeze.fields import (
     value_,
     word,
 )
+from dualsql.freeze.operands import CHAINED, INFIX, ORDERING, PREFIXED, check_operand, check_right, enclosed
 from dualsql.freeze.refusals import malformed, refuse
 
 if TYPE_CHECKING:
     from dualsql.freeze.decode import Decoder
     from dualsql.freeze.encode import Encoder
+
+_SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
 
 # Operators whose right side is a list without parentheses, and the operator of that list.
 _BARE = {
@@ -92,7 +98,7 @@ def _derive_binary(element: Any) -> None:
     element._orig = (hash(element.left), hash(element.right))
     element.left = element.left.self_group(against=op)
     right = element.right
-    element.right = right.operand_of(op) if op in _BARE else right.self_group(against=op)
+    element.right = right.operand_of(op) if op in _BARE else check_right(right, op).self_group(against=op)
     element._is_implicitly_boolean = operators.is_boolean(op)
 
 
@@ -129,10 +135,18 @@ def _derive_clause_list(element: Any) -> None:
 
 
 def _derive_unary(element: Any) -> None:
+    if element.modifier is None:
+        check_operand(element.element)
     element.element = element.element.self_group(against=element.operator or element.modifier)
 
 
+def _derive_exists(element: Any) -> None:
+    if not isinstance(element.element, _SUBQUERIES) or element.operator is not operators.exists:
+        malformed("EXISTS of something else than a subquery")
+
+
 def _derive_as_boolean(element: Any) -> None:
+    element.element = enclosed(element.element, operators.eq)
     element._is_implicitly_boolean = getattr(element.element, "_is_implicitly_boolean", False)
 
 
@@ -228,22 +242,22 @@ _BIND_FIELDS = (
     flag("expanding"),
     flag("required"),
     flag("literal", "literal_execute"),
-    operator("expands", "expand_op"),
+    operator("expands", INFIX, "expand_op"),
 )
 _BIND_STATE = {"callable": None, "isoutparam": False, "unique": False}
 _BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "callable", "isoutparam"})
 
 _BINARY = (
-    needed("left"),
+    operand("left"),
     needed("right"),
-    operator("operator", absent=REQUIRED),
-    operator("negate"),
+    operator("operator", INFIX, absent=REQUIRED),
+    operator("negate", INFIX),
     modifiers(),
     type_(BOOLEANTYPE),
     ORM,
 )
-_LIST = (parts("clauses"), operator("operator", absent=REQUIRED))
-_UNARY = (needed("element"), operator("operator"), operator("modifier"))
+_LIST = (operands("clauses"), operator("operator", CHAINED, absent=REQUIRED))
+_UNARY = (needed("element"), operator("operator", PREFIXED), operator("modifier", ORDERING))
 _FLAGS = frozenset({"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role"})
 
 KINDS = (
@@ -277,7 +291,7 @@ KINDS = (
     Kind(
         "list",
         elements.ClauseList,
-        (parts("clauses", cls=list), operator("operator", absent=operators.comma_op), ORM),
+        (parts("clauses", cls=list), operator("operator", CHAINED, absent=operators.comma_op), ORM),
         _FLAGS,
         {"group": True, "group_contents": True, "_text_converter_role": roles.ByOfRole},
         _derive_clause_list,
@@ -287,7 +301,7 @@ KINDS = (
         elements.Tuple,
         (
             parts("clauses", cls=list),
-            operator("operator", absent=operators.comma_op),
+            operator("operator", CHAINED, absent=operators.comma_op),
             type_(),
             ORM,
         ),
@@ -305,11 +319,11 @@ KINDS = (
     ),
     Kind("unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), ORM), _FLAGS, {}, _derive_unary),
     Kind("any", elements.CollectionAggregate, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_unary),
-    Kind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_unary),
+    Kind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_exists),
     Kind(
         "as boolean",
         elements.AsBoolean,
-        (*_UNARY, operator("negate"), type_(BOOLEANTYPE), ORM),
+        (*_UNARY, operator("negate", PREFIXED), type_(BOOLEANTYPE), ORM),
         _FLAGS,
         {},
         _derive_as_boolean,
@@ -334,7 +348,7 @@ KINDS = (
         ignored=frozenset({"typeclause"}),
         derive=_derive_cast,
     ),
-    _wrapped("coerce", elements.TypeCoerce, needed("of", "clause")),
+    _wrapped("coerce", elements.TypeCoerce, operand("of", "clause")),
     Kind("type", elements.TypeClause, (type_(),)),
     Kind(
         "extract",
@@ -350,7 +364,7 @@ KINDS = (
     Kind(
         "label",
         elements.Label,
-        (name_(), needed("of", "_element"), type_(NULLTYPE), name_("resolve", "_resolve_label", LEAVE), ORM),
+        (name_(), operand("of", "_element"), type_(NULLTYPE), name_("resolve", "_resolve_label", LEAVE), ORM),
         frozenset({"key", "_tq_label", "_tq_key_label", "_proxies", "element"}),
         {},
         _derive_label,
@@ -360,7 +374,7 @@ KINDS = (
     _followed(
         "over",
         elements.Over,
-        needed("element"),
+        call("element"),
         part("order", "order_by"),
         part("partition", "partition_by"),
         part("range", "range_"),
@@ -378,10 +392,10 @@ KINDS = (
             choice("to", "upper_type", elements.FrameClauseType, REQUIRED),
         ),
     ),
-    _followed("within group", elements.WithinGroup, needed("element"), part("order", "order_by")),
-    _followed("aggregate order", elements.AggregateOrderBy, needed("element"), part("order", "order_by")),
+    _followed("within group", elements.WithinGroup, call("element"), part("order", "order_by")),
+    _followed("aggregate order", elements.AggregateOrderBy, call("element"), part("order", "order_by")),
     _wrapped("postgresql order", aggregate_order_by, needed("target"), needed("order", "order_by")),
-    _followed("filter", elements.FunctionFilter, needed("of", "func"), part("where", "criterion")),
+    _followed("filter", elements.FunctionFilter, call("of", "func"), part("where", "criterion")),
     Kind(
         "collation",
         elements.CollationClause,

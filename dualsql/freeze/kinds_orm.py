@@ -10,7 +10,7 @@ from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
 from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.util import immutabledict
 
-from dualsql.freeze.fields import LEAVE, Field, Kind, flag, needed
+from dualsql.freeze.fields import LEAVE, Field, Kind, flag, needed, operand
 from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.names import read_name, write_name
 from dualsql.freeze.refusals import changed, expect, malformed, refuse
@@ -297,7 +297,7 @@ KINDS = (
         (
             needed("left"),
             needed("right"),
-            needed("on", "onclause"),
+            operand("on", "onclause"),
             flag("outer", "isouter"),
             flag("full"),
             _PARENT,

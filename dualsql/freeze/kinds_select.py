@@ -11,7 +11,7 @@ from sqlalchemy.util import immutabledict
 
 from dualsql.freeze import names
 from dualsql.freeze.allowed import DROPPED_OPTIONS
-from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, part, parts
+from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, operands, part, parts
 from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.kinds_source import PREFIXES, SUFFIXES, note_whole
 from dualsql.freeze.refusals import expect, malformed, refuse
@@ -259,8 +259,8 @@ KINDS = (
                 absent=LEAVE,
             ),
             parts("from", "_from_obj", absent=LEAVE),
-            parts("where", "_where_criteria", absent=LEAVE),
-            parts("having", "_having_criteria", absent=LEAVE),
+            operands("where", "_where_criteria", absent=LEAVE),
+            operands("having", "_having_criteria", absent=LEAVE),
             _JOINS,
             parts("correlate", "_correlate", absent=LEAVE),
             parts("correlate except", "_correlate_except", absent=LEAVE, empties=()),

@@ -10,7 +10,7 @@ from sqlalchemy.sql.elements import ColumnClause, _anonymous_label
 from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
 from dualsql.freeze import allowed
-from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, part
+from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, operand, part
 from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.kinds_function import function_type
 from dualsql.freeze.names import read_name, write_name
@@ -261,7 +261,7 @@ KINDS = (
         (
             needed("left"),
             needed("right"),
-            needed("on", "onclause"),
+            operand("on", "onclause"),
             flag("outer", "isouter"),
             flag("full"),
             ORM,

@@ -1,0 +1,75 @@
+"""What may stand beside AND; the rule: an operand is whole, so that a filter added later still applies to all of it.
+
+A forged document may put anything anywhere. An element that is rendered open-ended (`x ORDER BY y`, `x DESC`,
+a bare list, an operator in the wrong place) would swallow or split a WHERE that is appended to the statement,
+the tenant's for example. Such elements are refused where they would not stand in honest statements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.sql import elements, operators, selectable
+from sqlalchemy.sql.functions import FunctionElement
+
+from dualsql.freeze.refusals import malformed
+
+_OPEN_ENDED = (
+    aggregate_order_by,
+    elements.CollationClause,
+    elements.Slice,
+    elements._label_reference,
+    elements._textual_label_reference,
+)
+_CLOSED = (selectable.SelectStatementGrouping, selectable.FromGrouping, elements.TextClause)
+_CALLS = (FunctionElement, elements.FunctionFilter, elements.AggregateOrderBy)
+
+PREFIXED = frozenset(
+    {"neg", "inv", "distinct_op", "exists", "any_op", "all_op", "bitwise_not_op", "is_true", "is_false"}
+)
+ORDERING = frozenset({"desc_op", "asc_op", "nulls_first_op", "nulls_last_op"})
+CHAINED = frozenset(
+    """and_ or_ add mul concat_op comma_op bitwise_and_op bitwise_or_op bitwise_xor_op is_distinct_from
+    is_not_distinct_from""".split()
+)
+_NOWHERE = frozenset({"from_", "as_", "filter_op", "null_op", "comma_op", "function_as_comparison_op"})
+INFIX = frozenset(
+    name
+    for name in vars(operators)
+    if name not in PREFIXED | ORDERING | _NOWHERE and not name.startswith("_")
+)
+
+
+def is_operand(element: Any) -> bool:
+    """Whether `element` is an expression that is whole, once `self_group` has put its parentheses."""
+    if isinstance(element, elements.UnaryExpression):
+        return element.modifier is None
+    if isinstance(element, elements.ColumnElement):
+        return not isinstance(element, _OPEN_ENDED)
+    return isinstance(element, _CLOSED)
+
+
+def check_operand(element: Any) -> Any:
+    """`element`, if it may stand beside an operator."""
+    return element if is_operand(element) else malformed("an open-ended operand")
+
+
+def check_right(element: Any, op: Any) -> Any:
+    """The right operand of `op`: COLLATE takes a collation, an index takes a slice, others a whole expression."""
+    if op is operators.collate and isinstance(element, elements.CollationClause):
+        return element
+    if op is operators.getitem and isinstance(element, elements.Slice):
+        return element
+    return check_operand(element)
+
+
+def check_call(element: Any) -> Any:
+    """`element`, if it is a function call: OVER, FILTER and WITHIN GROUP bind to nothing else."""
+    return element if isinstance(element, _CALLS) else malformed("a clause of a function on something else")
+
+
+def enclosed(element: Any, against: Any) -> Any:
+    """`element` in parentheses if `against` needs them; never changed otherwise (a boolean gets no `= 1`)."""
+    grouped = element.self_group(against=against)
+    return grouped if isinstance(grouped, elements.Grouping) else element
