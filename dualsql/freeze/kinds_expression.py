@@ -23,12 +23,10 @@ from dualsql.freeze.fields import (
     call,
     choice,
     flag,
-    modifiers,
     name_,
     needed,
     operand,
     operands,
-    operator,
     pairs,
     part,
     parts,
@@ -36,7 +34,19 @@ from dualsql.freeze.fields import (
     value_,
     word,
 )
-from dualsql.freeze.operands import CHAINED, INFIX, ORDERING, PREFIXED, check_operand, check_right, enclosed
+from dualsql.freeze.operands import (
+    BARE,
+    CHAINED,
+    INFIX,
+    ORDERING,
+    PREFIXED,
+    Bare,
+    bare_copy,
+    check_operand,
+    check_right,
+    enclosed,
+)
+from dualsql.freeze.operator_fields import modifiers, operator
 from dualsql.freeze.refusals import malformed, refuse
 
 if TYPE_CHECKING:
@@ -44,13 +54,6 @@ if TYPE_CHECKING:
     from dualsql.freeze.encode import Encoder
 
 _SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
-
-# Operators whose right side is a list without parentheses, and the operator of that list.
-_BARE = {
-    operators.between_op: operators.and_,
-    operators.not_between_op: operators.and_,
-    operators.regexp_replace_op: operators.comma_op,
-}
 
 
 def write_orm(enc: Encoder, value: Any) -> Any:
@@ -72,44 +75,13 @@ ORM = Field(name="orm", attribute="_propagate_attrs", write=write_orm, read=read
 # --- what is computed again ------------------------------------------------------------------------------------
 
 
-class _Bare:
-    """A list as it is written between BETWEEN's operands: of use to a binary expression, and to nothing else."""
-
-    def __init__(self, element: Any) -> None:
-        self._element = element
-
-    def operand_of(self, op: Any) -> Any:
-        element = self._element
-        if element.operator is not _BARE[op]:
-            malformed("operands of an operator")
-        grouped = [clause.self_group(against=element.operator) for clause in element.clauses]
-        # Parentheses only: without them a hostile OR would reach what is later added with AND.
-        element.clauses = tuple(
-            [
-                g if isinstance(g, elements.Grouping) else c
-                for c, g in zip(element.clauses, grouped, strict=True)
-            ]
-        )
-        return element
-
-
 def _derive_binary(element: Any) -> None:
     op = element.operator
     element._orig = (hash(element.left), hash(element.right))
     element.left = element.left.self_group(against=op)
     right = element.right
-    element.right = right.operand_of(op) if op in _BARE else check_right(right, op).self_group(against=op)
+    element.right = right.operand_of(op) if op in BARE else check_right(right, op).self_group(against=op)
     element._is_implicitly_boolean = operators.is_boolean(op)
-
-
-def _bare(element: Any, expected: Any) -> Any:
-    """A copy of a list that is rendered without parentheses of its own."""
-    if element.operator is not expected:
-        malformed("operands of an operator")
-    cls: Any = type(element)
-    bare = cls.__new__(cls)
-    bare.__dict__.update(element.__dict__, group=False)
-    return bare
 
 
 def _derive_match(element: Any) -> None:
@@ -117,7 +89,7 @@ def _derive_match(element: Any) -> None:
     left = element.left
     _derive_binary(element)
     if isinstance(left, elements.ExpressionClauseList):
-        element.left = _bare(left, operators.comma_op)
+        element.left = bare_copy(left, operators.comma_op)
 
 
 def _derive_list(element: Any) -> None:
@@ -218,7 +190,7 @@ def _read_chain(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     element.__dict__.update({"type": NULLTYPE, "clauses": (), "group": False})
     dec.fill_state(kind, fields, element.__dict__)
     element._is_implicitly_boolean = False
-    return _Bare(element)
+    return Bare(element)
 
 
 def _singleton(tag: str, element: Any) -> Kind:

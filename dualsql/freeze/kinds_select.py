@@ -80,9 +80,9 @@ def _read_params(dec: Decoder, wire: Any) -> Any:
 
 
 def _check_options(enc: Encoder, options: Any) -> Any:
-    harmful = set(options) - DROPPED_OPTIONS
-    if harmful:
-        refuse(f"the execution option {min(harmful)}", "Set it on the engine, or leave it out.")
+    for option in options:
+        if option not in DROPPED_OPTIONS:
+            refuse(f"the execution option {option}"[:120], "Set it on the engine, or leave it out.")
 
 
 # Written by `_check_options` as nothing: these options tune how rows are fetched, which the executor decides.

@@ -70,6 +70,45 @@ def check_call(element: Any) -> Any:
 
 
 def enclosed(element: Any, against: Any) -> Any:
-    """`element` in parentheses if `against` needs them; never changed otherwise (a boolean gets no `= 1`)."""
+    """`element` with the parentheses that `against` needs; a boolean gets no `= 1` as it would beside AND."""
     grouped = element.self_group(against=against)
-    return grouped if isinstance(grouped, elements.Grouping) else element
+    return element if isinstance(grouped, elements.AsBoolean) else grouped
+
+
+# Operators whose right side is a list without parentheses, and the operator of that list.
+BARE = {
+    operators.between_op: operators.and_,
+    operators.not_between_op: operators.and_,
+    operators.regexp_replace_op: operators.comma_op,
+}
+
+
+class Bare:
+    """A list as it is written between BETWEEN's operands: of use to a binary expression, and to nothing else."""
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def operand_of(self, op: Any) -> Any:
+        element = self._element
+        if element.operator is not BARE[op]:
+            malformed("operands of an operator")
+        grouped = [clause.self_group(against=element.operator) for clause in element.clauses]
+        # Parentheses only: without them a hostile OR would reach what is later added with AND.
+        element.clauses = tuple(
+            [
+                g if isinstance(g, elements.Grouping) else c
+                for c, g in zip(element.clauses, grouped, strict=True)
+            ]
+        )
+        return element
+
+
+def bare_copy(element: Any, expected: Any) -> Any:
+    """A copy of a list that is rendered without parentheses of its own."""
+    if element.operator is not expected:
+        malformed("operands of an operator")
+    cls: Any = type(element)
+    bare = cls.__new__(cls)
+    bare.__dict__.update(element.__dict__, group=False)
+    return bare

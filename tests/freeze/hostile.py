@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 from sqlalchemy.engine import Dialect
 
 from dualsql.errors import DualResponseError
@@ -134,7 +135,8 @@ def _print(body: Any) -> str:
     from dualsql.freeze.decode import Decoder
 
     decoder = Decoder(STRICT)
-    decoder.decode(body["nodes"], body["clones"])
+    copied = orjson.loads(orjson.dumps(body))  # decoding takes a body apart
+    decoder.decode(copied["nodes"], copied["clones"])
     return STRICT.fingerprint(decoder.named)
 
 

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT DISTINCT customers.name 
+FROM customers

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT EXISTS (SELECT sales.orders.id 
+FROM sales.orders) AS "any"

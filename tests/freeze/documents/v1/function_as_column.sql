@@ -1,0 +1,3 @@
+-- postgresql
+SELECT tag 
+FROM unnest(sales.orders.tags) AS tag

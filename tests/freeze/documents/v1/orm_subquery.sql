@@ -1,0 +1,4 @@
+-- postgresql
+SELECT p.name 
+FROM (SELECT people.id AS id, people.name AS name 
+FROM people) AS p

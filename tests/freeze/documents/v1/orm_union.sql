@@ -1,0 +1,4 @@
+-- postgresql
+SELECT people.id 
+FROM people UNION ALL SELECT cards.id 
+FROM cards

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT people.name, customers.name AS name_1 
+FROM people JOIN customers ON customers.id = people.id

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT ALL customers.id 
+FROM customers

@@ -1,0 +1,4 @@
+-- postgresql
+SELECT sales.orders."order date" 
+FROM sales.orders 
+WHERE sales.orders."order date" > %(order_date_1)s::DATE

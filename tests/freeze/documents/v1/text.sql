@@ -1,0 +1,2 @@
+-- postgresql
+SELECT id FROM customers WHERE id = %(x)s::INTEGER

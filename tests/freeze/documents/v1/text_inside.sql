@@ -1,0 +1,4 @@
+-- postgresql
+SELECT 1 
+FROM customers 
+WHERE id = %(i)s::INTEGER

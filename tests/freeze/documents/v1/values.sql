@@ -1,0 +1,4 @@
+-- postgresql
+SELECT v.a, v.b 
+FROM (VALUES (%(param_1)s::INTEGER, %(param_2)s::VARCHAR), (%(param_3)s::INTEGER, %(param_4)s::VARCHAR)) AS v (a, b) 
+WHERE v.a > %(a_1)s::INTEGER

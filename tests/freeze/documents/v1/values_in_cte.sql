@@ -1,0 +1,5 @@
+-- postgresql
+WITH c(a) AS 
+(VALUES (%(param_1)s::INTEGER))
+ SELECT c.a 
+FROM c
