@@ -92,7 +92,7 @@ def _compared(left: Any, right: Any, operator: str) -> Any:
 
 
 _other = orders.alias("other")
-_numbers = st.recursive(
+_numbers: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from([customers_.id, orders_.price, orders_.customer_id])
     | st.integers(0, 99).map(lambda n: bindparam(None, n)),
     lambda inner: st.one_of(
