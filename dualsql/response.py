@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Links = Literal["resource_link", "text"]
 """Whether the link is a content block of its own, or stands in the text only (it always does).
 
-Several hosts break on the block: see docs/hosts.md.
+Several hosts break on the block: see docs/decisions/0004.
 """
 
 MIME_TYPE = "application/json"
