@@ -10,6 +10,7 @@ READ IN THIS ORDER: kinds (the table of what a document can hold), fields, encod
 from __future__ import annotations
 
 import logging
+import zlib
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Select, TextualSelect
@@ -19,12 +20,12 @@ from dualsql.errors import DualResponseError
 from dualsql.freeze.decode import Decoder
 from dualsql.freeze.document import pack, unpack
 from dualsql.freeze.encode import Encoder
-from dualsql.freeze.refusals import expect, malformed, refuse, tampered
+from dualsql.freeze.refusals import MalformedError, expect, malformed, refuse, tampered
 from dualsql.freeze.registry import Registry
 from dualsql.freeze.seal import Seal
 from dualsql.freeze.verify import prove_equal
 
-__all__ = ["Registry", "Seal", "Statement", "freeze", "thaw"]
+__all__ = ["Registry", "Seal", "Statement", "freeze", "is_bound_to_dialect", "thaw"]
 
 Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
 
@@ -92,8 +93,15 @@ def thaw(document: bytes, registry: Registry) -> Statement:
 
 
 def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
-    """Whether the document holds text rendered as written, which only its own kind of database may understand."""
-    return unpack(document, registry.maximum_size)["text"] is True
+    """Whether the document holds text rendered as written, which only its own kind of database may understand.
+
+    Raises:
+        TamperedError: the document is not one of ours.
+    """
+    try:
+        return unpack(document, registry.maximum_size)["text"] is True
+    except (MalformedError, KeyError, ValueError, zlib.error) as error:
+        raise tampered() from error
 
 
 def _decode(document: bytes, registry: Registry) -> Statement:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import String, case, cast, column, func, select, values
+from sqlalchemy.dialects import postgresql
 
 from dualsql.errors import DualResponseError, NotFreezableError, TamperedError
-from dualsql.freeze import freeze, thaw
+from dualsql.freeze import freeze, is_bound_to_dialect, thaw
 from dualsql.freeze.document import MAGIC, VERSION, pack, unpack
 from tests.freeze.hostile import BODIES, MARKER, SIZE, attempt, leaves, mutate, replaced
-from tests.freeze.shop import STRICT, customers, customers_, orders_
+from tests.freeze.shop import REGISTRY, SHAPES, STRICT, customers, customers_, orders_
 
 _FORBIDDEN = (
     "exec",
@@ -227,8 +228,68 @@ def test_thawing_leaves_the_registry_as_it_was() -> None:
     for name, table in STRICT.tables.items():
         state, columns = before[name]
         assert {key: vars(table)[key] for key in state if key in vars(table)} == state or name
-        for column, old in zip(table.c, columns, strict=True):
-            assert column.type is old["type"]
-            assert column.key == old["key"]
-            assert vars(column).get("_is_clone_of") is old.get("_is_clone_of")
-            assert vars(column).get("_propagate_attrs") == old.get("_propagate_attrs")
+        for found, old in zip(table.c, columns, strict=True):
+            assert found.type is old["type"]
+            assert found.key == old["key"]
+            assert vars(found).get("_is_clone_of") is old.get("_is_clone_of")
+            assert vars(found).get("_propagate_attrs") == old.get("_propagate_attrs")
+
+
+SMUGGLERS: dict[str, Any] = {
+    "label": (customers_.name.label("x"), "label"),
+    "function": (func.coalesce(customers_.name, "x"), "function"),
+    "harmless function": (func.lower(customers_.name), "function"),
+    "function without arguments": (func.listagg().within_group(customers_.name), "function"),
+    "cast": (cast(customers_.name, String), "cast"),
+    "case": (case((customers_.id == 1, customers_.name)), "case"),
+    "concatenation": (customers_.name + customers_.name, "binary"),
+    "loose column": (column("name", String), "column"),
+}
+
+
+@pytest.mark.parametrize("name", SMUGGLERS)
+def test_an_own_type_cannot_be_put_on_foreign_content(name: str) -> None:
+    """Reading through PickleType unpickles: it stays on its column, whatever a document says."""
+    expression, tag = SMUGGLERS[name]
+    body = unpack(freeze(select(orders_.secret, expression), STRICT, dialect=postgresql.dialect()), SIZE)
+    nodes = body["nodes"]
+    secret = next(
+        n for n, (found, fields) in enumerate(nodes) if found == "column" and fields.get("key") == "secret"
+    )
+    targets = [
+        n for n, (found, fields) in enumerate(nodes) if found == tag and (tag != "column" or "name" in fields)
+    ]
+    assert targets
+    for number in targets:
+        assert attempt(replaced(body, ("nodes", number, 1, "type"), ["=", secret])) is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [values(column("a", String), name="v").data([("x",)]), func.unnest(orders_.tags).table_valued("a")],
+)
+def test_an_own_type_cannot_be_put_on_rows_of_values(rows: Any) -> None:
+    statement = select(orders_.secret, rows.c.a)
+    body = unpack(freeze(statement, STRICT, dialect=postgresql.dialect()), SIZE)
+    nodes = body["nodes"]
+    secret = next(
+        n for n, (found, fields) in enumerate(nodes) if found == "column" and fields.get("key") == "secret"
+    )
+    for number, (tag, _fields) in enumerate(nodes):
+        if tag == "values":
+            body = replaced(body, ("nodes", number, 1, "columns", 0, 1), ["=", secret])
+        elif tag == "function":
+            body = replaced(body, ("nodes", number, 1, "type"), ["table", [["a", ["=", secret]]]])
+    assert attempt(body) is None
+
+
+def test_text_is_marked_as_bound_to_its_dialect() -> None:
+    assert is_bound_to_dialect(freeze(SHAPES["text"], REGISTRY), REGISTRY)
+    assert not is_bound_to_dialect(freeze(SHAPES["columns"], REGISTRY), REGISTRY)
+    with pytest.raises(TamperedError):
+        is_bound_to_dialect(b"x", REGISTRY)
+
+
+def test_text_of_a_server_that_allowed_it_is_refused_by_one_that_does_not() -> None:
+    with pytest.raises(TamperedError):
+        thaw(freeze(SHAPES["text"], REGISTRY), STRICT)
