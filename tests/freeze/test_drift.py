@@ -1,0 +1,45 @@
+"""An attribute that a newer SQLAlchemy adds to an element is noticed here, before it is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy.sql.annotation import Annotated
+from sqlalchemy.sql.elements import BinaryExpression
+
+from dualsql.errors import NotFreezableError
+from dualsql.freeze import Registry, freeze
+from dualsql.freeze.kinds import ALL, KINDS
+from tests.freeze.shop import customers, customers_
+
+# Refused wherever they are set: options, hooks of other plugins, annotations outside `note`.
+REFUSED = {"_with_options", "_compile_state_funcs", "_annotations", "callable", "_correlate_mode"}
+# Kept by the kinds that write themselves.
+WRITTEN_ELSEWHERE = {
+    "column": {"name", "type", "table", "is_literal"},
+    "table": {"name", "schema", "columns"},
+    "values": {"_independent_ctes", "_independent_ctes_opts"},
+    "function": {"_params"},
+}
+TRAVERSED = [kind for kind in ALL if hasattr(kind.cls, "_traverse_internals") and kind.cls is not Annotated]
+
+
+@pytest.mark.parametrize("kind", TRAVERSED, ids=lambda kind: kind.tag)
+def test_every_traversed_attribute_is_known(kind: Any) -> None:
+    traversed = {attribute for attribute, _ in kind.cls._traverse_internals}
+    known = set(kind.by_attribute) | kind.skipped | REFUSED | WRITTEN_ELSEWHERE.get(kind.tag, set())
+    assert traversed <= known
+
+
+def test_an_unknown_attribute_refuses_the_statement() -> None:
+    statement = customers.select().where(customers_.id == 1)
+    condition: Any = statement.whereclause
+    assert isinstance(condition, BinaryExpression)
+    condition.__dict__["something_new"] = True
+    with pytest.raises(NotFreezableError, match="binary with something_new"):
+        freeze(statement, Registry(customers))
+
+
+def test_every_tag_stands_for_one_kind() -> None:
+    assert len(KINDS) == len(ALL)
