@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Mapper
-from sqlalchemy.orm.attributes import QueryableAttribute
+from sqlalchemy.orm.attributes import QueryableAttribute, _AdHocHasEntityNamespace
 from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
 from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.util import immutabledict
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dualsql.freeze.encode import Encoder
 
 _ENTITY_NOTES = frozenset({"parententity", "parentmapper", "entity_namespace", "proxy_owner"})
+# A hybrid's entity stands in a wrapper of its own under "entity_namespace".
+_HYBRID_NOTE = "hybrid"
 _FLAG_NOTES = frozenset({"foreign", "remote", "local", "no_replacement_traverse"})
 
 
@@ -179,7 +181,9 @@ def _write_note(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
 def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for key, value in notes.items():
-        if key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
+        if isinstance(value, _AdHocHasEntityNamespace):
+            written[_HYBRID_NOTE] = enc.ref(value._entity_namespace)
+        elif key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
             written[key] = enc.ref(value)
         elif key == "proxy_key":
             written[key] = write_name(value, enc.seeds)
@@ -236,7 +240,7 @@ def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     base = dec.element(fields["of"])
     if isinstance(base, Annotated):
         malformed("annotations on annotations")
-    element = base._annotate({key: _read_note_value(dec, key, wire) for key, wire in fields["notes"].items()})
+    element = base._annotate(dict(_read_note_item(dec, key, wire) for key, wire in fields["notes"].items()))
     changed = fields.get("changed")
     if changed:
         base_kind: Any = kind_of(base)
@@ -247,14 +251,16 @@ def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     return element
 
 
-def _read_note_value(dec: Decoder, key: str, wire: Any) -> Any:
+def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
+    if key == _HYBRID_NOTE:
+        return "entity_namespace", _AdHocHasEntityNamespace(_entity(dec.neighbour(wire)))
     if key in _ENTITY_NOTES:
-        return _entity(dec.neighbour(wire))
+        return key, _entity(dec.neighbour(wire))
     if key == "proxy_key":
-        return read_name(wire, dec.seeds)
+        return key, read_name(wire, dec.seeds)
     if key not in _FLAG_NOTES or wire is not True:
         malformed("annotation")
-    return True
+    return key, True
 
 
 def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:

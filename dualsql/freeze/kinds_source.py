@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Table
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from dualsql.freeze.decode import Decoder
     from dualsql.freeze.encode import Encoder
 
+# Rendered as written, and harmless: what relationship.any() and .has() select inside EXISTS is the digit 1.
+_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -89,6 +92,8 @@ def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
         return {"name": write_name(column.name, enc.seeds), **written}
     if column.name == "*":
         return {"star": True}
+    if _DIGITS.fullmatch(column.name):
+        return {"digits": str(column.name), **written}
     enc.text_used(f"literal_column({column.name!r})"[:120])
     return {"text": str(column.name), **written}
 
@@ -115,6 +120,11 @@ def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
     kind = dec.type(fields["type"]) if "type" in fields else NULLTYPE
     if fields.get("star") is True:
         return ColumnClause("*", is_literal=True)
+    if "digits" in fields:
+        digits = expect(fields["digits"], str)
+        return (
+            ColumnClause(digits, kind, is_literal=True) if _DIGITS.fullmatch(digits) else malformed("digits")
+        )
     if "text" in fields:
         dec.text_used()
         return ColumnClause(expect(fields["text"], str), kind, is_literal=True)

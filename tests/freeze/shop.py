@@ -13,6 +13,7 @@ from sqlalchemy import (
     JSON,
     Boolean,
     Column,
+    ColumnElement,
     Date,
     DateTime,
     Enum,
@@ -62,6 +63,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Range, distinct_on
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -137,6 +139,15 @@ class Person(Base):
     boss: Mapped[Person | None] = relationship(remote_side="Person.id")
     cards: Mapped[list[Card]] = relationship(back_populates="person")
     __mapper_args__ = {"polymorphic_on": "kind", "polymorphic_identity": "person"}
+
+    @hybrid_property
+    def shout(self) -> str:
+        return self.name.upper()
+
+    @shout.inplace.expression
+    @classmethod
+    def _shout(cls) -> ColumnElement[str]:
+        return func.upper(cls.name)
 
 
 class Engineer(Person):
@@ -398,6 +409,9 @@ SHAPES: dict[str, Any] = {
     "orm join by aliased relationship": select(_worker.name).join(_worker.boss.of_type(_boss)),
     "orm and": select(Person.id).join(Person.cards.and_(Card.number != "")),
     "orm outer": select(Person).outerjoin(Person.cards).where(Card.id.is_(None)),
+    "orm any, plain": select(Person).where(Person.cards.any(Card.number == "x")),
+    "orm has": select(Card).where(Card.person.has(Person.name == "x")),
+    "orm hybrid": select(Person.shout, Person.id).where(Person.shout != "X").order_by(Person.shout),
     "orm any": select(Person).where(
         Person.cards.any(Card.number == "x"), ~Person.boss.has(Person.name == "y")
     ),

@@ -29,8 +29,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Bundle, selectinload
 from sqlalchemy.sql.expression import ColumnElement
 
-from dualsql.errors import DualResponseError, LimitExceededError, NotFreezableError
-from dualsql.freeze import Registry, freeze
+from dualsql.errors import DualResponseError, LimitExceededError, NotFreezableError, TamperedError
+from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze.document import pack, unpack
 from tests.freeze.shop import STRICT, Card, Person, customers, customers_, orders_
 
 POSTGRESQL = postgresql.dialect()
@@ -136,3 +137,27 @@ def test_a_value_is_bounded_in_depth() -> None:
 def test_functions_and_operators_can_be_allowed() -> None:
     registry = Registry(customers, functions=["pg_sleep"], operators=["<<%%>>"])
     freeze(select(func.pg_sleep(1), customers_.name.op("<<%%>>")("x")), registry)
+
+
+def test_what_sqlalchemy_itself_writes_as_text_is_no_text() -> None:
+    """any() and has() select the literal 1 inside EXISTS."""
+    for statement in (
+        select(Person).where(Person.cards.any(Card.number == "x")),
+        select(Card).where(Card.person.has(Person.name == "x")),
+        select(literal_column("1").label("one")),
+    ):
+        freeze(statement, STRICT, dialect=POSTGRESQL)
+
+
+@pytest.mark.parametrize("text", ["1 OR 1=1", "1;", "-1", "1.5", "1234567890", "１", "1\n", ""])
+def test_nothing_else_written_as_text_is(text: str) -> None:
+    with pytest.raises(NotFreezableError):
+        freeze(select(literal_column(text).label("x")), STRICT, dialect=POSTGRESQL)
+
+
+def test_digits_in_a_forged_document_are_digits() -> None:
+    body = unpack(freeze(select(literal_column("1").label("one")), STRICT), 10_000)
+    node = next(fields for _, fields in body["nodes"] if "digits" in fields)
+    node["digits"] = "1 OR 1=1"
+    with pytest.raises(TamperedError):
+        thaw(pack(body, 10_000), STRICT)
