@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from benchmarks.flights import airlines, flights, metadata, planes
 from benchmarks.timing import medians
 from dualsql import DualResponseServer, MemoryStore, ResourceStore, SQLResourceStore
-from dualsql.plan.shape import AnySelect
+from dualsql.statement import AnySelect
 from dualsql.store import upgrade
 
 SAMPLE_SIZE = 15

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dualsql.plan import Statement
 from dualsql.resource import Principal
+from dualsql.statement import Statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,11 +29,12 @@ from dualsql.freeze import Registry
 from dualsql.hooks import Hook, HookContext
 from dualsql.pages import ResultPage, seen_total
 from dualsql.parameters import checked_lifetime, checked_metadata, checked_name, checked_size, checked_window
-from dualsql.plan import Shape, Statement, count, page, shape
+from dualsql.plan import Shape, count, page, shape
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.response import DualResponse, instant
 from dualsql.settings import Action, Settings, SettingsOptions
 from dualsql.signing import require_signature, seal_for, sign
+from dualsql.statement import Statement
 from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper

@@ -16,7 +16,7 @@ from dualsql.dialects import Capabilities, capabilities_of
 from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.freeze import Registry, freeze, thaw
-from dualsql.plan import Statement
+from dualsql.statement import Statement
 from dualsql.urls import async_url
 
 Database = AsyncEngine | URL | str

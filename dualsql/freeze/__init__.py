@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import zlib
-from typing import Any
 
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 from sqlalchemy.engine import Dialect
@@ -24,10 +23,9 @@ from dualsql.freeze.refusals import MalformedError, expect, malformed, refuse, t
 from dualsql.freeze.registry import Registry
 from dualsql.freeze.seal import Seal
 from dualsql.freeze.verify import prove_equal
+from dualsql.statement import Statement
 
-__all__ = ["Registry", "Seal", "Statement", "freeze", "is_bound_to_dialect", "thaw"]
-
-Statement = Select[Any] | CompoundSelect[Any] | TextualSelect
+__all__ = ["Registry", "Seal", "freeze", "is_bound_to_dialect", "thaw"]
 
 _SIMPLER = (
     "Write it in a simpler way; give a type of your own a name: Registry(..., types={'name': TheType})."

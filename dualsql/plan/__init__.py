@@ -2,6 +2,6 @@
 
 from dualsql.plan.count import count
 from dualsql.plan.page import page
-from dualsql.plan.shape import Shape, Statement, shape
+from dualsql.plan.shape import Shape, shape
 
-__all__ = ["Shape", "Statement", "count", "page", "shape"]
+__all__ = ["Shape", "count", "page", "shape"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from dualsql.plan.shape import AnySelect, Shape
+from dualsql.plan.shape import Shape
+from dualsql.statement import AnySelect
 
 
 def count(shape: Shape) -> AnySelect:

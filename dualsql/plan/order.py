@@ -13,7 +13,8 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
-from dualsql.plan.shape import AnySelect, Shape
+from dualsql.plan.shape import Shape
+from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
 
 Keys = list[ColumnElement[Any]]

@@ -10,7 +10,8 @@ from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
 from dualsql.errors import UnknownColumnError
 from dualsql.plan.order import distinct_on, requested_order, total_order
-from dualsql.plan.shape import AnySelect, Shape
+from dualsql.plan.shape import Shape
+from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, TextualSelect, select
+from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, select
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import (
     BindParameter,
@@ -20,12 +20,7 @@ from sqlalchemy.sql.selectable import GenerativeSelect
 from dualsql.columns import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.plan.text import has_outer_order
-
-AnySelect = Select[*tuple[Any, ...]]
-"""A Select of any columns: since SQLAlchemy 2.1 `Select[Any]` is a Select of one."""
-
-Statement = AnySelect | CompoundSelect[*tuple[Any, ...]] | TextualSelect
-"""What a caller may store."""
+from dualsql.statement import AnyCompound, AnySelect, Statement
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
@@ -104,7 +99,7 @@ def _without_window(statement: AnyGenerative) -> AnyGenerative:
     return bare
 
 
-def _select_from_compound(statement: CompoundSelect[*tuple[Any, ...]]) -> AnySelect:
+def _select_from_compound(statement: AnyCompound) -> AnySelect:
     order = [_split_modifiers(clause) for clause in statement._order_by_clauses]
     outputs = list(statement.selected_columns)
     wrapped = list(statement.order_by(None).subquery("result").c)
