@@ -19,7 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
     parser.add_argument("--only", choices=["create", "fetch"], help="measure one part and keep nothing")
     only = parser.parse_args().only
-    console = Console()
+    console = Console(width=100)
     with console.status("building the database"):
         path = database()
     creations = asyncio.run(_creations(path, console)) if only != "fetch" else []
