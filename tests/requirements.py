@@ -208,6 +208,7 @@ BEYOND: dict[str, str] = {
     "demo/test_data.py": "the data the demo ships",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
     "freeze/test_appended.py": "a narrowing filter holds beside whatever a document says",
+    "freeze/test_drift.py": "what a newer SQLAlchemy adds is noticed",
     "freeze/test_hostile.py": "forged and damaged documents",
     "freeze/test_properties.py": "any value and any nesting comes back",
     "freeze/test_refusals.py": "what no document can hold",
