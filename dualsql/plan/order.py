@@ -47,13 +47,14 @@ def requested_order(
 ) -> Keys:
     """ORDER BY for the columns a reader asked for; NULLs come last in both directions."""
     keys: Keys = []
+    keeps_not_null = bool(sort) and _keeps_not_null(shape.select)
     for wanted in sort:
         column = columns[wanted["field"]]
         if _is_constant(column.expression):
             continue
         expression = capabilities.sortable(column.expression)
         key = expression.desc() if wanted.get("order") == "desc" else expression.asc()
-        if _is_never_null(column, shape.select):
+        if keeps_not_null and not getattr(column.expression, "nullable", True):
             keys.append(key)
         elif capabilities.nulls_last:
             keys.append(key.nulls_last())
@@ -112,9 +113,8 @@ def _is_superaggregate(group: ClauseElement) -> bool:
     )
 
 
-def _is_never_null(column: ResultColumn, select: AnySelect) -> bool:
-    if getattr(column.expression, "nullable", True):
-        return False
+def _keeps_not_null(select: AnySelect) -> bool:
+    """Whether a column declared NOT NULL has no NULL in the result either."""
     sources = list(_sources(select))
     if any(isinstance(source, Join) and (source.isouter or source.full) for source in sources):
         return False

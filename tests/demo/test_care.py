@@ -26,6 +26,9 @@ from tests.demo.test_demo import demo, output_of
 
 MakeEngine = Callable[[str], AsyncEngine]
 
+# Most start the command as a process of its own, again and again.
+pytestmark = pytest.mark.long
+
 
 async def test_a_table_of_somebody_else_is_left_alone(database_url: str, make_engine: MakeEngine) -> None:
     engine = make_engine(database_url)

@@ -19,7 +19,7 @@ from tests.schools import School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 
 ALL = {**STATEMENTS, **TEXT, **POSTGRESQL_ONLY}
-SIZES = (1, 2, 3, 7, 11, 1000)
+SIZES = (1, 3, 7, 11, 1000)
 # Which rows these keep is up to the database, until dualsql gives them an order.
 UNSETTLED = {"limit without order", "union all, limited", "author's own limit", "distinct on"}
 CASES = [
@@ -76,7 +76,7 @@ async def test_sorted_by_every_column_both_ways(dual: DualResponseServer, name: 
             sort: list[SortKey] = [{"field": column["name"], "order": order}]
             sorted_whole = await joined(dual, resource, 1000, sort)
             assert Counter(sorted_whole) == whole
-            assert await joined(dual, resource, 5, sort) == sorted_whole
+            assert await joined(dual, resource, 7, sort) == sorted_whole
 
 
 @of(SETTLED)
