@@ -5,9 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import runpy
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql.demo import Institution
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -17,10 +28,37 @@ def printed(file: str) -> str:
     return (ROOT / "examples" / file).read_text().partition('"""\n\n')[2].strip()
 
 
-def test_the_readme_shows_the_examples_word_for_word() -> None:
+def test_all_code_of_the_readme_is_an_example_word_for_word() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert printed("server.py") in map(str.strip, blocks)
-    assert printed("client.py") in map(str.strip, blocks)
+    examples = [printed(file.name) for file in (ROOT / "examples").glob("*.py")]
+    assert sorted(map(str.strip, blocks)) == sorted(examples)
+
+
+def loaded(file: str) -> dict[str, Any]:
+    """The names an example defines, once it has run. It builds its database, so outside an event loop."""
+    with ThreadPoolExecutor() as threads:
+        return threads.submit(runpy.run_path, str(ROOT / "examples" / file)).result()
+
+
+async def test_results_are_kept_in_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("DUALSQL_SECRET", "a secret of at least thirty-two characters")
+    first, second = loaded("table.py")["dual"], loaded("table.py")["dual"]
+    async with first, second:
+        response = await first.create_response(select(Institution), name="Colleges")
+        assert await second.get_resource(response.resource_id)
+
+
+async def test_results_are_bound_to_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    people = loaded("people.py")
+    [(token, ana)], dual = people["SESSIONS"].items(), people["dual"]
+    app = Starlette(routes=[Mount("/resources", dual.router())])
+    async with dual, httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+        response = await people["colleges_for"](ana)
+        assert (await http.get(response.resource_url)).status_code == 404
+        mine = await http.get(response.resource_url, headers={"Authorization": token})
+        assert mine.json()["total_count"] == 6_127
 
 
 async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
