@@ -1,13 +1,15 @@
 """The dual response pattern for SQLAlchemy: the model sees a sample, the application gets every row.
 
 dual = DualResponseServer("sqlite:///schools.db", base_url="http://127.0.0.1:8000/resources", tables=Base)
+mcp = MCPServer("schools", lifespan=dual.lifespan)
 
 @mcp.tool()
 async def search_schools(state: str) -> CallToolResult:
     response = await dual.create_response(select(School).where(School.state == state), name="Schools")
     return response.to_call_tool_result()
 
-app = Starlette(routes=[Mount("/resources", dual.router()), Mount("/", mcp_app)])
+app = mcp.streamable_http_app(stateless_http=True)
+app.mount("/resources", dual.router())
 """
 
 from dualsql.errors import (

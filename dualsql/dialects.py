@@ -23,6 +23,7 @@ class Capabilities:
         read_only_transactions: the transaction itself can be opened read-only (no statement needed).
         read_only_statements: run before and after a session where a transaction cannot be read-only.
         read_only_query: answers whether a connection refuses writes by itself; it must then be left alone.
+        is_read_only_refusal: tells the driver's error for a forbidden write from any other.
         interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: the same, and values that differ never compare equal.
@@ -33,6 +34,7 @@ class Capabilities:
     read_only_transactions: bool
     read_only_statements: tuple[str, str] | None
     read_only_query: str | None
+    is_read_only_refusal: Callable[[BaseException | None], bool]
     interrupts: bool
     sortable: Transform
     distinguishing: Transform
@@ -79,12 +81,26 @@ _SORTABLE = (
     types.LargeBinary,
 )
 
+
+def _is_sqlite_refusal(error: BaseException | None) -> bool:
+    return "readonly" in str(error)
+
+
+def _is_postgresql_refusal(error: BaseException | None) -> bool:
+    return getattr(error, "sqlstate", None) == "25006"
+
+
+def _is_mysql_refusal(error: BaseException | None) -> bool:
+    return error is not None and error.args[:1] == (1792,)
+
+
 _SQLITE = Capabilities(
     name="SQLite",
     nulls_last=True,
     read_only_transactions=False,
     read_only_statements=("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
     read_only_query="PRAGMA query_only",
+    is_read_only_refusal=_is_sqlite_refusal,
     interrupts=True,
     sortable=_as_it_is,
     distinguishing=_in_binary_collation,
@@ -95,6 +111,7 @@ _POSTGRESQL = Capabilities(
     read_only_transactions=True,
     read_only_statements=None,
     read_only_query=None,
+    is_read_only_refusal=_is_postgresql_refusal,
     interrupts=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_as_text_if_unsortable,
@@ -105,6 +122,7 @@ _MYSQL = Capabilities(
     read_only_transactions=False,
     read_only_statements=("START TRANSACTION READ ONLY", "ROLLBACK"),
     read_only_query=None,
+    is_read_only_refusal=_is_mysql_refusal,
     interrupts=False,
     sortable=_as_it_is,
     distinguishing=_as_bytes,

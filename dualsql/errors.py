@@ -54,12 +54,14 @@ class QueryExecutionError(DualResponseError):
     """The caller's statement failed in the database; the cause is chained, never shown."""
 
     code = "QUERY_EXECUTION_FAILED"
+    default_hint = "Check the query against the current tables; the server's log has the cause."
 
 
 class CountExecutionError(QueryExecutionError):
     """The statement's rows could not be counted."""
 
     code = "COUNT_EXECUTION_FAILED"
+    default_hint = 'count="none" leaves the total open; the server\'s log has the cause.'
 
 
 class QueryTimeoutError(DualResponseError):

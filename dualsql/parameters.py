@@ -1,4 +1,7 @@
-"""Check what callers ask for against the settings; the rule: a value out of bounds is refused, never bent."""
+"""Check what callers ask for against the settings; the rule: a value out of bounds is refused, not bent.
+
+The one exception is a lifetime: it is cut to what the operator allows, and the response says when it ends.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dualsql.errors import BadParameterError, LimitExceededError
+from dualsql.errors import BadParameterError, LimitExceededError, QueryExecutionError
 from dualsql.formats import json
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
@@ -15,26 +18,39 @@ _LONGEST_NAME = 200
 _LARGEST_METADATA = 64 * 1024
 
 
-def checked_name(name: str) -> str:
+def checked_name(name: Any) -> str:
     """A title of 1 to 200 characters."""
-    if not name.strip() or len(name) > _LONGEST_NAME:
-        raise BadParameterError(f"A name has 1 to {_LONGEST_NAME} characters.", details={"length": len(name)})
-    return name
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+        raise BadParameterError(f"A name is a text of 1 to {_LONGEST_NAME} characters.")
+    return str(name)
 
 
-def checked_lifetime(asked: timedelta | None, settings: Settings) -> timedelta:
+def checked_count(count: str) -> bool:
+    """Whether to count."""
+    if count not in {"exact", "none"}:
+        raise BadParameterError(f"count={count!r} is not known."[:100], hint='Use "exact" or "none".')
+    return count == "exact"
+
+
+def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
     """The lifetime asked for, cut to the longest the operator allows."""
     wanted = settings.default_expiration if asked is None else asked
-    if wanted < timedelta():
+    if not isinstance(wanted, timedelta) or wanted < timedelta():
         raise BadParameterError(
-            "An expiration cannot be negative.", details={"seconds": wanted.total_seconds()}
+            "An expiration is a timedelta, and not negative.", hint="timedelta(minutes=30)"
         )
     return min(wanted, settings.maximum_lifetime)
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
-    encoded = json.dumps(dict(metadata or {}))
+    try:
+        encoded = json.dumps(dict(metadata or {}))
+    except (QueryExecutionError, TypeError, ValueError) as error:
+        raise BadParameterError(
+            "Metadata holds a value that JSON cannot.",
+            hint="Use text, numbers, booleans, None, lists and dicts.",
+        ) from error
     if len(encoded) > _LARGEST_METADATA:
         raise LimitExceededError(
             f"Metadata may take {_LARGEST_METADATA} bytes.",
@@ -60,10 +76,10 @@ def checked_window(offset: int, limit: int | None, sort: Sequence[SortKey], sett
 
 
 def _within(what: str, value: int, least: int, most: int) -> int:
-    if not least <= value <= most:
+    if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
             f"{what} is out of bounds.",
             hint=f"Give a number from {least} to {most}.",
-            details={"value": value},
+            details={"value": repr(value)[:40]},
         )
     return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dualsql_client.wire import Column, Row
@@ -65,3 +65,33 @@ class Resource:
 def new_resource_id() -> str:
     """A fresh identifier: 160 random bits, safe in a URL (MCP asks for at least UUIDv4's 122)."""
     return secrets.token_urlsafe(20)
+
+
+def new_resource(
+    *,
+    name: str,
+    source: str,
+    document: bytes,
+    columns: Sequence[Column],
+    total_count: int | None,
+    lifetime: timedelta,
+    principal: Principal | None,
+    metadata: Mapping[str, Any],
+) -> Resource:
+    """A resource that begins to live now, not signed yet."""
+    now = datetime.now(UTC)
+    return Resource(
+        id=new_resource_id(),
+        name=name,
+        source=source,
+        document=document,
+        signature=b"",
+        columns=columns,
+        total_count=total_count,
+        created_at=now,
+        expires_at=now + lifetime,
+        lifetime=lifetime,
+        owner=principal.id if principal else None,
+        tenant=principal.tenant if principal else None,
+        metadata=metadata,
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -20,17 +20,25 @@ from typing import Any, Literal, Self, Unpack
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from dualsql import plan
 from dualsql.access import require_access
 from dualsql.addresses import Addresses
 from dualsql.errors import ConfigurationError
 from dualsql.execute import Database, Sample, Source, fetch_rows, fetch_sample, open_sources, prove_read_only
 from dualsql.formats import json
 from dualsql.freeze import Registry
-from dualsql.hooks import Hook, HookContext
+from dualsql.hooks import Hook, HookContext, narrowed
 from dualsql.pages import ResultPage, seen_total
-from dualsql.parameters import checked_lifetime, checked_metadata, checked_name, checked_size, checked_window
-from dualsql.plan import Shape, count, page, shape
-from dualsql.resource import Principal, Resource, new_resource_id
+from dualsql.parameters import (
+    checked_count,
+    checked_lifetime,
+    checked_metadata,
+    checked_name,
+    checked_size,
+    checked_window,
+)
+from dualsql.plan import Shape
+from dualsql.resource import Principal, Resource, new_resource
 from dualsql.response import DualResponse, instant
 from dualsql.settings import Action, Settings, SettingsOptions
 from dualsql.signing import require_signature, seal_for, sign
@@ -53,7 +61,8 @@ class DualResponseServer:
     Args:
         databases: the data, as an async engine or a URL, or several of them by name.
         base_url: where `router()` is mounted, as the application reaches it.
-        tables: the MetaData or declarative base whose tables may be queried, or a `Registry`.
+        tables: the MetaData or declarative base whose tables may be queried; or a `Registry`, which then decides
+            on text and document size itself.
         store: where resources are kept; in memory unless told otherwise.
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
         hooks: narrow every statement at every execution.
@@ -93,6 +102,7 @@ class DualResponseServer:
         )
         self._starting = asyncio.Lock()
         self._is_ready = False
+        self._is_closed = False
 
     @property
     def base_url(self) -> str:
@@ -126,35 +136,33 @@ class DualResponseServer:
             source: which of several databases.
 
         Raises:
+            BadParameterError, LimitExceededError: an argument is malformed or out of bounds.
+            ConfigurationError: there is no such source, or it is not read-only.
             NotFreezableError: the statement cannot be stored as data.
             NoTotalOrderError: its rows could not be paged without loss.
             QueryExecutionError: the database refused the statement.
             CountExecutionError: it refused the count.
-            QueryTimeoutError: it took too long.
+            QueryTimeoutError, DatabaseBusyError: it took too long, or no connection was free.
             StorageError: the resource could not be kept.
         """
+        is_counted = checked_count(count)
+        size = checked_size(sample_size, self.settings)
+        title, notes = checked_name(name), checked_metadata(metadata)
+        lifetime = checked_lifetime(expiration, self.settings)
         await self.start()
         database = self._source(source)
-        size = checked_size(sample_size, self.settings)
         document = database.freeze(select)
         shaped = self._shape(database, document, principal)
-        sample = await self._sample(database, shaped, size, is_counted=count == "exact")
-        now = datetime.now(UTC)
-        lifetime = checked_lifetime(expiration, self.settings)
-        resource = Resource(
-            id=new_resource_id(),
-            name=checked_name(name),
+        sample = await self._sample(database, shaped, size, is_counted=is_counted)
+        resource = new_resource(
+            name=title,
             source=database.name,
             document=document,
-            signature=b"",
             columns=json.describe(shaped.columns),
             total_count=sample.total_count,
-            created_at=now,
-            expires_at=now + lifetime,
             lifetime=lifetime,
-            owner=principal.id if principal else None,
-            tenant=principal.tenant if principal else None,
-            metadata=checked_metadata(metadata),
+            principal=principal,
+            metadata=notes,
         )
         response = self._respond(resource, database, shaped, sample)
         if self.settings.keep_sample:
@@ -165,8 +173,8 @@ class DualResponseServer:
     async def _sample(self, database: Source, shaped: Shape, size: int, *, is_counted: bool) -> Sample:
         return await fetch_sample(
             database,
-            page(shaped, database.capabilities, offset=0, limit=size + 1),
-            count(shaped) if is_counted else None,
+            plan.page(shaped, database.capabilities, offset=0, limit=size + 1),
+            plan.count(shaped) if is_counted else None,
             size=size,
             timeout=self.settings.query_timeout,
             head_start=self.settings.count_head_start,
@@ -217,19 +225,22 @@ class DualResponseServer:
     ) -> ResultPage:
         """At most `limit` rows from `offset` on, in the result's own order or as `sort` asks.
 
+        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+
         Args:
             integer_strings: write whole numbers as strings, for readers that keep numbers as doubles.
 
         Raises:
             BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
-            QueryExecutionError, QueryTimeoutError: the database refused, or took too long.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+            StorageError: with sliding expiration, the new expiry could not be written.
         """
         await self.start()
         limit = checked_window(offset, limit, sort, self.settings)
         database = self._source(resource.source)
         shaped = self._shape(database, resource.document, caller)
         # One row more than asked for tells whether there is a next page, whatever was counted before.
-        statement = page(shaped, database.capabilities, offset=offset, limit=limit + 1, sort=sort)
+        statement = plan.page(shaped, database.capabilities, offset=offset, limit=limit + 1, sort=sort)
         found = await fetch_rows(database, statement, timeout=self.settings.query_timeout)
         has_next = len(found) > limit
         rows = found[:limit]
@@ -246,11 +257,17 @@ class DualResponseServer:
         )
 
     async def pin_resource(self, resource_id: str) -> bool:
-        """Keep the resource until it is deleted. False when it does not exist or has expired."""
+        """Keep the resource until it is deleted. False when it does not exist or has expired.
+
+        For code of the server's own: nobody's rights are checked.
+        """
         return await self.store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
 
     async def delete_resource(self, resource_id: str) -> bool:
-        """Delete the resource; its link is dead from here on. False when there was none."""
+        """Delete the resource; its link is dead from here on. False when there was none.
+
+        For code of the server's own: nobody's rights are checked.
+        """
         return await self.store.delete(resource_id) == 1
 
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
@@ -295,11 +312,8 @@ class DualResponseServer:
 
     def _shape(self, database: Source, document: bytes, caller: Principal | None) -> Shape:
         """The stored statement, narrowed to whoever asks now."""
-        statement = database.thaw(document)
         context = HookContext(principal=caller, source=database.name)
-        for hook in self._hooks:
-            statement = hook(statement, context)
-        return shape(statement)
+        return plan.shape(narrowed(database.thaw(document), self._hooks, context))
 
     def _source(self, name: str | None) -> Source:
         if name is None and len(self._sources) == 1:
@@ -312,13 +326,20 @@ class DualResponseServer:
     # Living and dying -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Prove that no source can be written to, then begin housekeeping. Called by itself on first use."""
+        """Prove that no source can be written to, then begin housekeeping. Called by itself on first use.
+
+        Raises:
+            ConfigurationError: a source can be written to, or the server was shut down.
+            QueryExecutionError, DatabaseBusyError, QueryTimeoutError: a source is out of reach.
+        """
         if self._is_ready:
             return
+        if self._is_closed:
+            raise ConfigurationError("The server was shut down.", hint="Make a new DualResponseServer.")
         async with self._starting:
             if not self._is_ready:
                 for source in self._sources.values():
-                    await prove_read_only(source)
+                    await prove_read_only(source, timeout=self.settings.query_timeout)
                 self._housekeeper.start()
                 self._is_ready = True
 
@@ -328,11 +349,13 @@ class DualResponseServer:
 
     async def shutdown(self) -> None:
         """Stop housekeeping, write pending access counts, close the store and the engines made here."""
-        self._is_ready = False
-        await self._housekeeper.stop()
-        await self.store.close()
-        for source in self._sources.values():
-            await source.close()
+        self._is_ready, self._is_closed = False, True
+        # Each is closed whatever happens to the others.
+        async with AsyncExitStack() as closing:
+            for source in self._sources.values():
+                closing.push_async_callback(source.close)
+            closing.push_async_callback(self.store.close)
+            closing.push_async_callback(self._housekeeper.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -345,12 +368,16 @@ class DualResponseServer:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """For `Starlette(lifespan=dual.lifespan)`."""
+        """For `Starlette(lifespan=dual.lifespan)` or `MCPServer(..., lifespan=dual.lifespan)`."""
         async with self:
             yield
 
 
 def _registry_of(tables: Any, settings: Settings) -> Registry:
-    if isinstance(tables, Registry):
-        return tables
-    return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
+    if not isinstance(tables, Registry):
+        return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
+    if settings.allow_text and not tables.allow_text:
+        raise ConfigurationError(
+            "allow_text belongs to the Registry that was given.", hint="Registry(..., allow_text=True)"
+        )
+    return tables

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 from dualsql.errors import ConfigurationError
 
@@ -75,6 +75,13 @@ class Settings:
             _check(option.name, getattr(self, option.name), option.default)
 
 
+# A zero would stop everything, or never pause.
+_POSITIVE = frozenset(
+    """body_timeout cleanup_interval default_page_size maximum_body_size maximum_document_size maximum_page_size
+    query_timeout""".split()
+)
+
+
 def _check(name: str, value: object, default: object) -> None:
     if isinstance(default, bool | int | str | timedelta):
         if type(value) is not type(default):
@@ -82,10 +89,16 @@ def _check(name: str, value: object, default: object) -> None:
                 f"{name} must be a {type(default).__name__}.", hint=f"Such as {default!r}."
             )
         size = value.total_seconds() if isinstance(value, timedelta) else value
-        if isinstance(size, int | float) and size < 0:
-            raise ConfigurationError(f"{name} cannot be negative.")
+        if isinstance(size, int | float) and (size < 0 or (size == 0 and name in _POSITIVE)):
+            raise ConfigurationError(f"{name} is too small.", hint=f"Such as {default!r}.")
     elif isinstance(value, str):
         raise ConfigurationError(f"{name} takes several values.", hint=f"Write [{value!r}].")
+    elif name == "anonymous_actions" and not set(cast("Iterable[str]", value)) <= ALL_ACTIONS:
+        raise ConfigurationError(
+            f"{name} knows {', '.join(sorted(ALL_ACTIONS))}.", hint="Name some of these."
+        )
+    elif name == "allowed_hosts" and any("/" in host for host in cast("Iterable[str]", value)):
+        raise ConfigurationError(f"{name} takes host names, not URLs.", hint="Such as ['api.example.com'].")
 
 
 class SettingsOptions(TypedDict, total=False):

@@ -1,8 +1,8 @@
 """The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
+from dualsql.execute.proof import prove_read_only
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
-from dualsql.execute.session import prove_read_only
 from dualsql.execute.source import Database, Source, open_source, open_sources
 
 __all__ = [

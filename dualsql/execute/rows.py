@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Executable
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.errors import DatabaseBusyError, DualResponseError, QueryExecutionError, QueryTimeoutError
+from dualsql.errors import QueryExecutionError, QueryTimeoutError
+from dualsql.execute.failures import database_errors
 from dualsql.execute.session import read_only
 from dualsql.execute.source import Source
-
-logger = logging.getLogger(__name__)
 
 Rows = Sequence[Sequence[Any]]
 
@@ -38,20 +35,9 @@ async def fetch_rows(
         DatabaseBusyError: all connections are in use.
         QueryExecutionError: anything else, as an error of the class `failure`.
     """
-    try:
+    with database_errors(source, failure):
         async with read_only(source) as connection:
             return await _within(timeout, source, connection, statement)
-    except DualResponseError:
-        raise
-    except PoolTimeoutError as error:
-        raise DatabaseBusyError("No database connection became free in time.") from error
-    # A driver, a type's own processor or the network may raise anything, and its text may hold data.
-    except Exception as error:
-        logger.warning("A stored statement failed on %r.", source.name, exc_info=True)
-        raise failure(
-            "The database could not run the query.",
-            hint="Check the query against the current tables; the server's log has the cause.",
-        ) from error
 
 
 async def _within(

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from secrets import token_hex
 
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.errors import ConfigurationError
 from dualsql.execute.source import Source
 
 _REFUSES_WRITES = "dualsql_refuses_writes"
@@ -55,22 +51,3 @@ async def _between(connection: AsyncConnection, before: str, after: str) -> Asyn
         finally:
             if not restored:
                 await connection.invalidate()
-
-
-async def prove_read_only(source: Source) -> None:
-    """Try to write, and be refused.
-
-    Raises:
-        ConfigurationError: the database let a table be made.
-    """
-    name = f"dualsql_write_probe_{token_hex(8)}"
-    async with read_only(source) as connection:
-        try:
-            await connection.execute(text(f"CREATE TABLE {name} (x INTEGER)"))
-        except DBAPIError:
-            return
-        await connection.execute(text(f"DROP TABLE {name}"))
-    raise ConfigurationError(
-        f"The database {source.name!r} let a read-only session write.",
-        hint="Give dualsql a database user that may only read.",
-    )

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from dualsql_client.wire import Row
 
 _CELL_WIDTHS = (80, 40, 20, 12)
+_KEPT_ROWS = 10
+_HEAD = 2  # the names, and the line below them
 
 
 class Table(NamedTuple):
@@ -21,29 +23,38 @@ class Table(NamedTuple):
 
 
 def table(names: Sequence[str], rows: Sequence[Row], *, budget: int) -> Table:
-    """The largest rendering within `budget` characters: cells shrink first, then columns go, then rows."""
+    """The largest rendering within `budget` characters.
+
+    Cells shrink first; then rows go, down to ten, then columns, then the other rows.
+    """
     for width in _CELL_WIDTHS:
-        text = _render(names, rows, width)
+        grid = [[cell(name, width) for name in names], ["-"] * len(names)]
+        grid += ([cell(row[name], width) for name in names] for row in rows)
+        text = _written(grid)
         if len(text) <= budget:
             return Table(text, len(rows), len(names))
-    width = _CELL_WIDTHS[-1]
-    columns = len(names)
-    while columns > 1 and len(_render(names[:columns], rows, width)) > budget:
+    return _cut(grid, len(text), budget)
+
+
+def _cut(grid: list[list[str]], size: int, budget: int) -> Table:
+    """Take lines and columns off a grid whose text has `size` characters, until it has `budget`."""
+    columns = len(grid[0])
+    while len(grid) > _HEAD + _KEPT_ROWS and size > budget:
+        size -= _size_of(grid.pop(), columns)
+    while columns > 1 and size > budget:
         columns -= 1
-    kept = len(rows)
-    while kept and len(_render(names[:columns], rows[:kept], width)) > budget:
-        kept -= 1
-    return Table(_render(names[:columns], rows[:kept], width), kept, columns)
+        size -= sum(len(line[columns]) + 1 for line in grid)
+    while len(grid) > _HEAD and size > budget:
+        size -= _size_of(grid.pop(), columns)
+    return Table(_written([line[:columns] for line in grid]), len(grid) - _HEAD, columns)
 
 
-def _render(names: Sequence[str], rows: Sequence[Row], width: int) -> str:
-    lines = [_line(names, width), "|" + "-|" * len(names)]
-    lines += (_line([row[name] for name in names], width) for row in rows)
-    return "\n".join(lines)
+def _size_of(line: list[str], columns: int) -> int:
+    return sum(len(text) + 1 for text in line[:columns]) + len("|\n")
 
 
-def _line(values: Sequence[Any], width: int) -> str:
-    return "|" + "|".join(cell(value, width) for value in values) + "|"
+def _written(grid: list[list[str]]) -> str:
+    return "\n".join(f"|{'|'.join(line)}|" for line in grid)
 
 
 def cell(value: Any, width: int) -> str:
@@ -57,8 +68,10 @@ def cell(value: Any, width: int) -> str:
 def single_line(text: str, width: int) -> str:
     """`text` without line breaks, control and bidirectional characters, cut with an ellipsis."""
     # A slice first: a cell can hold megabytes.
-    visible = "".join(" " if c.isspace() else c for c in text[: width * 4] if c.isspace() or _is_visible(c))
-    folded = " ".join(visible.split())
+    head = text[: width * 4]
+    if not (head.isascii() and head.isprintable()):
+        head = "".join(" " if c.isspace() else c for c in head if c.isspace() or _is_visible(c))
+    folded = " ".join(head.split())
     return folded if len(folded) <= width and len(text) <= width * 4 else folded[: width - 1] + "…"
 
 

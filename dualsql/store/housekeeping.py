@@ -15,7 +15,7 @@ from dualsql.store.protocol import ResourceStore
 logger = logging.getLogger(__name__)
 
 FLUSH_INTERVAL = timedelta(seconds=1)
-"""The most accesses a killed process can lose."""
+"""How long accesses stay unwritten; a killed process loses them."""
 
 _BATCH = 500
 
@@ -75,3 +75,6 @@ async def _every(interval: timedelta, work: Callable[[], Awaitable[object]]) -> 
             await work()
         except StorageError as error:
             logger.warning("The resource store failed; trying again in %s: %s", interval, error)
+        # A store of someone else's may raise anything; the next resource must still be swept.
+        except Exception:
+            logger.exception("Housekeeping failed; trying again in %s.", interval)

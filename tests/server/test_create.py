@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +18,9 @@ from dualsql import (
     LimitExceededError,
     NotFreezableError,
     QueryExecutionError,
+    Registry,
 )
-from tests.schools import SCHOOLS, School
+from tests.schools import SCHOOLS, Base, School
 from tests.server.conftest import BASE_URL, MakeServer, statements_of
 
 pytestmark = pytest.mark.anyio
@@ -173,3 +175,50 @@ async def test_a_memory_database_has_one_connection_for_all() -> None:
         )
     assert {response.total_count for response in responses} == {len(SCHOOLS)}
     await engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"name": None}, BadParameterError),
+        ({"expiration": 60}, BadParameterError),
+        ({"expiration": timedelta(seconds=-1)}, BadParameterError),
+        ({"sample_size": "5"}, BadParameterError),
+        ({"sample_size": True}, BadParameterError),
+        ({"count": "estimated"}, BadParameterError),
+        ({"metadata": {"a": object()}}, BadParameterError),
+        ({"name": ""}, BadParameterError),
+    ],
+)
+async def test_arguments_are_checked_before_the_database_works(
+    dual: DualResponseServer, schools: AsyncEngine, options: dict[str, Any], error: type[Exception]
+) -> None:
+    with statements_of(schools) as sent, pytest.raises(error):
+        await dual.create_response(select(School), **{"name": "x", **options})
+    assert sent == []
+
+
+async def test_a_database_that_is_out_of_reach_is_not_quoted() -> None:
+    url = "postgresql://someone:pa55word@127.0.0.1:1/x"
+    async with AsyncExitStack() as stack:
+        server = DualResponseServer(url, base_url=BASE_URL, tables=Base)
+        stack.push_async_callback(server.shutdown)
+        with pytest.raises(QueryExecutionError) as refused:
+            await server.create_response(select(School), name="x")
+    assert "127.0.0.1" not in str(refused.value)
+    assert "pa55word" not in str(refused.value)
+
+
+async def test_after_its_shutdown_a_server_stays_shut(make_server: MakeServer) -> None:
+    server = make_server()
+    await server.shutdown()
+    with pytest.raises(ConfigurationError, match="shut down"):
+        await server.create_response(select(School), name="x")
+
+
+async def test_a_registry_decides_on_text_itself(make_server: MakeServer) -> None:
+    with pytest.raises(ConfigurationError, match="Registry"):
+        make_server(tables=Registry(Base), allow_text=True)
+    server = make_server(tables=Registry(Base, allow_text=True))
+    statement = text("SELECT id FROM schools").columns(column("id"))
+    assert (await server.create_response(statement, name="x")).total_count == len(SCHOOLS)

@@ -19,6 +19,7 @@ from dualsql import (
     SQLResourceStore,
 )
 from dualsql.store import upgrade
+from dualsql.store.housekeeping import _every
 from tests.schools import SCHOOLS, Program, School
 from tests.server.conftest import MakeServer
 from tests.server.test_safety import SECRET
@@ -175,3 +176,22 @@ async def test_another_process_serves_what_this_one_stored(
 
     assert process.returncode == 0
     assert output == dumps(page.to_wire()["data"])
+
+
+async def test_a_store_that_raises_anything_does_not_end_housekeeping() -> None:
+    called = 0
+    twice = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal called
+        called += 1
+        if called == 2:
+            twice.set()
+        raise RuntimeError("a bug in somebody's store")
+
+    task = asyncio.ensure_future(_every(timedelta(0), work))
+    async with asyncio.timeout(10):
+        await twice.wait()
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ from dualsql import (
     SQLResourceStore,
     TamperedError,
 )
-from dualsql.execute.session import prove_read_only, read_only
+from dualsql.execute import prove_read_only
+from dualsql.execute.session import read_only
 from dualsql.execute.source import open_source
 from dualsql.store import upgrade
 from dualsql.tables import resources
@@ -93,7 +95,7 @@ async def test_a_database_that_lets_it_write_is_refused(dual: DualResponseServer
     capabilities = replace(source.capabilities, read_only_transactions=False)
     open_to_writes = replace(source, capabilities=capabilities, read_only_statements=None)
     with pytest.raises(ConfigurationError, match="let a read-only session write"):
-        await prove_read_only(open_to_writes)
+        await prove_read_only(open_to_writes, timeout=timedelta(seconds=10))
 
 
 def test_an_engine_that_cannot_be_kept_read_only_is_refused() -> None:
@@ -263,6 +265,30 @@ async def test_a_hook_narrows_sample_count_and_pages_to_who_asks_now(make_server
     for caller, states in ((new_jersey, {"NJ"}), (Principal(id="ana", tenant="PA"), {"PA"})):
         page = await server.fetch_page(resource, caller=caller)
         assert {row["state"] for row in page.rows} == states
+
+
+async def _awaited(statement: Any, _context: HookContext) -> Any:
+    return statement
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [_awaited, lambda statement, _: None, lambda statement, _: select(School.id, School.name)],
+    ids=["a coroutine", "nothing", "other columns"],
+)
+@pytest.mark.filterwarnings("ignore:coroutine '_awaited' was never awaited")
+async def test_a_hook_that_does_not_narrow_stops_the_request(make_server: MakeServer, hook: Any) -> None:
+    with pytest.raises(ConfigurationError, match="hook"):
+        await make_server(hooks=[hook]).create_response(select(School.id), name="x")
+
+
+async def test_only_the_database_s_refusal_proves_that_it_is_read_only(tmp_path: Path) -> None:
+    path = tmp_path / "no.db"
+    path.write_text("this is no database, " * 100)
+    server = DualResponseServer(f"sqlite:///{path}", base_url=BASE_URL, tables=Base)
+    with pytest.raises(QueryExecutionError):
+        await server.start()
+    await server.shutdown()
 
 
 def test_inserting_through_a_statement_is_impossible() -> None:

@@ -60,6 +60,10 @@ def test_every_setting_is_a_keyword_of_the_server_and_documented() -> None:
         {"cors_origins": "https://a.example"},
         {"allow_text": "no"},
         {"uri_scheme": None},
+        {"cleanup_interval": timedelta(0)},
+        {"maximum_page_size": 0},
+        {"anonymous_actions": {"raed"}},
+        {"allowed_hosts": ["https://a.example"]},
     ],
 )
 def test_a_setting_that_can_only_be_a_mistake_is_refused(option: dict[str, Any]) -> None:
