@@ -94,11 +94,14 @@ def _is_mysql_refusal(error: BaseException | None) -> bool:
     return error is not None and error.args[:1] == (1792,)
 
 
+FORBID_WRITES = "PRAGMA query_only = ON"
+"""SQLite: this connection refuses writes from now on."""
+
 _SQLITE = Capabilities(
     name="SQLite",
     nulls_last=True,
     read_only_transactions=False,
-    read_only_statements=("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+    read_only_statements=(FORBID_WRITES, "PRAGMA query_only = OFF"),
     read_only_query="PRAGMA query_only",
     is_read_only_refusal=_is_sqlite_refusal,
     interrupts=True,

@@ -18,7 +18,9 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
     """
     try:
         # An error's text reaches the log; bound values, a tenant's among them, must not.
-        return create_async_engine(url, hide_parameters=True, **options)
+        # A restarted server leaves dead connections in the pool: they are found before they are used.
+        has_server = url.get_backend_name() != "sqlite"
+        return create_async_engine(url, hide_parameters=True, pool_pre_ping=has_server, **options)
     except ImportError as error:
         driver = url.get_driver_name()
         raise ConfigurationError(

@@ -13,8 +13,6 @@ ASYNC_DRIVERS = {
     "postgresql": "asyncpg",
     "mysql": "asyncmy",
     "mariadb": "asyncmy",
-    "oracle": "oracledb",
-    "mssql": "aioodbc",
 }
 
 # Spellings that hosting services hand out and SQLAlchemy does not know.
@@ -38,7 +36,7 @@ def async_url(url: str | URL) -> URL:
     if backend not in ASYNC_DRIVERS:
         raise ConfigurationError(
             f"No async driver is known for the database {backend[:40]!r}.",
-            hint=f"Use one of {', '.join(sorted(ASYNC_DRIVERS))}, or name an async driver: {backend[:40]}+driver://.",
+            hint=f"Use one of {', '.join(sorted(ASYNC_DRIVERS))}.",
         )
     return _as_asyncpg_wants(parsed.set(drivername=f"{backend}+{ASYNC_DRIVERS[backend]}"))
 

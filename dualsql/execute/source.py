@@ -12,7 +12,7 @@ from sqlalchemy import URL, Engine, event, util
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 
-from dualsql.dialects import Capabilities, capabilities_of
+from dualsql.dialects import FORBID_WRITES, Capabilities, capabilities_of
 from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.freeze import Registry, freeze, thaw
@@ -97,7 +97,7 @@ def open_source(name: str, database: Database, registry: Registry) -> Source:
 
 
 def _engine_for(url: URL) -> AsyncEngine:
-    engine = new_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    engine = new_engine(url)
     if url.get_backend_name() == "sqlite":
         _require_file(url)
         event.listen(engine.sync_engine, "connect", _forbid_writes)
@@ -115,7 +115,7 @@ def _require_file(url: URL) -> None:
 
 def _forbid_writes(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("PRAGMA query_only = ON")
+    cursor.execute(FORBID_WRITES)
     cursor.close()
 
 

@@ -61,8 +61,6 @@ def _options(url: URL, seconds: float) -> dict[str, Any]:
     }
     return {
         "pool_timeout": seconds,
-        # A restarted database leaves dead connections in the pool: they are found before they are used.
-        "pool_pre_ping": url.get_backend_name() != "sqlite",
         "connect_args": connect_args.get(url.get_driver_name(), {}),
     }
 
