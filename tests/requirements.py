@@ -218,6 +218,7 @@ BEYOND: dict[str, str] = {
     "http/test_guard.py": "foreign hosts and origins",
     "http/test_refusals.py": "hostile requests",
     "live/test_connections.py": "real connections: slow, cut, endless",
+    "migrations/test_command.py": "the command line asks before it deletes",
     "migrations/test_mounted.py": "migrations inside an application's own",
     "plan/test_text.py": "statements written as text",
     "store/test_engine_choice.py": "which engines and URLs a store takes",

@@ -22,8 +22,11 @@ app = typer.Typer(
 def migrate_command(
     database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")],
     down_to: Annotated[str | None, typer.Option(help='A revision to go back to, or "base".')] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Go back without asking.")] = False,
 ) -> None:
     """Create or update the tables in which resources are kept."""
+    if down_to is not None and not yes:
+        typer.confirm("Going back can delete all stored resources. Go on?", abort=True)
     with _errors_in_one_line():
         typer.echo(migrate(database, down_to=down_to))
 

@@ -1,0 +1,30 @@
+"""`dualsql migrate` at a terminal."""
+
+from __future__ import annotations
+
+from typer.testing import CliRunner
+
+from dualsql.cli.commands import app
+
+RUN = CliRunner()
+
+
+def test_up_and_again(sqlite_url: str) -> None:
+    assert "no revision to revision" in RUN.invoke(app, ["migrate", "--database", sqlite_url]).output
+    assert "already" in RUN.invoke(app, ["migrate", "--database", sqlite_url]).output
+
+
+def test_going_back_asks_first(sqlite_url: str) -> None:
+    RUN.invoke(app, ["migrate", "--database", sqlite_url])
+    back = ["migrate", "--database", sqlite_url, "--down-to", "base"]
+    refused = RUN.invoke(app, back, input="n\n")
+    assert refused.exit_code == 1
+    assert "delete all stored resources" in refused.output
+    assert "to no revision" in RUN.invoke(app, [*back, "--yes"]).output
+
+
+def test_a_wrong_url_is_one_line_without_its_password() -> None:
+    refused = RUN.invoke(app, ["migrate", "--database", "nonsense://user:pa55word@host/x"])
+    assert refused.exit_code == 1
+    assert refused.output.startswith("dualsql: ")
+    assert "pa55word" not in refused.output
