@@ -202,6 +202,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
     "demo/test_care.py": "what the demo must not do to the person who runs it",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
+from functools import partial
 from secrets import token_hex
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.errors import ConfigurationError, QueryTimeoutError
+from dualsql.errors import ConfigurationError
 from dualsql.execute.failures import database_errors
-from dualsql.execute.session import read_only
+from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
 
 
@@ -22,12 +23,8 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
         ConfigurationError: the database let it be made.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
     """
-    try:
-        async with asyncio.timeout(timeout.total_seconds()):
-            with database_errors(source):
-                refused = await _is_refused(source, f"dualsql_write_probe_{token_hex(8)}")
-    except TimeoutError as error:
-        raise QueryTimeoutError(f"The source {source.name!r} did not answer in time.") from error
+    with database_errors(source):
+        refused = await in_session(source, partial(_is_refused, source), timeout=timeout)
     if not refused:
         raise ConfigurationError(
             f"The database {source.name!r} let a read-only session write.",
@@ -35,13 +32,13 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
         )
 
 
-async def _is_refused(source: Source, table: str) -> bool:
-    async with read_only(source) as connection:
-        try:
-            await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
-        except DBAPIError as error:
-            if source.capabilities.is_read_only_refusal(error.orig):
-                return True
-            raise
-        await connection.execute(text(f"DROP TABLE {table}"))
+async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
+    table = f"dualsql_write_probe_{token_hex(8)}"
+    try:
+        await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
+    except DBAPIError as error:
+        if source.capabilities.is_read_only_refusal(error.orig):
+            return True
+        raise
+    await connection.execute(text(f"DROP TABLE {table}"))
     return False

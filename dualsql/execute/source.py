@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Source:
         read_only_statements: run around each session, for an engine that is not read-only by itself.
         owns_engine: made here from a URL, so disposed here.
         turn: taken by every session when the pool has one connection for all.
+        finishing: sessions whose caller was cancelled, on their way to give back their connection.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Source:
     read_only_statements: tuple[str, str] | None
     owns_engine: bool
     turn: asyncio.Lock | None
+    finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
 
     def freeze(self, statement: Statement) -> bytes:
@@ -60,8 +62,15 @@ class Source:
             return pool.checkedout() < pool.size()
         return not isinstance(pool, StaticPool | SingletonThreadPool)
 
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` go on after its caller was cancelled."""
+        task = asyncio.ensure_future(work)
+        self.finishing.add(task)
+        task.add_done_callback(self.finishing.discard)
+
     async def close(self) -> None:
-        """Give back what was opened here."""
+        """Wait for sessions that are being stopped, and give back what was opened here."""
+        await asyncio.gather(*self.finishing, return_exceptions=True)
         if self.owns_engine:
             await self.engine.dispose()
 

@@ -74,10 +74,14 @@ def _tables(sql: str) -> set[str]:
     return {word for word in words if not re.fullmatch(r"[\w.]+|(?:[\"`\[][^\"`\]]*[\"`\]]\.?)+", word)}
 
 
+# After AS, or right behind a bracket (Oracle), it is the harmless name of an alias with its columns.
+_FORBIDDEN_CALL = re.compile(r"""(?<!AS )(?<!AS ["`\[])(?<!\) )(?<!\) ["`\[])pg_(sleep|read_file)\W?\(""")
+
+
 def _check(rendered: dict[str, str]) -> None:
     for sql in rendered.values():
         assert "zq" not in _unquoted(sql)
-        assert not re.search(r"pg_(sleep|read_file)\W?\(", sql)
+        assert not _FORBIDDEN_CALL.search(sql)
         assert not _tables(_unquoted(sql)) - {""}
 
 

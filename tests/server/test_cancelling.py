@@ -1,0 +1,55 @@
+"""A caller that is cancelled again and again leaves nothing behind: no query, no busy connection, no read-only one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import anyio
+import pytest
+from sqlalchemy import select, text, update
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from dualsql import DatabaseBusyError, DualResponseServer
+from tests.schools import SCHOOLS, Base, School, fill
+from tests.server.conftest import BASE_URL, MakeServer
+from tests.server.test_safety import FOREVER
+
+
+async def test_a_cancel_scope_cuts_no_clean_up_short(make_server: MakeServer, schools: AsyncEngine) -> None:
+    server = make_server()
+    await server.start()
+    for _ in range(5):
+        with anyio.move_on_after(0.05) as scope:
+            await server.create_response(FOREVER, name="forever")
+        assert scope.cancelled_caught
+    response = await server.create_response(select(School), name="x")
+    assert response.total_count == len(SCHOOLS)
+    await server.shutdown()
+    assert schools.pool.checkedout() == 0  # type: ignore[attr-defined]
+    async with schools.begin() as connection:
+        await connection.execute(update(School).values(name="still writable"))
+
+
+async def test_a_database_in_memory_survives(anyio_backend: str) -> None:
+    engine = create_async_engine("sqlite+aiosqlite://")
+    await fill(engine)
+    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
+        with anyio.move_on_after(0.05):
+            await server.create_response(FOREVER, name="forever")
+        response = await server.create_response(select(School), name="x")
+        assert response.total_count == len(SCHOOLS)
+    await engine.dispose()
+
+
+async def test_a_pool_without_a_free_connection_is_not_a_slow_query(sqlite_url: str) -> None:
+    engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0)
+    await fill(engine)
+    async with DualResponseServer(
+        engine, base_url=BASE_URL, tables=Base, query_timeout=timedelta(milliseconds=100)
+    ) as server:
+        async with engine.connect() as held:
+            await held.execute(text("SELECT 1"))
+            with pytest.raises(DatabaseBusyError):
+                await server.create_response(select(School), name="x")
+        assert (await server.create_response(select(School), name="x")).total_count == len(SCHOOLS)
+    await engine.dispose()
