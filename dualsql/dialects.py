@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, types
+from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, types
 
 from dualsql.columns import SQLType, plain_type
 
@@ -26,7 +26,7 @@ class Capabilities:
         is_read_only_refusal: tells the driver's error for a forbidden write from any other.
         interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
-        distinguishing: the same, and values that differ never compare equal.
+        distinguishing: keys for ORDER BY in which values that differ never compare equal.
     """
 
     name: str
@@ -37,17 +37,20 @@ class Capabilities:
     is_read_only_refusal: Callable[[BaseException | None], bool]
     interrupts: bool
     sortable: Transform
-    distinguishing: Transform
+    distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     return expression
 
 
-def _in_binary_collation(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    # A NOCASE column compares 'a' equal to 'A'. The affinity of any other type sorts exactly.
-    is_text = isinstance(plain_type(expression.type), types.String)
-    return collate(expression, "BINARY") if is_text else expression
+def _sqlite_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    plain = plain_type(expression.type)
+    if isinstance(plain, types.String):
+        # A NOCASE column compares 'a' equal to 'A'.
+        return [collate(expression, "BINARY")]
+    # 1 equals 1.0, and a column without a type can hold both.
+    return [expression, func.typeof(expression)] if isinstance(plain, types.NullType) else [expression]
 
 
 def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -55,10 +58,17 @@ def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]
     return expression if _is_sortable(expression.type) else cast(expression, Text)
 
 
-def _as_bytes(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+def _postgresql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    # 1.0 equals 1.00, and 0.0 equals -0.0, and each is shown as it is.
+    is_number = isinstance(plain_type(expression.type), types.Numeric | types.Float)
+    sortable = _as_text_if_unsortable(expression)
+    return [sortable, cast(expression, Text)] if is_number else [sortable]
+
+
+def _mysql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     # The default collations take 'a', 'A' and 'á' as equal.
     is_text = isinstance(plain_type(expression.type), types.String)
-    return cast(expression, types.LargeBinary) if is_text else expression
+    return [cast(expression, types.LargeBinary)] if is_text else [expression]
 
 
 def _is_sortable(type_: SQLType) -> bool:
@@ -106,7 +116,7 @@ _SQLITE = Capabilities(
     is_read_only_refusal=_is_sqlite_refusal,
     interrupts=True,
     sortable=_as_it_is,
-    distinguishing=_in_binary_collation,
+    distinguishing=_sqlite_keys,
 )
 _POSTGRESQL = Capabilities(
     name="PostgreSQL",
@@ -117,7 +127,7 @@ _POSTGRESQL = Capabilities(
     is_read_only_refusal=_is_postgresql_refusal,
     interrupts=False,
     sortable=_as_text_if_unsortable,
-    distinguishing=_as_text_if_unsortable,
+    distinguishing=_postgresql_keys,
 )
 _MYSQL = Capabilities(
     name="MariaDB",
@@ -128,7 +138,7 @@ _MYSQL = Capabilities(
     is_read_only_refusal=_is_mysql_refusal,
     interrupts=False,
     sortable=_as_it_is,
-    distinguishing=_as_bytes,
+    distinguishing=_mysql_keys,
 )
 _KNOWN = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL, "mysql": _MYSQL, "mariadb": _MYSQL}
 

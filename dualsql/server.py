@@ -237,7 +237,7 @@ class DualResponseServer:
         """
         await self.start()
         limit = checked_window(offset, limit, sort, self.settings)
-        database = self._source(resource.source)
+        database = self._source_of(resource)
         shaped = self._shape(database, resource.document, caller)
         # One row more than asked for tells whether there is a next page, whatever was counted before.
         statement = plan.page(shaped, database.capabilities, offset=offset, limit=limit + 1, sort=sort)
@@ -314,6 +314,11 @@ class DualResponseServer:
         """The stored statement, narrowed to whoever asks now."""
         context = HookContext(principal=caller, source=database.name)
         return plan.shape(narrowed(database.thaw(document), self._hooks, context))
+
+    def _source_of(self, resource: Resource) -> Source:
+        if resource.source not in self._sources:
+            raise ConfigurationError("The database of this resource is not configured any more.")
+        return self._sources[resource.source]
 
     def _source(self, name: str | None) -> Source:
         if name is None and len(self._sources) == 1:

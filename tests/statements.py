@@ -40,6 +40,8 @@ _latest = (
     .limit(1)
     .lateral("latest")
 )
+_numbers_of_schools = select(School.tuition, School.rating).subquery("numbers_of_schools")
+_levels = select(School.id, Program.level).join(School.programs).subquery().alias("levels")
 _best = _programs.subquery("best")
 
 STATEMENTS: dict[str, Statement] = {
@@ -62,6 +64,9 @@ STATEMENTS: dict[str, Statement] = {
     .select_from(School)
     .group_by(School.state, School.enrollment),
     "distinct": select(School.state, School.enrollment).distinct(),
+    "distinct numbers": select(School.tuition, School.rating).distinct(),
+    "numbers of a subquery": select(_numbers_of_schools.c.tuition, _numbers_of_schools.c.rating),
+    "alias of a subquery": select(_levels.c.level),
     "distinct, ordered": select(School.state).distinct().order_by(School.state.desc()),
     "union": union(_nj, _big),
     "union all, ordered": union_all(_nj, _big).order_by("name", "id"),

@@ -64,11 +64,7 @@ def requested_order(
 
 
 def _tie_breaker(shape: Shape, capabilities: Capabilities) -> Keys:
-    return (
-        _row_identity(shape.select)
-        or _group_identity(shape.select)
-        or _whole_row(shape.columns, capabilities)
-    )
+    return _row_identity(shape.select) or _group_identity(shape.select) or _whole_row(shape, capabilities)
 
 
 def _row_identity(select: AnySelect) -> Keys:
@@ -80,7 +76,7 @@ def _row_identity(select: AnySelect) -> Keys:
         return []
     keys: Keys = []
     for leaf in _leaves(select):
-        if not isinstance(leaf, Table | Alias) or not list(leaf.primary_key):
+        if not _is_table(leaf) or not list(leaf.primary_key):
             return []
         keys += leaf.primary_key
     return keys
@@ -94,10 +90,13 @@ def _group_identity(select: AnySelect) -> Keys:
     return list(groups)
 
 
-def _whole_row(columns: Sequence[ResultColumn], capabilities: Capabilities) -> Keys:
+def _whole_row(shape: Shape, capabilities: Capabilities) -> Keys:
     """Every output: rows equal in all of them cannot be told apart by anyone."""
-    expressions = [column.expression for column in columns if not _is_constant(column.expression)]
-    return [capabilities.distinguishing(expression) for expression in expressions]
+    expressions = [column.expression for column in shape.columns if not _is_constant(column.expression)]
+    if shape.select._distinct and not distinct_on(shape.select):
+        # Values that compare equal were merged, and PostgreSQL takes no other expressions here.
+        return expressions
+    return [key for expression in expressions for key in capabilities.distinguishing(expression)]
 
 
 def _is_distinct(select: AnySelect) -> bool:
@@ -119,7 +118,14 @@ def _keeps_not_null(select: AnySelect) -> bool:
     if any(isinstance(source, Join) and (source.isouter or source.full) for source in sources):
         return False
     # A subquery copies the flag of its first SELECT; only a table's own constraint can be relied on.
-    return all(isinstance(source, Table | Alias | Join) for source in sources)
+    return all(isinstance(source, Join) or _is_table(source) for source in sources)
+
+
+def _is_table(source: FromClause) -> bool:
+    """A table or an alias of one; a subquery's alias carries keys too, which its rows may repeat."""
+    while isinstance(source, Alias):
+        source = source.element
+    return isinstance(source, Table)
 
 
 def _is_constant(expression: ColumnElement[Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import Select, func, select, text, union_all
+from sqlalchemy import Select, column, func, select, text, union_all
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.dialects.postgresql import distinct_on
 
@@ -138,3 +138,17 @@ def test_an_unknown_sort_column_is_answered_with_a_guess() -> None:
     with pytest.raises(UnknownColumnError) as refused:
         order_of(select(School.enrollment), sort=[{"field": "enrolment"}])
     assert "'enrollment'" in refused.value.hint
+
+
+def test_a_subquery_s_alias_is_no_table() -> None:
+    """It copies the primary key flags of columns that a join repeats."""
+    inner = select(School.id, Program.level).join(School.programs).subquery().alias("s")
+    assert order_of(select(inner.c.level)) == "s.level"
+
+
+def test_numbers_that_are_equal_and_shown_differently_are_told_apart() -> None:
+    numbers = select(School.tuition).subquery("n")
+    assert order_of(select(numbers), "postgresql") == "n.tuition, CAST(n.tuition AS TEXT)"
+    untyped: Any = select(column("x")).select_from(visits)
+    assert order_of(untyped) == "x, typeof(x)"
+    assert order_of(select(School.tuition).distinct(), "postgresql") == "schools.tuition", "merged already"
