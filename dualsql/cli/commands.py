@@ -59,5 +59,5 @@ def _errors_in_one_line() -> Iterator[None]:
     except DualResponseError as error:
         typer.echo(f"dualsql: {error}", err=True)
         raise typer.Exit(1) from error
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         typer.echo("Stopped.")

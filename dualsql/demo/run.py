@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 import uvicorn
@@ -41,6 +42,7 @@ async def run(options: Options, console: Console) -> None:
         ConfigurationError: the port is taken, or the database cannot be used.
         StorageError: the database failed or is out of reach.
     """
+    _heed_sigterm()
     with listen(options.host, options.port) as listener:
         origin = origin_of(listener)
         app = await _make_app(origin, options, console)
@@ -51,6 +53,14 @@ async def run(options: Options, console: Console) -> None:
                 await asyncio.wait({server})
             else:
                 await act(origin, console)
+
+
+def _heed_sigterm() -> None:
+    """What a supervisor sends ends the demo as Ctrl-C does, which asyncio.run sees to itself."""
+    task = asyncio.current_task()
+    if task is not None:
+        with suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 async def _make_app(origin: str, options: Options, console: Console) -> Starlette:
