@@ -38,50 +38,48 @@ def _money(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False)
 
 
-def _text(name: str, length: int) -> Column[str]:
-    return Column(name, String(length), nullable=False)
+def _text(name: str) -> Column[str]:
+    return Column(name, String, nullable=False)
 
 
 def _date(name: str) -> Column[Any]:
     return Column(name, Date, nullable=False)
 
 
-region = _table("region", _key("r_regionkey"), _text("r_name", 25), _text("r_comment", 152))
-nation = _table(
-    "nation", _key("n_nationkey"), _text("n_name", 25), _whole("n_regionkey"), _text("n_comment", 152)
-)
+region = _table("region", _key("r_regionkey"), _text("r_name"), _text("r_comment"))
+nation = _table("nation", _key("n_nationkey"), _text("n_name"), _whole("n_regionkey"), _text("n_comment"))
 supplier = _owned(
     "supplier",
     _key("s_suppkey"),
-    _text("s_name", 25),
-    _text("s_address", 60),
+    _text("s_name"),
+    _text("s_address"),
     _whole("s_nationkey"),
-    _text("s_phone", 15),
+    _text("s_phone"),
     _money("s_acctbal"),
-    _text("s_comment", 101),
+    _text("s_comment"),
 )
 customer = _owned(
     "customer",
     _key("c_custkey"),
-    _text("c_name", 25),
-    _text("c_address", 60),
+    _text("c_name"),
+    _text("c_address"),
     _whole("c_nationkey"),
-    _text("c_phone", 15),
+    _text("c_phone"),
     _money("c_acctbal"),
-    _text("c_mktsegment", 10),
-    _text("c_comment", 117),
+    _text("c_mktsegment"),
+    _text("c_comment"),
 )
 part = _owned(
     "part",
     _key("p_partkey"),
-    _text("p_name", 55),
-    _text("p_mfgr", 25),
-    _text("p_brand", 10),
-    _text("p_type", 25),
+    _text("p_name"),
+    _text("p_mfgr"),
+    _text("p_brand"),
+    _text("p_type"),
     _whole("p_size"),
-    _text("p_container", 10),
+    _text("p_container"),
     _money("p_retailprice"),
-    _text("p_comment", 60),
+    _text("p_comment"),
 )
 partsupp = _owned(
     "partsupp",
@@ -89,20 +87,20 @@ partsupp = _owned(
     _key("ps_suppkey"),
     _whole("ps_availqty"),
     _money("ps_supplycost"),
-    _text("ps_comment", 199),
+    _text("ps_comment"),
     Index("partsupp_supplier", "tenant_id", "ps_suppkey"),
 )
 orders = _owned(
     "orders",
     _key("o_orderkey"),
     _whole("o_custkey"),
-    _text("o_orderstatus", 1),
+    _text("o_orderstatus"),
     _money("o_totalprice"),
     _date("o_orderdate"),
-    _text("o_orderpriority", 15),
-    _text("o_clerk", 15),
+    _text("o_orderpriority"),
+    _text("o_clerk"),
     _whole("o_shippriority"),
-    _text("o_comment", 79),
+    _text("o_comment"),
     Index("orders_customer", "tenant_id", "o_custkey"),
     Index("orders_date", "tenant_id", "o_orderdate"),
 )
@@ -116,14 +114,14 @@ lineitem = _owned(
     _money("l_extendedprice"),
     _whole("l_discount"),
     _whole("l_tax"),
-    _text("l_returnflag", 1),
-    _text("l_linestatus", 1),
+    _text("l_returnflag"),
+    _text("l_linestatus"),
     _date("l_shipdate"),
     _date("l_commitdate"),
     _date("l_receiptdate"),
-    _text("l_shipinstruct", 25),
-    _text("l_shipmode", 10),
-    _text("l_comment", 60),
+    _text("l_shipinstruct"),
+    _text("l_shipmode"),
+    _text("l_comment"),
     Index("lineitem_part", "tenant_id", "l_partkey", "l_suppkey"),
     Index("lineitem_shipdate", "tenant_id", "l_shipdate"),
 )
