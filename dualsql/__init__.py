@@ -19,6 +19,7 @@ from dualsql.errors import (
     DatabaseBusyError,
     DualResponseError,
     ForbiddenError,
+    ForbiddenSQLError,
     LimitExceededError,
     NotFreezableError,
     NoTotalOrderError,
@@ -31,7 +32,7 @@ from dualsql.errors import (
     UnknownColumnError,
 )
 from dualsql.freeze import Registry
-from dualsql.hooks import Hook, HookContext
+from dualsql.narrowing import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
 from dualsql.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
@@ -48,9 +49,11 @@ __all__ = [
     "DualResponseError",
     "DualResponseServer",
     "ForbiddenError",
+    "ForbiddenSQLError",
     "Hook",
     "HookContext",
     "LimitExceededError",
+    "Mask",
     "MemoryStore",
     "NoTotalOrderError",
     "NotFreezableError",
@@ -64,10 +67,14 @@ __all__ = [
     "ResourceNotFoundError",
     "ResourceStore",
     "ResultPage",
+    "RowFilter",
+    "RowSecurity",
     "SQLResourceStore",
     "Settings",
+    "Shared",
     "StorageError",
     "TamperedError",
+    "TenantFilter",
     "UnknownColumnError",
 ]
 __version__ = "0.1.0"

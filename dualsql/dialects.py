@@ -24,6 +24,8 @@ class Capabilities:
         read_only_statements: run before and after a session where a transaction cannot be read-only.
         read_only_query: answers whether a connection refuses writes by itself; it must then be left alone.
         is_read_only_refusal: tells the driver's error for a forbidden write from any other.
+        groups_strictly: an output column must be grouped by, or depend on the primary key of a table.
+        has_row_security: rows can be narrowed by policies that read a setting of the transaction.
         interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
@@ -35,6 +37,8 @@ class Capabilities:
     read_only_statements: tuple[str, str] | None
     read_only_query: str | None
     is_read_only_refusal: Callable[[BaseException | None], bool]
+    groups_strictly: bool
+    has_row_security: bool
     interrupts: bool
     sortable: Transform
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
@@ -114,6 +118,8 @@ _SQLITE = Capabilities(
     read_only_statements=(FORBID_WRITES, "PRAGMA query_only = OFF"),
     read_only_query="PRAGMA query_only",
     is_read_only_refusal=_is_sqlite_refusal,
+    groups_strictly=False,
+    has_row_security=False,
     interrupts=True,
     sortable=_as_it_is,
     distinguishing=_sqlite_keys,
@@ -125,6 +131,8 @@ _POSTGRESQL = Capabilities(
     read_only_statements=None,
     read_only_query=None,
     is_read_only_refusal=_is_postgresql_refusal,
+    groups_strictly=True,
+    has_row_security=True,
     interrupts=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_postgresql_keys,
@@ -136,6 +144,8 @@ _MYSQL = Capabilities(
     read_only_statements=("START TRANSACTION READ ONLY", "ROLLBACK"),
     read_only_query=None,
     is_read_only_refusal=_is_mysql_refusal,
+    groups_strictly=False,
+    has_row_security=False,
     interrupts=False,
     sortable=_as_it_is,
     distinguishing=_mysql_keys,

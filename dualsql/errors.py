@@ -12,6 +12,7 @@ DualResponseError
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   └── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
+├── ForbiddenSQLError          FORBIDDEN_SQL            the statement reads what it may not, or hides what it reads
 ├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
 ├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
 │   └── TamperedError          TAMPERED_RESOURCE        a stored row does not carry our signature
@@ -129,6 +130,12 @@ class ForbiddenError(DualResponseError):
     """The caller is known and may not do this."""
 
     code = "FORBIDDEN"
+
+
+class ForbiddenSQLError(DualResponseError):
+    """The statement names what this server does not serve, or holds what no rule can see through."""
+
+    code = "FORBIDDEN_SQL"
 
 
 class LimitExceededError(DualResponseError):

@@ -20,14 +20,13 @@ from typing import Any, Literal, Self, Unpack
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from dualsql import plan
 from dualsql.access import require_access
 from dualsql.addresses import Addresses
 from dualsql.errors import ConfigurationError
-from dualsql.execute import Database, Sample, Source, fetch_rows, fetch_sample, open_sources, prove_read_only
+from dualsql.execute import Database, Sample, Source, open_sources, prove_read_only, prove_row_security
 from dualsql.formats import json
 from dualsql.freeze import Registry
-from dualsql.hooks import Hook, HookContext, narrowed
+from dualsql.narrowing import Hook, Policy
 from dualsql.pages import ResultPage, seen_total
 from dualsql.parameters import (
     checked_count,
@@ -37,7 +36,6 @@ from dualsql.parameters import (
     checked_size,
     checked_window,
 )
-from dualsql.plan import Shape
 from dualsql.resource import Principal, Resource, new_resource
 from dualsql.response import DualResponse, instant
 from dualsql.settings import Action, Settings, SettingsOptions
@@ -47,6 +45,7 @@ from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
+from dualsql.view import View, open_view
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
@@ -65,7 +64,8 @@ class DualResponseServer:
             on text and document size itself.
         store: where resources are kept; in memory unless told otherwise.
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
-        hooks: narrow every statement at every execution.
+        hooks: rules, and functions, that narrow every statement at every execution; with any of them, every
+            table has to be filtered or declared shared (see `dualsql.narrowing`).
         authenticate: tells who sent a REST request; without it every caller is anonymous.
         settings: limits and habits; the remaining keyword arguments are fields of `Settings` and win.
 
@@ -91,8 +91,9 @@ class DualResponseServer:
         self.store: ResourceStore = MemoryStore() if store is None else store
         self._addresses = Addresses.of(base_url, self.settings.uri_scheme)
         self._seal = seal_for(self.store, secrets)
-        self._hooks = tuple(hooks)
-        self._sources = open_sources(databases, _registry_of(tables, self.settings))
+        registry = _registry_of(tables, self.settings)
+        self._policy = Policy(registry, hooks)
+        self._sources = open_sources(databases, registry)
         self._accesses = AccessLog(self.store)
         self._housekeeper = Housekeeper(
             self.store,
@@ -152,37 +153,27 @@ class DualResponseServer:
         await self.start()
         database = self._source(source)
         document = database.freeze(select)
-        shaped = self._shape(database, document, principal)
-        sample = await self._sample(database, shaped, size, is_counted=is_counted)
+        view = self._view(database, document, principal)
+        sample = await view.sample(size, is_counted=is_counted)
         resource = new_resource(
             name=title,
             source=database.name,
             document=document,
-            columns=json.describe(shaped.columns),
+            columns=json.describe(view.columns),
             total_count=sample.total_count,
             lifetime=lifetime,
             principal=principal,
             metadata=notes,
         )
-        response = self._respond(resource, database, shaped, sample)
+        response = self._respond(resource, view, sample)
         if self.settings.keep_sample:
             resource = replace(resource, sample=response.sample)
         await self.store.save(sign(self._seal, resource))
         return response
 
-    async def _sample(self, database: Source, shaped: Shape, size: int, *, is_counted: bool) -> Sample:
-        return await fetch_sample(
-            database,
-            plan.page(shaped, database.capabilities, offset=0, limit=size + 1),
-            plan.count(shaped) if is_counted else None,
-            size=size,
-            timeout=self.settings.query_timeout,
-            head_start=self.settings.count_head_start,
-        )
-
-    def _respond(self, resource: Resource, database: Source, shaped: Shape, sample: Sample) -> DualResponse:
-        inexact = json.inexact_columns(shaped.columns, sample.rows)
-        rows = json.records(shaped.columns, sample.rows, database.engine.dialect, integer_strings=inexact)
+    def _respond(self, resource: Resource, view: View, sample: Sample) -> DualResponse:
+        inexact = json.inexact_columns(view.columns, sample.rows)
+        rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
         return DualResponse(
             resource_id=resource.id,
             resource_uri=self._addresses.uri(resource.id),
@@ -190,7 +181,7 @@ class DualResponseServer:
             name=resource.name,
             sample=json.loads(json.dumps(rows)),
             total_count=resource.total_count,
-            columns=json.describe(shaped.columns, integer_strings=inexact),
+            columns=json.describe(view.columns, integer_strings=inexact),
             created_at=resource.created_at,
             expires_at=resource.expires_at,
             text_budget=self.settings.text_budget,
@@ -237,17 +228,15 @@ class DualResponseServer:
         """
         await self.start()
         limit = checked_window(offset, limit, sort, self.settings)
-        database = self._source_of(resource)
-        shaped = self._shape(database, resource.document, caller)
+        view = self._view(self._source_of(resource), resource.document, caller)
         # One row more than asked for tells whether there is a next page, whatever was counted before.
-        statement = plan.page(shaped, database.capabilities, offset=offset, limit=limit + 1, sort=sort)
-        found = await fetch_rows(database, statement, timeout=self.settings.query_timeout)
+        found = await view.fetch(offset=offset, limit=limit + 1, sort=sort)
         has_next = len(found) > limit
         rows = found[:limit]
-        as_strings = json.integer_columns(shaped.columns) if integer_strings else ()
+        as_strings = json.integer_columns(view.columns) if integer_strings else ()
         return ResultPage(
-            columns=json.describe(shaped.columns, integer_strings=as_strings),
-            rows=json.records(shaped.columns, rows, database.engine.dialect, integer_strings=as_strings),
+            columns=json.describe(view.columns, integer_strings=as_strings),
+            rows=json.records(view.columns, rows, view.source.engine.dialect, integer_strings=as_strings),
             total_count=seen_total(
                 known=resource.total_count, offset=offset, returned=len(rows), has_next=has_next
             ),
@@ -310,10 +299,8 @@ class DualResponseServer:
         await self.store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
         return extended
 
-    def _shape(self, database: Source, document: bytes, caller: Principal | None) -> Shape:
-        """The stored statement, narrowed to whoever asks now."""
-        context = HookContext(principal=caller, source=database.name)
-        return plan.shape(narrowed(database.thaw(document), self._hooks, context))
+    def _view(self, database: Source, document: bytes, principal: Principal | None) -> View:
+        return open_view(database, document, principal, self._policy, self.settings)
 
     def _source_of(self, resource: Resource) -> Source:
         if resource.source not in self._sources:
@@ -345,6 +332,10 @@ class DualResponseServer:
             if not self._is_ready:
                 for source in self._sources.values():
                     await prove_read_only(source, timeout=self.settings.query_timeout)
+                    if self._policy.secured:
+                        await prove_row_security(
+                            source, self._policy.secured, timeout=self.settings.query_timeout
+                        )
                 self._housekeeper.start()
                 self._is_ready = True
 

@@ -1,6 +1,6 @@
 """The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
-from dualsql.execute.proof import prove_read_only
+from dualsql.execute.proof import prove_read_only, prove_row_security
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
 from dualsql.execute.source import Database, Source, open_source, open_sources
@@ -15,4 +15,5 @@ __all__ = [
     "open_source",
     "open_sources",
     "prove_read_only",
+    "prove_row_security",
 ]

@@ -1,12 +1,14 @@
-"""Prove that a source cannot be written to; the rule: only the database's own refusal counts."""
+"""Prove what a source promises; the rule: only the database's own word counts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from secrets import token_hex
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -24,7 +26,7 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
     """
     with database_errors(source):
-        refused = await in_session(source, partial(_is_refused, source), timeout=timeout)
+        refused = await in_session(source, None, partial(_is_refused, source), timeout=timeout)
     if not refused:
         raise ConfigurationError(
             f"The database {source.name!r} let a read-only session write.",
@@ -42,3 +44,28 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
         raise
     await connection.execute(text(f"DROP TABLE {table}"))
     return False
+
+
+async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:
+    """Ask PostgreSQL whether its policies hold for this user on all of `tables`.
+
+    Raises:
+        ConfigurationError: they do not: it is no PostgreSQL, the table has none, or the user is above them.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+    """
+    if not source.capabilities.has_row_security:
+        raise ConfigurationError(f"The database {source.name!r} has no row-level security.")
+
+    async def bypassed(connection: AsyncConnection) -> list[str]:
+        quote = connection.dialect.identifier_preparer.format_table
+        active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
+        row = (await connection.execute(select(*active))).one()
+        return [str(table) for table, is_active in zip(tables, row, strict=True) if not is_active]
+
+    with database_errors(source):
+        found = await in_session(source, None, bypassed, timeout=timeout)
+    if found:
+        raise ConfigurationError(
+            f"Row security is not active for the user of {source.name!r} on: {', '.join(found)}."[:1000],
+            hint="ENABLE ROW LEVEL SECURITY on each, and connect as a user that neither owns nor bypasses them.",
+        )

@@ -13,6 +13,7 @@ from dualsql.errors import QueryExecutionError
 from dualsql.execute.failures import database_errors
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
+from dualsql.narrowing import Narrowing
 
 Rows = Sequence[Sequence[Any]]
 
@@ -20,11 +21,12 @@ Rows = Sequence[Sequence[Any]]
 async def fetch_rows(
     source: Source,
     statement: Executable,
+    narrowing: Narrowing,
     *,
     timeout: timedelta,
     failure: type[QueryExecutionError] = QueryExecutionError,
 ) -> Rows:
-    """All rows of `statement`, each a sequence of values in column order.
+    """All rows of `statement` under `narrowing`, each a sequence of values in column order.
 
     Raises:
         QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
@@ -33,8 +35,10 @@ async def fetch_rows(
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
-        result = await connection.execute(statement, execution_options={"compiled_cache": source.compiled})
+        result = await connection.execute(
+            statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
+        )
         return result.all()
 
     with database_errors(source, failure):
-        return await in_session(source, fetch, timeout=timeout)
+        return await in_session(source, narrowing, fetch, timeout=timeout)

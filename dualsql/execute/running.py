@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.errors import DatabaseBusyError, QueryTimeoutError
 from dualsql.execute.session import read_only
 from dualsql.execute.source import Source
+from dualsql.narrowing import Narrowing
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
@@ -25,14 +26,14 @@ Work = Callable[[AsyncConnection], Awaitable[T]]
 _INTERRUPT_PAUSE = 0.01
 
 
-async def in_session(source: Source, work: Work[T], *, timeout: timedelta) -> T:
+async def in_session(source: Source, narrowing: Narrowing | None, work: Work[T], *, timeout: timedelta) -> T:
     """What `work` returns, given a read-only connection.
 
     Raises:
         QueryTimeoutError: it took longer than `timeout`; the database was told to stop.
         DatabaseBusyError: no connection was to be had in that time.
     """
-    session = _Session(source, work)
+    session = _Session(source, narrowing, work)
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             return await asyncio.shield(session.task)
@@ -54,15 +55,16 @@ async def in_session(source: Source, work: Work[T], *, timeout: timedelta) -> T:
 class _Session(Generic[T]):
     """One connection, the work on it, and the way to stop it."""
 
-    def __init__(self, source: Source, work: Work[T]) -> None:
+    def __init__(self, source: Source, narrowing: Narrowing | None, work: Work[T]) -> None:
         self._source = source
+        self._narrowing = narrowing
         self._work = work
         self._working: asyncio.Future[T] | None = None
         self.connection: AsyncConnection | None = None
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> T:
-        async with read_only(self._source) as connection:
+        async with read_only(self._source, self._narrowing) as connection:
             self.connection = connection
             self._working = asyncio.ensure_future(self._work(connection))
             return await self._working

@@ -11,6 +11,7 @@ from sqlalchemy import Executable
 from dualsql.errors import CountExecutionError
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.source import Source
+from dualsql.narrowing import Narrowing
 
 
 class Sample(NamedTuple):
@@ -24,6 +25,7 @@ async def fetch_sample(
     source: Source,
     sample: Executable,
     count: Executable | None,
+    narrowing: Narrowing,
     *,
     size: int,
     timeout: timedelta,
@@ -34,26 +36,26 @@ async def fetch_sample(
     A sample that is not back after `head_start` gets the count beside it, on a second connection if one is
     free: for a query that sorts or groups, both cost the same and need not wait for each other.
     """
-    sampling = asyncio.ensure_future(fetch_rows(source, sample, timeout=timeout))
+    sampling = asyncio.ensure_future(fetch_rows(source, sample, narrowing, timeout=timeout))
     counting: asyncio.Future[int] | None = None
     try:
         await asyncio.wait({sampling}, timeout=head_start.total_seconds())
         if count is not None and not sampling.done() and source.has_room():
-            counting = asyncio.ensure_future(fetch_count(source, count, timeout=timeout))
+            counting = asyncio.ensure_future(fetch_count(source, count, narrowing, timeout=timeout))
         rows = await sampling
         if len(rows) <= size:
             return Sample(rows, len(rows))
         if count is None:
             return Sample(rows[:size], None)
-        total = await (counting or fetch_count(source, count, timeout=timeout))
+        total = await (counting or fetch_count(source, count, narrowing, timeout=timeout))
         return Sample(rows[:size], max(total, len(rows)))
     finally:
         await _abandon(sampling, counting)
 
 
-async def fetch_count(source: Source, count: Executable, *, timeout: timedelta) -> int:
+async def fetch_count(source: Source, count: Executable, narrowing: Narrowing, *, timeout: timedelta) -> int:
     """The one number `count` selects."""
-    rows = await fetch_rows(source, count, timeout=timeout, failure=CountExecutionError)
+    rows = await fetch_rows(source, count, narrowing, timeout=timeout, failure=CountExecutionError)
     return int(rows[0][0])
 
 

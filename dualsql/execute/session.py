@@ -1,20 +1,25 @@
-"""Open a database for reading; the rule: nothing the caller's statement does can change it."""
+"""Open a database for reading; the rule: nothing is changed, and nothing is read but under the rules."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from sqlalchemy import func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.source import Source
+from dualsql.narrowing import Narrowing
 
 _REFUSES_WRITES = "dualsql_refuses_writes"
 
 
 @asynccontextmanager
-async def read_only(source: Source) -> AsyncIterator[AsyncConnection]:
-    """A connection in a read-only transaction, rolled back at the end."""
+async def read_only(source: Source, narrowing: Narrowing | None) -> AsyncIterator[AsyncConnection]:
+    """A connection in a read-only transaction, rolled back at the end, that compiles under `narrowing`.
+
+    None is for statements of dualsql's own, which prove what the database does.
+    """
     async with AsyncExitStack() as stack:
         if source.turn is not None:
             await stack.enter_async_context(source.turn)
@@ -23,7 +28,20 @@ async def read_only(source: Source) -> AsyncIterator[AsyncConnection]:
             await connection.execution_options(postgresql_readonly=True)
         if source.read_only_statements is not None and not await _refuses_writes(connection, source):
             await stack.enter_async_context(_between(connection, *source.read_only_statements))
+        if narrowing is not None:
+            await _narrow(connection, narrowing)
         yield connection
+
+
+async def _narrow(connection: AsyncConnection, narrowing: Narrowing) -> None:
+    if narrowing.settings:
+        # For this transaction alone: the next user of the connection must not find them.
+        await connection.execute(
+            select(*(func.set_config(name, value, true()) for name, value in narrowing.settings))
+        )
+    opened = connection.sync_connection
+    assert opened is not None
+    opened.dialect = narrowing.dialect(opened.engine.dialect)
 
 
 async def _refuses_writes(connection: AsyncConnection, source: Source) -> bool:

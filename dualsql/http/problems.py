@@ -97,6 +97,7 @@ KINDS: Mapping[str, Kind] = {
     "RESOURCE_NOT_FOUND": Kind(404, "not_found"),
     "RESOURCE_EXPIRED": Kind(410, "expired"),
     "FORBIDDEN": Kind(403, "forbidden"),
+    "FORBIDDEN_SQL": Kind(403, "forbidden"),
     "FOREIGN_REQUEST": Kind(403, "forbidden"),
     "BAD_PARAMETER": Kind(400, "bad_request"),
     "CALLER_GONE": Kind(400, "bad_request"),

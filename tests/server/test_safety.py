@@ -24,6 +24,7 @@ from dualsql import (
     QueryTimeoutError,
     ResourceExpiredError,
     ResourceNotFoundError,
+    Shared,
     SQLResourceStore,
     TamperedError,
 )
@@ -37,6 +38,7 @@ from tests.server.conftest import BASE_URL, MakeServer
 
 SECRET = "a secret of at least thirty-two characters"
 ANA = Principal(id="ana", tenant="one")
+EVERYTHING_SHARED = Shared(*Base.metadata.tables.values())
 
 
 async def count_schools(engine: AsyncEngine) -> int:
@@ -55,7 +57,7 @@ async def test_a_session_refuses_every_write(dual: DualResponseServer, schools: 
         "CREATE TABLE x (y INTEGER)",
         "DROP TABLE visits",
     ):
-        async with read_only(source) as connection:
+        async with read_only(source, None) as connection:
             with pytest.raises(Exception, match="read"):
                 await connection.execute(text(sql))
     assert await count_schools(schools) == len(SCHOOLS)
@@ -255,7 +257,7 @@ async def test_a_hook_narrows_sample_count_and_pages_to_who_asks_now(make_server
     def own_state(statement: Any, context: HookContext) -> Any:
         return statement.where(School.state == context.principal.tenant) if context.principal else statement
 
-    server = make_server(hooks=[own_state])
+    server = make_server(hooks=[own_state, EVERYTHING_SHARED])
     new_jersey = Principal(id="ana", tenant="NJ")
     response = await server.create_response(
         select(School.state).order_by(School.id), name="x", principal=new_jersey, sample_size=1
@@ -279,7 +281,7 @@ async def _awaited(statement: Any, _context: HookContext) -> Any:
 @pytest.mark.filterwarnings("ignore:coroutine '_awaited' was never awaited")
 async def test_a_hook_that_does_not_narrow_stops_the_request(make_server: MakeServer, hook: Any) -> None:
     with pytest.raises(ConfigurationError, match="hook"):
-        await make_server(hooks=[hook]).create_response(select(School.id), name="x")
+        await make_server(hooks=[hook, EVERYTHING_SHARED]).create_response(select(School.id), name="x")
 
 
 async def test_only_the_database_s_refusal_proves_that_it_is_read_only(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from dualsql.settings import SettingsOptions
 
 SEALED = """
 BadParameterError ConfigurationError CountExecutionError DatabaseBusyError DualResponse DualResponseError
-DualResponseServer ForbiddenError Hook HookContext LimitExceededError MemoryStore NoTotalOrderError
+DualResponseServer ForbiddenError ForbiddenSQLError Hook HookContext LimitExceededError Mask MemoryStore NoTotalOrderError
 NotFreezableError Principal QueryExecutionError QueryTimeoutError Registry Resource ResourceChanges
-ResourceExpiredError ResourceNotFoundError ResourceStore ResultPage SQLResourceStore Settings StorageError
-TamperedError UnknownColumnError
+ResourceExpiredError ResourceNotFoundError ResourceStore ResultPage RowFilter RowSecurity SQLResourceStore Settings
+Shared StorageError
+TamperedError TenantFilter UnknownColumnError
 """.split()
 
 

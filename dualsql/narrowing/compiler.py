@@ -1,0 +1,226 @@
+"""Write SQL in which every table stands under its rule; the rule: this is where a table's name enters SQL.
+
+SQLAlchemy writes a table in FROM at one place, `visit_table`, whatever brought it there: Core or ORM, a join, an
+alias, a relationship's secondary table, a loader, a hook. There, `schools` becomes
+
+    (SELECT schools.id, schools.name FROM schools WHERE schools.tenant_id = :tenant) AS schools
+
+and what cannot be seen through (text, a table nobody registered) is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sqlalchemy.engine import Dialect
+from sqlalchemy.sql import elements, visitors
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.selectable import TableClause
+
+from dualsql.dialects import capabilities_of
+from dualsql.errors import ForbiddenSQLError
+
+if TYPE_CHECKING:
+    from dualsql.narrowing.form import Form
+
+# What SQLAlchemy itself writes as literal columns: count(*) and EXISTS (SELECT 1 ...).
+_HARMLESS = re.compile(r"\*|[0-9]{1,9}", re.ASCII)
+
+
+def narrowing_dialect(base: Dialect, form: Form) -> Dialect:
+    """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
+    dialect = copy.copy(base)
+    compiler = base.statement_compiler
+    abilities = capabilities_of(base)
+    marks = {"form": form, "groups_strictly": abilities is not None and abilities.groups_strictly}
+    dialect.statement_compiler = type(f"Narrowing{compiler.__name__}", (_Narrowing, compiler), marks)
+    return dialect
+
+
+# SQLAlchemy leaves half of its compiler untyped.
+_Compiler: Any = SQLCompiler
+
+
+class _Narrowing(_Compiler):  # type: ignore[misc]
+    """To be mixed into the compiler of a dialect.
+
+    Attributes:
+        form: what each table is replaced by.
+        groups_strictly: see `Capabilities`.
+    """
+
+    form: Form
+    groups_strictly: bool
+    stack: Any
+    _rule_of: Any = None  # the table whose rule is being written: in there, tables are the database's own
+    _sampling = ""
+
+    # Tables ---------------------------------------------------------------------------------------------
+
+    def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
+        if self._rule_of is not None:
+            return super().visit_table(table, asfrom=asfrom, **kw) + (
+                self._sample_of(table) if asfrom else ""
+            )
+        if not asfrom or not self._is_narrowed(table):
+            return super().visit_table(table, asfrom=asfrom, **kw)
+        linter = kw.get("from_linter")
+        if linter:
+            linter.froms[table] = table.fullname
+        rule = self._rule(_plain(table))
+        alias = kw.get("enclosing_alias")
+        if alias is not None and alias.element is table:
+            return rule
+        name = self._name(table, kw.get("ambiguous_table_name_map"))
+        return rule + self.get_render_as_alias_suffix(self.preparer.quote(name))
+
+    def visit_tablesample(self, tablesample: Any, asfrom: Any = False, **kw: Any) -> Any:
+        if self._rule_of is not None or not self._is_narrowed(tablesample.element):
+            return super().visit_tablesample(tablesample, asfrom=asfrom, **kw)
+        # A table can be sampled, the rows of a rule cannot: the clause goes inside.
+        self._sampling = f" TABLESAMPLE {self.process(tablesample._get_method(), **kw)}"
+        if tablesample.seed is not None:
+            self._sampling += f" REPEATABLE ({self.process(tablesample.seed, **kw)})"
+        return self.visit_alias(tablesample, asfrom=True, **kw)
+
+    def _sample_of(self, table: Any) -> str:
+        """The clause for the rule's own table, which is written first; not for those of its predicate."""
+        if _plain(table) is not self._rule_of:
+            return ""
+        sampling, self._sampling = self._sampling, ""
+        return sampling
+
+    def visit_column(
+        self, column: Any, add_to_result_map: Any = None, include_table: Any = True, **kw: Any
+    ) -> Any:
+        if column.is_literal and not _HARMLESS.fullmatch(column.name):
+            self._require_open("literal_column()")
+        table = column.table
+        if not include_table or not getattr(table, "schema", None) or self._rule_of is not None:
+            return super().visit_column(column, add_to_result_map, include_table, **kw)
+        if not self._is_narrowed(table):
+            return super().visit_column(column, add_to_result_map, include_table, **kw)
+        # The alias of a rule has no schema.
+        bare = super().visit_column(column, add_to_result_map, include_table=False, **kw)
+        return f"{self.preparer.quote(self._name(table, None))}.{bare}"
+
+    def _is_narrowed(self, element: Any) -> bool:
+        table = _plain(element)
+        if not isinstance(table, TableClause):
+            return False
+        if not self.form.knows(table):
+            refuse(f"the table {table.name!r}, which this server does not serve"[:120])
+        return self.form.narrows(table)
+
+    def _rule(self, table: Any) -> str:
+        with self._inside_rule_of(table):
+            return f"({self.process(self.form.select_of(table), asfrom=True)})"
+
+    @contextmanager
+    def _inside_rule_of(self, table: Any) -> Iterator[None]:
+        # A stack of its own: a subquery in a predicate must not correlate to the statement around the rule.
+        stack, self.stack = self.stack, []
+        self.stack.append(
+            {"correlate_froms": set(), "asfrom_froms": set(), "selectable": stack[-1]["selectable"]}
+        )
+        self._rule_of = table
+        try:
+            yield
+        finally:
+            self.stack, self._rule_of = stack, None
+
+    def _name(self, table: Any, ambiguous: Any) -> str:
+        """What the rest of the statement calls a narrowed table."""
+        if table.schema:
+            return f"{table.schema}.{table.name}"
+        if ambiguous and table.name in ambiguous:
+            return str(self._truncated_identifier("alias", ambiguous[table.name]))
+        return str(table.name)
+
+    # GROUP BY -------------------------------------------------------------------------------------------
+
+    def group_by_clause(self, select: Any, **kw: Any) -> Any:
+        """GROUP BY a primary key lets a database take the row's other columns too; that of a rule has no key."""
+        written = super().group_by_clause(select, **kw)
+        groups = list(select._group_by_clauses)
+        if (
+            self._rule_of is not None
+            or not self.groups_strictly
+            or not groups
+            or not all(map(_identity, groups))
+        ):
+            return written
+        dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
+        return ", ".join([written, *dependent])
+
+    def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
+        """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
+        grouped = {_identity(column) for column in groups}
+        found: dict[Any, Any] = {}
+        for part in [*select.inner_columns, *select._having_criteria, *select._order_by_clauses]:
+            column: Any
+            for column in visitors.iterate(part):
+                key = _identity(column)
+                if key and key not in grouped and self._has_key_in(column.table, grouped):
+                    found.setdefault(key, column)
+        return list(found.values())
+
+    def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
+        table = _plain(getattr(source, "element", source))
+        if not isinstance(table, TableClause) or not self.form.knows(table) or not self.form.narrows(table):
+            return False
+        keys = {_identity(column) for column in source.primary_key}
+        return bool(keys) and keys <= grouped
+
+    # What cannot be seen through ------------------------------------------------------------------------
+
+    def visit_cte(self, cte: Any, **kw: Any) -> Any:
+        if str(cte.name).casefold() in self.form.names:
+            # A predicate's subquery would read it in the table's place.
+            refuse(f"a CTE that takes the name of the table {cte.name!r}"[:120], "Give the CTE another name.")
+        return super().visit_cte(cte, **kw)
+
+    def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
+        self._require_open("text()")
+        return super().visit_textclause(textclause, add_to_result_map, **kw)
+
+    def visit_tstring(self, tstring: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
+        self._require_open("tstring()")
+        return super().visit_tstring(tstring, add_to_result_map, **kw)
+
+    def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("an INSERT")
+
+    def visit_update(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("an UPDATE")
+
+    def visit_delete(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("a DELETE")
+
+    def _require_open(self, construct: str) -> None:
+        if self._rule_of is None and not self.form.is_open:
+            refuse(
+                f"{construct}, in which no table can be seen", "Write it with SQLAlchemy's own constructs."
+            )
+
+
+def refuse(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
+    """Raise ForbiddenSQLError for a statement with `construct` in it."""
+    raise ForbiddenSQLError(f"The statement holds {construct}.", hint=hint)
+
+
+def _plain(element: Any) -> Any:
+    """The element under SQLAlchemy's annotations."""
+    return getattr(element, "_Annotated__element", element)
+
+
+def _identity(column: Any) -> Any:
+    """A key that is equal for all forms of one column of one source, or None for anything else."""
+    source = getattr(column, "table", None)
+    if not isinstance(column, elements.ColumnClause) or source is None or column.is_literal:
+        return None
+    return id(_plain(source)), column.key

@@ -1,0 +1,209 @@
+"""The rules of one server; the rule: every table is filtered or declared shared, or the server does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import BindParameter, CompoundSelect, Select, TextualSelect, util
+from sqlalchemy.engine import Dialect
+from sqlalchemy.sql import ColumnElement
+
+from dualsql.errors import ConfigurationError, ForbiddenError
+from dualsql.freeze import Registry
+from dualsql.narrowing.form import Form, with_named_values
+from dualsql.narrowing.masking import ActiveMask, masks_by_table, resolved_masks
+from dualsql.narrowing.rules import (
+    Function,
+    Hook,
+    HookContext,
+    Mask,
+    RowFilter,
+    RowSecurity,
+    Shared,
+    TenantFilter,
+)
+from dualsql.narrowing.tables import column_of, resolved, undeclared
+from dualsql.resource import Principal
+from dualsql.statement import Statement
+
+_FORMS = 256
+"""Forms kept at once: one, unless a row filter's shape or a mask depends on the principal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What the rules come to for one principal.
+
+    Attributes:
+        form: how tables are rendered.
+        values: of the parameters that the form leaves open.
+        settings: (name, value) of PostgreSQL's, to be set for the transaction.
+    """
+
+    form: Form
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    settings: Sequence[tuple[str, str]] = field(default=(), repr=False)
+
+    def dialect(self, base: Dialect) -> Dialect:
+        """The dialect that statements have to be compiled on."""
+        return self.form.dialect(base)
+
+
+class Policy:
+    """The hooks of a server, checked against its registry.
+
+    Attributes:
+        secured: tables that PostgreSQL itself must narrow.
+
+    Raises:
+        ConfigurationError: a table is neither filtered nor shared, or a rule names what is not there.
+    """
+
+    def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
+        self._tables = list(registry.tables.values())
+        self._is_open = not hooks
+        self._functions: list[Function] = [hook for hook in hooks if callable(hook)]
+        self._tenants = _of_kind(hooks, TenantFilter)
+        self._security = _of_kind(hooks, RowSecurity)
+        self._masks = resolved_masks(registry, _of_kind(hooks, Mask))
+        self._rows = [
+            (table, rule.predicate)
+            for rule in _of_kind(hooks, RowFilter)
+            for table in resolved(registry, [rule.table])
+        ]
+        self._conditions = self._tenant_conditions(registry)
+        shared = [table for rule in _of_kind(hooks, Shared) for table in resolved(registry, rule.tables)]
+        filtered = {*self._conditions, *(id(table) for table, _ in self._rows)}
+        self.secured = self._secured(registry, filtered | {id(table) for table in shared})
+        if hooks:
+            undeclared(registry, filtered | {id(table) for table in [*shared, *self.secured]})
+        self._forms: Any = util.LRUCache(_FORMS)
+
+    def narrowing(self, principal: Principal | None) -> Narrowing:
+        """The rules, asked for `principal` now.
+
+        Raises:
+            ForbiddenError: a rule needs a principal and there is none, or it has no value for this one.
+        """
+        values: dict[str, Any] = {
+            _tenant_name(number): _value(rule.value, principal) for number, rule in enumerate(self._tenants)
+        }
+        settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
+        predicates = [_required(predicate(_known(principal))) for _, predicate in self._rows]
+        masks = [mask for mask in self._masks if not mask.is_lifted_for(principal)]
+        key, parameters = _shape_of(predicates)
+        values.update((name, bound.effective_value) for name, bound in parameters)
+        form_key = (key, *map(id, masks))
+        form = self._forms.get(form_key)
+        if form is None:
+            form = self._forms[form_key] = self._form(predicates, parameters, masks)
+        return Narrowing(form, values, settings)
+
+    def narrow(self, statement: Statement, context: HookContext) -> Statement:
+        """The statement after all plain functions.
+
+        Raises:
+            ConfigurationError: one returned something else than a statement of the same columns.
+        """
+        for function in self._functions:
+            columns = len(statement.selected_columns)
+            statement = function(statement, context)
+            if not isinstance(statement, Select | CompoundSelect | TextualSelect):
+                raise ConfigurationError(
+                    f"A hook returned a {type(statement).__name__}.",
+                    hint="A hook is a plain function that returns the statement to run.",
+                )
+            if len(statement.selected_columns) != columns:
+                raise ConfigurationError(
+                    "A hook changed the columns of a statement.", hint="A hook may only take rows away."
+                )
+        return statement
+
+    def _tenant_conditions(self, registry: Registry) -> dict[int, list[ColumnElement[bool]]]:
+        conditions: dict[int, list[ColumnElement[bool]]] = {}
+        for number, rule in enumerate(self._tenants):
+            chosen = self._tables if rule.tables is None else resolved(registry, rule.tables)
+            for table in chosen:
+                column = column_of(table, rule.column, is_required=rule.tables is not None)
+                if column is not None:
+                    value = BindParameter(_tenant_name(number), type_=column.type, required=True)
+                    conditions.setdefault(id(table), []).append(column == value)
+        return conditions
+
+    def _secured(self, registry: Registry, declared: set[int]) -> list[Any]:
+        found: list[Any] = []
+        for rule in self._security:
+            rest = [table for table in self._tables if id(table) not in declared]
+            found += rest if rule.tables is None else resolved(registry, rule.tables)
+        return found
+
+    def _form(
+        self,
+        predicates: Sequence[ColumnElement[bool]],
+        parameters: Sequence[tuple[str, BindParameter[Any]]],
+        masks: Sequence[ActiveMask],
+    ) -> Form:
+        names: dict[int, str] = {}
+        for name, bound in parameters:
+            names.setdefault(id(bound), name)
+        conditions = {table: list(found) for table, found in self._conditions.items()}
+        for (table, _), predicate in zip(self._rows, predicates, strict=True):
+            conditions.setdefault(id(table), []).append(with_named_values(predicate, names))
+        return Form(self._tables, conditions=conditions, masks=masks_by_table(masks), is_open=self._is_open)
+
+
+def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
+    return [hook for hook in hooks if isinstance(hook, kind)]
+
+
+def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParameter[Any]]]]:
+    """What the predicates have in common for all principals, and the named values they do not."""
+    keys, parameters = [], []
+    for number, predicate in enumerate(predicates):
+        found = predicate._generate_cache_key()
+        if found is None:
+            raise ConfigurationError(
+                "A row filter's predicate holds something that SQLAlchemy cannot cache.",
+                hint="Write it with SQLAlchemy's own constructs.",
+            )
+        keys.append(found.key)
+        parameters += [
+            (f"dualsql_row_{number}_{place}", bound) for place, bound in enumerate(found.bindparams)
+        ]
+    return tuple(keys), parameters
+
+
+def _tenant_name(number: int) -> str:
+    return f"dualsql_tenant_{number}"
+
+
+def _known(principal: Principal | None) -> Principal:
+    if principal is None:
+        raise ForbiddenError(
+            "This data is narrowed to whoever asks, and nobody is known to ask.",
+            hint="Pass principal=... when the response is created; authenticate REST requests.",
+        )
+    return principal
+
+
+def _value(value: Callable[[Principal], Any], principal: Principal | None) -> Any:
+    found = value(_known(principal))
+    if found is None:
+        raise ForbiddenError(
+            "This data is narrowed by a value that the principal does not have.",
+            hint="Ask the operator to complete the principal, such as its tenant.",
+        )
+    return found
+
+
+def _required(predicate: Any) -> ColumnElement[bool]:
+    """The predicate as a plain expression; mapped attributes come as something else."""
+    element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
+    if not isinstance(element, ColumnElement):
+        raise ConfigurationError(
+            f"A row filter's predicate gave a {type(predicate).__name__}.",
+            hint="Return a condition, such as table.c.region == principal.tenant.",
+        )
+    return element

@@ -1,0 +1,68 @@
+"""A stored statement as one principal sees it; the rule: whatever is derived from it runs under the same narrowing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dualsql import plan
+from dualsql.columns import ResultColumn
+from dualsql.execute import Rows, Sample, Source, fetch_rows, fetch_sample
+from dualsql.narrowing import HookContext, Narrowing, Policy
+from dualsql.plan import Shape
+from dualsql.resource import Principal
+from dualsql.settings import Settings
+from dualsql.statement import AnySelect
+from dualsql_client.wire import SortKey
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One statement, in its one shape, on its source."""
+
+    source: Source
+    shape: Shape
+    narrowing: Narrowing
+    settings: Settings
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        """The result's columns, in order."""
+        return self.shape.columns
+
+    async def fetch(self, *, offset: int, limit: int, sort: Sequence[SortKey] = ()) -> Rows:
+        """At most `limit` rows from `offset` on."""
+        return await fetch_rows(
+            self.source, self._page(offset, limit, sort), self.narrowing, timeout=self.settings.query_timeout
+        )
+
+    async def sample(self, size: int, *, is_counted: bool) -> Sample:
+        """The first rows, and how many there are in all."""
+        return await fetch_sample(
+            self.source,
+            self._page(0, size + 1),
+            plan.count(self.shape) if is_counted else None,
+            self.narrowing,
+            size=size,
+            timeout=self.settings.query_timeout,
+            head_start=self.settings.count_head_start,
+        )
+
+    def _page(self, offset: int, limit: int, sort: Sequence[SortKey] = ()) -> AnySelect:
+        return plan.page(self.shape, self.source.capabilities, offset=offset, limit=limit, sort=sort)
+
+
+def open_view(
+    source: Source, document: bytes, principal: Principal | None, policy: Policy, settings: Settings
+) -> View:
+    """The document's statement, narrowed to whoever asks now.
+
+    Raises:
+        TamperedError, NotFreezableError: see `freeze.thaw`.
+        ForbiddenError: the rules have nothing to go by for this principal.
+        NoTotalOrderError: the narrowed statement cannot be paged.
+    """
+    narrowing = policy.narrowing(principal)
+    context = HookContext(principal=principal, source=source.name)
+    statement = policy.narrow(source.thaw(document), context)
+    return View(source, plan.shape(statement), narrowing, settings)
