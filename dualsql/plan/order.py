@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TextClause
-from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over
+from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over, _anonymous_label
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -74,12 +74,19 @@ def _row_identity(select: AnySelect) -> Keys:
         return []
     if any(_may_aggregate(element) for element in outputs):
         return []
-    keys: Keys = []
-    for leaf in _leaves(select):
-        if not _is_table(leaf) or not list(leaf.primary_key):
-            return []
-        keys += leaf.primary_key
-    return keys
+    leaves = list(_leaves(select))
+    if not all(_is_table(leaf) and list(leaf.primary_key) for leaf in leaves) or _is_renewed(leaves, select):
+        return []
+    return [key for leaf in leaves for key in leaf.primary_key]
+
+
+def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
+    """Whether SQLAlchemy made one of these aliases just now: that of a relationship's secondary table.
+
+    It makes another one whenever the statement is compiled, so that no ORDER BY can name it.
+    """
+    unnamed = any(isinstance(leaf, Alias) and isinstance(leaf.name, _anonymous_label) for leaf in leaves)
+    return unnamed and set(leaves) != set(_leaves(select))
 
 
 def _group_identity(select: AnySelect) -> Keys:
