@@ -178,6 +178,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "http/test_access.py::test_a_resource_answers_its_owner_and_no_one_else",
             "server/test_safety.py::test_a_stranger_sees_nothing",
             "server/test_safety.py::test_a_hook_narrows_sample_count_and_pages_to_who_asks_now",
+            "narrowing/test_compiler.py::test_a_table_stands_under_its_rule",
         ),
         "resources outlive the process": (
             "migrations/test_schema.py::test_up_makes_every_table_and_down_removes_them",
@@ -213,6 +214,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_hostile.py": "forged and damaged documents",
     "freeze/test_properties.py": "any value and any nesting comes back",
     "freeze/test_refusals.py": "what no document can hold",
+    "narrowing/test_policy.py": "what rules may say, and what stops a server",
     "freeze/test_seal.py": "signatures and their secrets",
     "http/test_body.py": "bodies are bounded in size and time",
     "http/test_connection.py": "work stops when its caller hangs up",

@@ -27,8 +27,9 @@ from dualsql.errors import ForbiddenSQLError
 if TYPE_CHECKING:
     from dualsql.narrowing.form import Form
 
-# What SQLAlchemy itself writes as literal columns: count(*) and EXISTS (SELECT 1 ...).
-_HARMLESS = re.compile(r"\*|[0-9]{1,9}", re.ASCII)
+# What SQLAlchemy itself writes as literal columns: count(*), EXISTS (SELECT 1 ...), and in the union of
+# concrete classes each one's name.
+_HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 
 
 def narrowing_dialect(base: Dialect, form: Form) -> Dialect:

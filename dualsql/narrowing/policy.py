@@ -21,6 +21,7 @@ from dualsql.narrowing.rules import (
     Mask,
     RowFilter,
     RowSecurity,
+    Rule,
     Shared,
     TenantFilter,
 )
@@ -64,7 +65,7 @@ class Policy:
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
         self._tables = list(registry.tables.values())
         self._is_open = not hooks
-        self._functions: list[Function] = [hook for hook in hooks if callable(hook)]
+        self._functions = _functions(hooks)
         self._tenants = _of_kind(hooks, TenantFilter)
         self._security = _of_kind(hooks, RowSecurity)
         self._masks = resolved_masks(registry, _of_kind(hooks, Mask))
@@ -156,6 +157,19 @@ class Policy:
 
 def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
     return [hook for hook in hooks if isinstance(hook, kind)]
+
+
+def _functions(hooks: Sequence[Any]) -> list[Function]:
+    functions: list[Function] = []
+    for hook in hooks:
+        if isinstance(hook, Rule):
+            continue
+        if not callable(hook) or isinstance(hook, type):
+            raise ConfigurationError(
+                f"{hook!r} is no hook."[:200], hint="Pass a TenantFilter(...), another rule, or a function."
+            )
+        functions.append(hook)
+    return functions
 
 
 def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParameter[Any]]]]:

@@ -1,0 +1,199 @@
+"""The SQL that is written under rules; compiled for every database that dualsql reads."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    JSON,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    column,
+    delete,
+    exists,
+    func,
+    insert,
+    lateral,
+    literal_column,
+    select,
+    table,
+    tablesample,
+    text,
+    true,
+    union_all,
+    update,
+    values,
+)
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.exc import InvalidRequestError, SQLAlchemyError
+
+from dualsql import ForbiddenSQLError, Principal, Registry
+from dualsql.narrowing import Mask, Policy, RowFilter, Shared, TenantFilter
+
+metadata = MetaData()
+people = Table(
+    "people",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("tenant_id", Integer),
+    Column("name", String),
+    Column("notes", JSON),
+)
+orders = Table("orders", metadata, Column("id", Integer, primary_key=True), Column("person_id", Integer))
+archive = Table("people", metadata, Column("id", Integer), Column("tenant_id", Integer), schema="Old years")
+countries = Table("countries", metadata, Column("code", String))
+
+ANA = Principal(id="7", tenant="1")
+POLICY = Policy(
+    Registry(metadata),
+    [
+        TenantFilter(column="tenant_id", value=lambda principal: principal.tenant),
+        RowFilter(
+            orders,
+            lambda principal: orders.c.person_id.in_(select(people.c.id).where(people.c.id == principal.id)),
+        ),
+        Mask(people.c.name, "redact"),
+        Shared(countries),
+    ],
+)
+DIALECTS = [sqlite.dialect(), postgresql.dialect(), mysql.dialect()]
+PEOPLE = (
+    "(SELECT people.id AS id, people.tenant_id AS tenant_id, '***' AS name, people.notes AS notes FROM people "
+    "WHERE people.tenant_id = ?)"
+)
+ORDERS = (
+    "(SELECT orders.id AS id, orders.person_id AS person_id FROM orders WHERE orders.person_id IN "
+    "(SELECT people.id FROM people WHERE people.id = ?))"
+)
+
+
+def written(statement: Any, dialect: Any = DIALECTS[0], policy: Policy = POLICY) -> str:
+    compiled = statement.compile(dialect=policy.narrowing(ANA).dialect(dialect))
+    return re.sub(r"\s+", " ", re.sub(r"%\(\w+\)s(::\w+)?|%s", "?", compiled.string))
+
+
+def test_a_table_stands_under_its_rule() -> None:
+    assert written(select(people.c.id)) == f"SELECT people.id FROM {PEOPLE} AS people"
+    one = people.alias("one")
+    assert written(select(one.c.id)) == f"SELECT one.id FROM {PEOPLE} AS one"
+    assert written(select(one.alias("two").c.id)) == f"SELECT two.id FROM {PEOPLE} AS two"
+    assert written(select(countries.c.code)) == "SELECT countries.code FROM countries"
+
+
+def test_a_predicate_is_not_correlated_to_what_surrounds_it() -> None:
+    joined = select(people.c.id, orders.c.id).join_from(people, orders, orders.c.person_id == people.c.id)
+    assert written(joined).endswith(
+        f"FROM {PEOPLE} AS people JOIN {ORDERS} AS orders ON orders.person_id = people.id"
+    )
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(
+    ("statement", "tables"),
+    [
+        (select(people.c.id).where(exists().where(orders.c.person_id == people.c.id)), 2),
+        (select(select(func.count(orders.c.id)).scalar_subquery(), people.c.id), 2),
+        (select(people.c.id).where(people.c.id.in_(select(orders.c.id))), 2),
+        (union_all(select(people.c.id), select(orders.c.id)), 2),
+        (select(select(people.c.id).cte("chosen")), 1),
+        (select(people.c.id).join(lateral(select(orders.c.id).where(orders.c.id == people.c.id)), true()), 2),
+        (select(people.c.id).select_from(people).add_cte(select(orders.c.id).cte("unused")), 2),
+        (select(values(column("x", Integer), name="v").data([(1,)])).join(people, true()), 1),
+        (select(people.c.id).order_by(select(func.max(orders.c.id)).scalar_subquery()), 2),
+        (select(people.c.id).group_by(people.c.id).having(exists(select(orders.c.id))), 2),
+    ],
+    ids=lambda value: None,
+)
+def test_wherever_a_table_stands(statement: Any, tables: int, dialect: Any) -> None:
+    sql = written(statement, dialect)
+    assert (
+        sql.count("WHERE people.tenant_id = ?") + sql.count("orders.person_id IN (SELECT people.id") == tables
+    )
+    bare = sql.replace(PEOPLE, "").replace(ORDERS, "")
+    assert not re.search(r"(FROM|JOIN) (people|orders)\b", bare), bare
+
+
+def test_a_schema_s_table_keeps_apart_from_its_namesake() -> None:
+    both = select(people.c.id, archive.c.id.label("old")).join(archive, archive.c.id == people.c.id)
+    sql = written(both)
+    assert '"Old years.people".id AS old' in sql
+    assert '"Old years".people.tenant_id = ?) AS "Old years.people"' in sql
+    assert written(select(archive.alias("a").c.id)).endswith('"Old years".people.tenant_id = ?) AS a')
+
+
+def test_a_sample_is_taken_of_the_table_and_then_narrowed() -> None:
+    drawn = tablesample(people, func.bernoulli(10), name="drawn", seed=func.pi())
+    assert written(select(drawn.c.id), DIALECTS[1]) == (
+        "SELECT drawn.id FROM (SELECT people.id AS id, people.tenant_id AS tenant_id, '***' AS name, people.notes AS "
+        "notes FROM people TABLESAMPLE bernoulli(?) REPEATABLE (pi()) WHERE people.tenant_id = ?) AS drawn"
+    )
+
+
+def test_the_columns_a_grouped_key_decides_are_grouped_too_where_that_is_asked_for() -> None:
+    grouped = select(people.c.name, func.count()).group_by(people.c.id).order_by(people.c.tenant_id)
+    assert "GROUP BY people.id, people.name, people.tenant_id ORDER BY" in written(grouped, DIALECTS[1])
+    assert "GROUP BY people.id ORDER BY" in written(grouped, DIALECTS[0])
+    rolled_up = select(people.c.id).group_by(func.rollup(people.c.id))
+    assert written(rolled_up, DIALECTS[1]).endswith("GROUP BY ROLLUP(people.id)")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        select(text("1")),
+        select(people.c.id).where(text("1 = 1")),
+        select(people.c.id).select_from(text("orders")),
+        text("SELECT 1 AS id").columns(column("id")),
+        select(literal_column("(SELECT max(id) FROM people)")),
+        select(Table("people", MetaData(), Column("id", Integer)).c.id),  # a namesake nobody registered
+        select(table("people", column("id")).c.id),
+        select(table("secrets", column("id")).c.id),
+        select(people.c.id).select_from(table("secrets")),
+        select(select(people.c.id).cte("orders").c.id),  # a predicate would read it in the place of orders
+        select(select(people.c.id).cte("PEOPLE").c.id),
+        select(values(column("id", Integer), name="v").data([(1,)]).cte("people").c.id),
+        insert(people),
+        update(people),
+        delete(people),
+        select(insert(people).returning(people.c.id).cte("made").c.id),
+        select(delete(people).returning(people.c.id).cte("gone").c.id),
+    ],
+)
+def test_what_cannot_be_proved_is_refused(statement: Any) -> None:
+    with pytest.raises(ForbiddenSQLError) as refused:
+        written(statement, DIALECTS[1])
+    assert refused.value.hint
+
+
+def test_without_rules_text_is_the_registry_s_business_and_strange_tables_are_not() -> None:
+    no_rules = Policy(Registry(metadata))
+    assert written(select(text("1")), policy=no_rules) == "SELECT 1"
+    assert written(select(people.c.id), policy=no_rules) == "SELECT people.id FROM people"
+    for statement in (select(table("secrets", column("id")).c.id), delete(people)):
+        with pytest.raises(ForbiddenSQLError):
+            written(statement, policy=no_rules)
+
+
+def test_a_forgotten_value_is_an_error_and_no_leak() -> None:
+    compiled = select(people.c.id).compile(dialect=POLICY.narrowing(ANA).dialect(DIALECTS[0]))
+    with pytest.raises(InvalidRequestError, match="value is required"):
+        compiled.construct_params({})
+    assert compiled.construct_params({"dualsql_tenant_0": 5}) == {"dualsql_tenant_0": 5}
+
+
+def test_a_statement_cannot_speak_for_a_rule() -> None:
+    """A parameter of the rule's name, with a value of the author's."""
+    from sqlalchemy import bindparam
+
+    forged = select(people.c.id).where(people.c.id == bindparam("dualsql_tenant_0", 2, unique=True))
+    try:
+        sql = written(forged)
+    except SQLAlchemyError:
+        return
+    compiled = forged.compile(dialect=POLICY.narrowing(ANA).dialect(DIALECTS[0]))
+    assert compiled.construct_params({"dualsql_tenant_0": 1})["dualsql_tenant_0"] == 1, sql

@@ -1,0 +1,149 @@
+"""What an operator may say, and what stops a server from starting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, func, literal, select, text
+
+from dualsql import ConfigurationError, ForbiddenError, Principal, Registry
+from dualsql.narrowing import Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
+
+metadata = MetaData()
+people = Table(
+    "people",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("tenant_id", Integer),
+    Column("name", String),
+    Column("salary", Integer, nullable=False),
+)
+orders = Table(
+    "orders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("person_id", ForeignKey("people.id")),
+)
+countries = Table("countries", metadata, Column("code", String, primary_key=True))
+elsewhere = Table("elsewhere", MetaData(), Column("id", Integer))
+
+REGISTRY = Registry(metadata)
+OF_TENANT = TenantFilter(column="tenant_id", value=lambda principal: principal.tenant)
+ANA = Principal(id="ana", tenant="one")
+
+
+def own_orders(principal: Principal) -> Any:
+    return orders.c.person_id.in_(select(people.c.id).where(people.c.name == principal.id))
+
+
+def test_a_table_that_no_rule_names_stops_the_server() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"neither filtered nor declared shared: countries, orders\."
+    ):
+        Policy(REGISTRY, [OF_TENANT])
+
+
+def test_a_mask_or_a_function_alone_declares_nothing() -> None:
+    for hook in (Mask(people.c.name), lambda statement, _: statement):
+        with pytest.raises(ConfigurationError, match="countries, orders, people"):
+            Policy(REGISTRY, [hook])
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        [OF_TENANT, RowFilter(orders, own_orders), Shared("countries")],
+        [OF_TENANT, Shared(orders, countries)],
+        [Shared(people, orders, "countries")],
+        [RowSecurity(setting="app.tenant", value=lambda principal: principal.tenant)],
+        [OF_TENANT, Shared(countries), RowSecurity(setting="a.b", value=lambda _: 1, tables=[orders])],
+    ],
+)
+def test_every_table_declared_one_way_or_another(hooks: Any) -> None:
+    assert Policy(REGISTRY, hooks).narrowing(ANA)
+
+
+def test_row_security_covers_what_no_other_rule_names() -> None:
+    security = RowSecurity(setting="app.tenant", value=lambda principal: principal.tenant)
+    assert Policy(REGISTRY, [OF_TENANT, Shared(countries), security]).secured == [orders]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (Shared(elsewhere), "not registered"),
+        (Shared("person"), "not registered"),
+        (TenantFilter(column="tenant", value=lambda _: 1, tables=[people]), "no column 'tenant'"),
+        (Mask(people.c.id), "primary key"),
+        (Mask(elsewhere.c.id), "no column of a registered table"),
+        (Mask(people.c.salary, "redact"), "Only text can be redacted"),
+        (Mask(people.c.name, "hide"), "does not know 'hide'"),  # type: ignore[arg-type]
+        (Mask(people.c.salary, lambda column: func.max(orders.c.id)), "reads another table"),
+        (Mask(people.c.salary, lambda column: literal("x")), "column's type"),
+    ],
+)
+def test_a_rule_that_cannot_hold_stops_the_server(rule: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Policy(REGISTRY, [rule, Shared(people, orders, countries)])
+
+
+def test_a_column_masked_twice_stops_the_server() -> None:
+    with pytest.raises(ConfigurationError, match="masked twice"):
+        Policy(
+            REGISTRY, [Mask(people.c.name), Mask(people.c.name, "redact"), Shared(people, orders, countries)]
+        )
+
+
+@pytest.mark.parametrize("principal", [None, Principal(id="ana")], ids=["nobody", "no tenant"])
+@pytest.mark.parametrize(
+    "rule", [OF_TENANT, RowSecurity(setting="a.b", value=lambda principal: principal.tenant)]
+)
+def test_without_a_value_there_is_no_answer(rule: Any, principal: Principal | None) -> None:
+    with pytest.raises(ForbiddenError):
+        Policy(REGISTRY, [rule, Shared(orders, countries, people)]).narrowing(principal)
+
+
+def test_a_row_filter_needs_somebody() -> None:
+    with pytest.raises(ForbiddenError):
+        Policy(REGISTRY, [RowFilter(orders, own_orders), Shared(people, countries)]).narrowing(None)
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        lambda _: True,
+        lambda _: None,
+        lambda _: people.c.tenant_id == 1,  # another table, joined with nothing
+        lambda _: orders.c.person_id.in_(select(people.c.id).cte("chosen").select()),
+    ],
+    ids=["a bool", "nothing", "another table", "a CTE"],
+)
+def test_a_predicate_that_says_nothing_about_its_table(predicate: Any) -> None:
+    policy = Policy(REGISTRY, [RowFilter(orders, predicate), Shared(people, countries)])
+    with pytest.raises(ConfigurationError):
+        policy.narrowing(ANA).form.select_of(orders)
+
+
+def test_forms_are_shared_by_principals_and_hold_none_of_their_values() -> None:
+    policy = Policy(REGISTRY, [OF_TENANT, RowFilter(orders, own_orders), Shared(countries)])
+    one, two = policy.narrowing(ANA), policy.narrowing(Principal(id="a secret name", tenant="another secret"))
+    assert one.form is two.form
+    written = str(one.form.select_of(orders).compile().params)
+    assert "ana" not in written and "secret" not in written
+    assert "secret" not in repr(two)
+    assert set(two.values.values()) == {"a secret name", "another secret"}
+
+
+def test_a_predicate_of_another_shape_is_another_form() -> None:
+    def of_role(principal: Principal) -> Any:
+        return orders.c.id > 0 if principal.id == "admin" else own_orders(principal)
+
+    policy = Policy(REGISTRY, [RowFilter(orders, of_role), Shared(people, countries)])
+    assert policy.narrowing(ANA).form is not policy.narrowing(Principal(id="admin")).form
+
+
+@pytest.mark.parametrize("hook", [text("1 = 1"), TenantFilter, "tenant_id", None], ids=repr)
+def test_an_unknown_hook_is_refused(hook: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no hook"):
+        Policy(REGISTRY, [hook, Shared(people, orders, countries)])
