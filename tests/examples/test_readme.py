@@ -18,6 +18,7 @@ from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from dualsql import Principal
 from dualsql.demo import Institution
 
 ROOT = Path(__file__).parent.parent.parent
@@ -59,6 +60,20 @@ async def test_results_are_bound_to_people(tmp_path: Path, monkeypatch: pytest.M
         assert (await http.get(response.resource_url)).status_code == 404
         mine = await http.get(response.resource_url, headers={"Authorization": token})
         assert mine.json()["total_count"] == 6_127
+
+
+async def test_tables_are_narrowed_to_the_tenant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tenants = loaded("tenants.py")
+    async with tenants["dual"]:
+        seen = [
+            (await tenants["programs_of"](Principal(id=name, tenant=state))).sample[0]
+            for name, state in (("ana", "NJ"), ("auditor", "NJ"), ("ben", "PA"))
+        ]
+    (ana_count, ana_debt), (auditor_count, auditor_debt), (ben_count, _) = (row.values() for row in seen)
+    assert (ana_count, ana_debt) == (auditor_count, None)
+    assert auditor_debt > 0
+    assert 0 < ana_count < ben_count < 106_145
 
 
 async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
