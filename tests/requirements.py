@@ -179,6 +179,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_safety.py::test_a_stranger_sees_nothing",
             "server/test_safety.py::test_a_hook_narrows_sample_count_and_pages_to_who_asks_now",
             "narrowing/test_compiler.py::test_a_table_stands_under_its_rule",
+            "tenants/test_oracle.py::test_a_tenant_is_answered_from_its_own_rows",
+            "tenants/test_oracle.py::test_every_tenant_is_answered_from_its_own_rows",
         ),
         "resources outlive the process": (
             "migrations/test_schema.py::test_up_makes_every_table_and_down_removes_them",

@@ -1,0 +1,66 @@
+"""What a server answers, read to the last page; the rule: rows are compared as the bytes of the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponseServer, Principal, plan
+from dualsql.formats import json
+from dualsql.resource import Resource
+from dualsql.statement import Statement
+from dualsql_client.wire import SortKey
+
+Lines = list[bytes]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A statement's rows as JSON lines.
+
+    Attributes:
+        rows: all pages, in the result's own order.
+        by_first, by_last: all pages again, sorted by the first column, and downwards by the last.
+    """
+
+    total: int | None
+    sample: Lines
+    rows: Lines
+    by_first: Lines
+    by_last: Lines
+
+
+async def answer(server: DualResponseServer, statement: Statement, caller: Principal | None) -> Answer:
+    """Create a response of the statement and read all of it, three times over."""
+    response = await server.create_response(statement, name="x", principal=caller)
+    resource = await server.open_resource(response.resource_id, caller, "read")
+    first, last = response.columns[0]["name"], response.columns[-1]["name"]
+    return Answer(
+        response.total_count,
+        [json.dumps(row) for row in response.sample],
+        await pages(server, resource, caller),
+        await pages(server, resource, caller, [{"field": first, "order": "asc"}]),
+        await pages(server, resource, caller, [{"field": last, "order": "desc"}]),
+    )
+
+
+async def pages(
+    server: DualResponseServer, resource: Resource, caller: Principal | None, sort: Sequence[SortKey] = ()
+) -> Lines:
+    """The rows of three pages or so, joined."""
+    limit = (resource.total_count or 0) // 3 + 2
+    lines: Lines = []
+    while True:
+        page = await server.fetch_page(resource, offset=len(lines), limit=limit, sort=sort, caller=caller)
+        lines += [json.dumps(row) for row in page.rows]
+        if not page.has_next:
+            return lines
+
+
+async def truth(engine: AsyncEngine, statement: Statement) -> Lines:
+    """The rows of the statement as it is, with nothing of dualsql between it and the database."""
+    async with engine.connect() as connection:
+        rows = (await connection.execute(statement)).all()
+    return [json.dumps(row) for row in json.records(plan.shape(statement).columns, rows, engine.dialect)]
