@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import Principal
 from tests.tenants.office import IN_SCHEMAS, create_schema
-from tests.tenants.office_rows import NOBODY, Office, calendar_rows
+from tests.tenants.office_rows import NOBODY, PEOPLE, Office, calendar_rows
 from tests.tenants.tpch_rows import TENANTS, Generator, Rows, Tenant, shared_rows
 
 CUSTOMERS = 30
@@ -28,10 +28,10 @@ def principal_of(tenant: Tenant) -> Principal:
     return Principal(id=f"somebody of {tenant.name}", tenant=str(tenant.id))
 
 
-def rows_of(tenant: Tenant, customers: int = CUSTOMERS) -> dict[Table, Rows]:
-    """All rows of one tenant."""
+def rows_of(tenant: Tenant, customers: int = CUSTOMERS, people: int = PEOPLE) -> dict[Table, Rows]:
+    """All rows of one tenant, for the largest one's number of customers and people."""
     tpch = {} if tenant is NOBODY else Generator(tenant, customers).rows()
-    return {**tpch, **Office(tenant).rows()}
+    return {**tpch, **Office(tenant, people).rows()}
 
 
 def marked(table: Table, row: dict[str, Any], tenant: Tenant) -> dict[str, Any]:
@@ -43,7 +43,13 @@ def marked(table: Table, row: dict[str, Any], tenant: Tenant) -> dict[str, Any]:
 
 
 async def fill(
-    engine: AsyncEngine, tenants: Iterable[Tenant], *, is_marked: bool = False, change: Change | None = None
+    engine: AsyncEngine,
+    tenants: Iterable[Tenant],
+    *,
+    is_marked: bool = False,
+    change: Change | None = None,
+    customers: int = CUSTOMERS,
+    people: int = PEOPLE,
 ) -> None:
     """Create every table and view, and put the rows of `tenants` and the shared ones into them."""
     async with engine.begin() as connection:
@@ -53,7 +59,9 @@ async def fill(
             await connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
         await _insert(connection, {**shared_rows(), **calendar_rows()}, lambda _, row: row)
         for tenant in tenants:
-            await _insert(connection, rows_of(tenant), _change(tenant, change, is_marked=is_marked))
+            await _insert(
+                connection, rows_of(tenant, customers, people), _change(tenant, change, is_marked=is_marked)
+            )
 
 
 def _change(tenant: Tenant, change: Change | None, *, is_marked: bool) -> Change:

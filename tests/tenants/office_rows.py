@@ -46,14 +46,18 @@ def calendar_rows() -> dict[Table, Rows]:
 
 
 class Office:
-    """One tenant's rows."""
+    """One tenant's rows.
 
-    def __init__(self, tenant: Tenant) -> None:
+    Args:
+        people: of a tenant of size 1.
+    """
+
+    def __init__(self, tenant: Tenant, people: int = PEOPLE) -> None:
         self._tenant = tenant
         self._random = Random(f"office of {tenant.name}")
-        self._people = self._some(PEOPLE)
-        self._documents = self._some(PEOPLE * 2)
-        self._tags = self._some(PEOPLE // 4)
+        self._people = self._some(people)
+        self._documents = self._some(people * 2)
+        self._tags = self._some(people // 4)
 
     def rows(self) -> dict[Table, Rows]:
         """Every table's rows."""
