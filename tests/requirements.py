@@ -225,6 +225,7 @@ BEYOND: dict[str, str] = {
     "live/test_connections.py": "real connections: slow, cut, endless",
     "migrations/test_command.py": "the command line asks before it deletes",
     "migrations/test_mounted.py": "migrations inside an application's own",
+    "plan/test_options.py": "loader options around a Select",
     "plan/test_text.py": "statements written as text",
     "store/test_engine_choice.py": "which engines and URLs a store takes",
     "store/test_load.py": "a store under load",

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import logging
 import zlib
+from contextlib import suppress
 
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 from sqlalchemy.engine import Dialect
 
-from dualsql.errors import DualResponseError
+from dualsql.errors import DualResponseError, NotFreezableError
 from dualsql.freeze.decode import Decoder
 from dualsql.freeze.document import pack, unpack
 from dualsql.freeze.encode import Encoder
+from dualsql.freeze.kinds_options import has_options
 from dualsql.freeze.refusals import MalformedError, expect, malformed, refuse, tampered
 from dualsql.freeze.registry import Registry
 from dualsql.freeze.seal import Seal
@@ -43,7 +45,14 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
         NotFreezableError: it holds something that the registry does not allow or that no document can hold.
         LimitExceededError: it is larger than the registry's `maximum_size`.
     """
-    document = encode(statement, registry)
+    if has_options(statement):
+        # Most loader options shape objects and leave the SQL as it is; the proof tells.
+        with suppress(NotFreezableError):
+            return _proved(statement, encode(statement, registry, leaves_options_out=True), registry, dialect)
+    return _proved(statement, encode(statement, registry), registry, dialect)
+
+
+def _proved(statement: Statement, document: bytes, registry: Registry, dialect: Dialect | None) -> bytes:
     try:
         thawed = _decode(document, registry)
     except DualResponseError:
@@ -55,13 +64,13 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
     return document
 
 
-def encode(statement: Statement, registry: Registry) -> bytes:
+def encode(statement: Statement, registry: Registry, *, leaves_options_out: bool = False) -> bytes:
     """`freeze` without the proof; for measurements."""
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         refuse(
             f"a {type(statement).__qualname__}", "Pass a select(), a union of selects, or text().columns()."
         )
-    encoder = Encoder(registry)
+    encoder = Encoder(registry, leaves_options_out=leaves_options_out)
     body = {
         "nodes": encoder.encode(statement),
         "clones": encoder.clones(),

@@ -31,10 +31,11 @@ def check(statement: Any, registry: Registry) -> None:
                 malformed("own type of a column on text")
     else:
         for column in statement._raw_columns:
-            _check_column(column, registry)
+            check_column(column, registry)
 
 
-def _check_column(column: Any, registry: Registry) -> None:
+def check_column(column: Any, registry: Registry) -> None:
+    """Raise MalformedError for a column of the result that reads foreign bytes through an untrusted type."""
     waiting = [column]
     while waiting:
         element = waiting.pop()

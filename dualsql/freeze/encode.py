@@ -7,6 +7,7 @@ SQLAlchemy's: an attribute that a newer SQLAlchemy adds makes freezing fail, ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sqlalchemy.sql.elements import _anonymous_label
@@ -31,10 +32,12 @@ class Encoder:
         nodes: the finished nodes, each `[tag, fields]`.
         named: the (table name, column key) pairs that the document depends on.
         uses_text: whether text(), literal_column() or the like is in it.
+        leaves_options_out: loader options are not written: the SQL is the same without them.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, leaves_options_out: bool = False) -> None:
         self.registry = registry
+        self.leaves_options_out = leaves_options_out
         self.nodes: list[Any] = []
         self.named: set[tuple[str, str]] = set()
         self.uses_text = False
@@ -46,6 +49,7 @@ class Encoder:
         self._types: dict[int, Any] = {}
         self._columns: dict[int, dict[int, int | str]] = {}
         self._origins: dict[int, list[int]] = {}
+        self._made: dict[int, Any] = {}
 
     def encode(self, statement: Any) -> list[Any]:
         """All nodes of `statement`; the last one is itself."""
@@ -77,6 +81,13 @@ class Encoder:
             self._pending.append(element)
             return PENDING
         return number
+
+    def once(self, element: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives for `element`: the same object however often its node is attempted."""
+        if id(element) not in self._made:
+            self._alive.append(element)
+            self._made[id(element)] = make()
+        return self._made[id(element)]
 
     def is_numbered(self, element: Any) -> bool:
         """Whether the element's node is already written."""

@@ -25,10 +25,6 @@ LEAVE: Any = object()
 """`absent` of a field whose class has its own default."""
 
 _CONTAINERS = (tuple, list, dict)
-_HINTS = {
-    "_with_options": "Leave .options(...) out: loader options shape objects, and rows here are plain columns; "
-    "write a with_loader_criteria() as .where(...), or give the server a hook.",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +105,10 @@ class Kind:
         if found is not None and "memoized" in type(found).__name__:
             self.skipped.add(attribute)
         elif not isinstance(value, _CONTAINERS) or value:
-            hint = _HINTS.get(attribute, "Leave that option out; this version does not know how to store it.")
-            refuse(f"{self.tag} with {attribute}", hint)
+            refuse(
+                f"{self.tag} with {attribute}",
+                "Leave that option out; this version does not know how to store it.",
+            )
 
 
 # Kept by SQLAlchemy under names that no class attribute announces.

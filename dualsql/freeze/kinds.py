@@ -10,7 +10,14 @@ from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.selectable import TableClause
 
-from dualsql.freeze import kinds_expression, kinds_function, kinds_orm, kinds_select, kinds_source
+from dualsql.freeze import (
+    kinds_expression,
+    kinds_function,
+    kinds_options,
+    kinds_orm,
+    kinds_select,
+    kinds_source,
+)
 from dualsql.freeze.fields import Kind
 
 ALL = (
@@ -19,6 +26,7 @@ ALL = (
     *kinds_source.KINDS,
     *kinds_select.KINDS,
     *kinds_orm.KINDS,
+    *kinds_options.KINDS,
 )
 KINDS: dict[str, Kind] = {kind.tag: kind for kind in ALL}
 CLONABLE = frozenset(kind.tag for kind in ALL if kind.is_own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.orm import Mapper
+from sqlalchemy.orm import Mapper, RelationshipProperty
 from sqlalchemy.orm.attributes import QueryableAttribute, _AdHocHasEntityNamespace
 from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
 from sqlalchemy.sql.annotation import Annotated
@@ -87,7 +87,7 @@ def _read_aliased(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> AliasedIn
         return _read_sub_entity(dec, fields)
     target = dec.element(fields["of"])
     entity = AliasedClass(
-        _entity(target).entity,
+        as_entity(target).entity,
         dec.element(fields["selectable"]),
         name=read_name(fields["name"], dec.seeds) if "name" in fields else None,
         adapt_on_names=_is_set(fields, "by name"),
@@ -114,7 +114,8 @@ def _is_set(fields: dict[str, Any], name: str) -> bool:
     return expect(fields.get(name, False), bool)
 
 
-def _entity(found: Any) -> Any:
+def as_entity(found: Any) -> Any:
+    """`found`, if it is a mapper or an aliased entity."""
     if not isinstance(found, Mapper | AliasedInsp):
         malformed("something else where an entity is due")
     return found
@@ -123,17 +124,27 @@ def _entity(found: Any) -> Any:
 # --- attributes ---------------------------------------------------------------------------------------------------
 
 
-def _attribute(owner: Any, key: Any) -> Any:
+def _attribute(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     """A mapped attribute; only what the mapper lists, since a class can have any property."""
-    if not isinstance(owner, Mapper | AliasedInsp) or key not in owner.mapper.attrs:
+    if not isinstance(owner, Mapper | AliasedInsp) or mapped_property(codec, owner, key) is None:
         return None
     return getattr(owner.entity, key, None)
 
 
+def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
+    """A property of a mapping, unless it leads to a class or table that is not registered."""
+    found = owner.mapper.attrs.get(key)
+    if isinstance(found, RelationshipProperty):
+        leads_to = [found.mapper, *([] if found.secondary is None else [found.secondary])]
+        if any(codec.registry.name_of(item) is None for item in leads_to):
+            return None
+    return found
+
+
 def _write_attribute(enc: Encoder, kind: Kind, attribute: Any) -> dict[str, Any]:
     owner = attribute._parententity
-    if _attribute(owner, attribute.key) is None:
-        refuse(f"the attribute {attribute}", "Use a mapped column or relationship.")
+    if _attribute(enc, owner, attribute.key) is None:
+        refuse(f"the attribute {attribute}", "Use a mapped column, or a relationship to a registered class.")
     written: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
     if attribute._of_type is not None:
         written["of type"] = enc.ref(attribute._of_type)
@@ -143,9 +154,9 @@ def _write_attribute(enc: Encoder, kind: Kind, attribute: Any) -> dict[str, Any]
 
 
 def _read_attribute(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
-    attribute = _attribute(dec.element(fields["of"]), fields["key"])
+    attribute = _attribute(dec, dec.element(fields["of"]), fields["key"])
     if "of type" in fields:
-        attribute = attribute.of_type(_entity(dec.element(fields["of type"])).entity)
+        attribute = attribute.of_type(as_entity(dec.element(fields["of type"])).entity)
     if "and" in fields:
         attribute = attribute.and_(*[dec.element(number) for number in fields["and"]])
     return attribute
@@ -200,19 +211,19 @@ def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
 def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
     notes = element._annotations
     owner = notes.get("proxy_owner") or notes.get("parententity")
-    for form, candidate in _candidates(owner, notes.get("proxy_key")):
+    for form, candidate in _candidates(enc, owner, notes.get("proxy_key")):
         if candidate is element or _is_same(candidate, element):
             reference = {"entity": enc.ref(owner), "form": form}
             return reference if form == "self" else {**reference, "key": notes["proxy_key"]}
     return None
 
 
-def _candidates(owner: Any, key: str | None) -> list[tuple[str, Any]]:
+def _candidates(enc: Encoder, owner: Any, key: str | None) -> list[tuple[str, Any]]:
     if not isinstance(owner, Mapper | AliasedInsp):
         return []
     if key is None:
         return [("self", owner.__clause_element__())]
-    attribute = _attribute(owner, key)
+    attribute = _attribute(enc, owner, key)
     if attribute is None:
         return []
     return [(form, _form(attribute, form)) for form in ("expression", "comparator")]
@@ -253,9 +264,9 @@ def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
 
 def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
     if key == _HYBRID_NOTE:
-        return "entity_namespace", _AdHocHasEntityNamespace(_entity(dec.neighbour(wire)))
+        return "entity_namespace", _AdHocHasEntityNamespace(as_entity(dec.neighbour(wire)))
     if key in _ENTITY_NOTES:
-        return key, _entity(dec.neighbour(wire))
+        return key, as_entity(dec.neighbour(wire))
     if key == "proxy_key":
         return key, read_name(wire, dec.seeds)
     if key not in _FLAG_NOTES or wire is not True:
@@ -264,13 +275,13 @@ def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
 
 
 def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:
-    owner = _entity(dec.element(fields["entity"]))
+    owner = as_entity(dec.element(fields["entity"]))
     form = fields["form"]
     if form == "self":
         return owner.__clause_element__()
     if form not in ("expression", "comparator"):
         malformed("form of an attribute")
-    return _form(_attribute(owner, fields["key"]), form)
+    return _form(_attribute(dec, owner, fields["key"]), form)
 
 
 # --- joins --------------------------------------------------------------------------------------------------------
@@ -286,7 +297,7 @@ _PARENT = Field(
     name="parent",
     attribute="_annotations",
     write=_write_parent,
-    read=lambda dec, wire: immutabledict({"parententity": _entity(dec.element(wire))}),
+    read=lambda dec, wire: immutabledict({"parententity": as_entity(dec.element(wire))}),
     absent=LEAVE,
 )
 

@@ -13,6 +13,7 @@ from dualsql.freeze import names
 from dualsql.freeze.allowed import DROPPED_OPTIONS
 from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, operands, part, parts
 from dualsql.freeze.kinds_expression import ORM
+from dualsql.freeze.kinds_options import LOADER_OPTIONS
 from dualsql.freeze.kinds_source import PREFIXES, SUFFIXES, note_whole
 from dualsql.freeze.refusals import expect, malformed, refuse
 
@@ -111,6 +112,10 @@ def _read_compile_options(dec: Decoder, wire: Any) -> Any:
     return _ORMCompileState.default_compile_options + dict.fromkeys(wire, True)
 
 
+# Attributes that Query leaves on its statement; they steer the Session, not the SQL.
+_LEFT_BY_QUERY = frozenset(
+    "load_options _last_joined_entity identity_chooser shard_chooser execute_chooser _shard_id instance".split()
+)
 # Query.statement has these; others, as _enable_single_crit, would switch criteria off.
 _QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style"})
 _COMPILE_OPTIONS = Field(
@@ -206,7 +211,7 @@ _LIMITS = (
     parts("group", "_group_by_clauses", absent=LEAVE),
     _STYLE,
 )
-_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, ORM)
+_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, ORM)
 
 
 # --- text ---------------------------------------------------------------------------------------------------------
@@ -277,7 +282,7 @@ KINDS = (
             *_LIMITS,
             *_STATEMENT,
         ),
-        frozenset({"_correlate_mode"}),
+        frozenset({"_correlate_mode"}) | _LEFT_BY_QUERY,
         read=_read_statement,
     ),
     Kind(
@@ -296,9 +301,8 @@ KINDS = (
     Kind(
         "earlier select",
         selectable._MemoizedSelectEntities,
-        (_COLUMNS, _JOINS),
-        frozenset({"_with_options"}),
-        {"_with_options": ()},
+        (_COLUMNS, _JOINS, LOADER_OPTIONS),
+        constants={"_with_options": ()},
     ),
     Kind(
         "for update",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
+from dualsql.plan.options import with_criteria_of
 from dualsql.plan.shape import Shape
 from dualsql.statement import AnySelect
 
@@ -14,4 +15,5 @@ def count(shape: Shape) -> AnySelect:
     unordered = shape.select.order_by(None)
     if shape.is_cut:
         unordered = unordered.limit(shape.limit).offset(shape.offset or None)
-    return select(func.count()).select_from(unordered.subquery("result"))
+    counted = select(func.count()).select_from(unordered.subquery("result"))
+    return with_criteria_of(unordered, counted)

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
 from dualsql.errors import UnknownColumnError
+from dualsql.plan.options import with_criteria_of
 from dualsql.plan.order import distinct_on, requested_order, total_order
 from dualsql.plan.shape import Shape
 from dualsql.statement import AnySelect
@@ -39,12 +40,13 @@ def _remaining(shape: Shape, offset: int, limit: int) -> int:
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:
     """The same rows as a subquery: another order must not change which rows the author's limit keeps."""
     ordered = shape.select.order_by(None).order_by(*total_order(shape, capabilities))
-    inner = ordered.limit(shape.limit).offset(shape.offset or None).subquery("result")
+    cut = ordered.limit(shape.limit).offset(shape.offset or None)
+    inner = cut.subquery("result")
     columns = tuple(
         ResultColumn(column.name, expression, column.type)
         for column, expression in zip(shape.columns, inner.c, strict=True)
     )
-    return Shape(select(*inner.c), columns)
+    return Shape(with_criteria_of(cut, select(*inner.c)), columns)
 
 
 def _require_known(sort: Sequence[SortKey], named: dict[str, ResultColumn]) -> None:

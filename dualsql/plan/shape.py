@@ -19,6 +19,7 @@ from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql.columns import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
+from dualsql.plan.options import require_plain_columns, with_criteria_of
 from dualsql.plan.text import has_outer_order
 from dualsql.statement import AnyCompound, AnySelect, Statement
 
@@ -56,10 +57,11 @@ def shape(statement: Statement) -> Shape:
 
     Raises:
         NoTotalOrderError: its rows cannot be cut into pages without risk.
-        NotFreezableError: one of its columns is bare text.
+        NotFreezableError: one of its columns is bare text, or a loader option makes other columns.
     """
     if isinstance(statement, TextualSelect):
         return Shape(*_named(_select_from_text(statement)))
+    require_plain_columns(statement)
     limit, offset = _own_window(statement)
     unlimited = _without_window(statement)
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited)
@@ -109,7 +111,7 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
         for modifier in reversed(modifiers):
             key = UnaryExpression(key, modifier=modifier)
         keys.append(key)
-    return select(*wrapped).order_by(*keys)
+    return with_criteria_of(statement, select(*wrapped).order_by(*keys))
 
 
 def _split_modifiers(clause: Any) -> tuple[Any, list[Any]]:

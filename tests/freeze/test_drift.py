@@ -14,13 +14,22 @@ from dualsql.freeze.kinds import ALL, KINDS
 from tests.freeze.shop import customers, customers_
 
 # Refused wherever they are set: options, hooks of other plugins, annotations outside `note`.
-REFUSED = {"_with_options", "_compile_state_funcs", "_annotations", "callable", "_correlate_mode"}
+REFUSED = {"_compile_state_funcs", "_annotations", "callable", "_correlate_mode"}
+_LOAD_ELEMENT = {
+    *("path", "strategy", "local_opts", "_extra_criteria", "propagate_to_loaders", "_reconcile_to_other"),
+    *("_of_type", "_path_with_polymorphic_path"),
+}
 # Kept by the kinds that write themselves.
 WRITTEN_ELSEWHERE = {
     "column": {"name", "type", "table", "is_literal"},
     "table": {"name", "schema", "columns"},
     "values": {"_independent_ctes", "_independent_ctes_opts"},
-    "function": {"_params"},
+    "function": {"_params", "_with_options"},
+    "text": {"_with_options"},
+    "load": {"path", "context", "propagate_to_loaders", "additional_source_entities"},
+    **dict.fromkeys(["load attribute", "load token", "load class"], _LOAD_ELEMENT),
+    "load all": {"strategy", "path", "local_opts"},
+    "criteria": {"entity", "root_entity", "where_criteria", "include_aliases", "propagate_to_loaders"},
 }
 TRAVERSED = [kind for kind in ALL if hasattr(kind.cls, "_traverse_internals") and kind.cls is not Annotated]
 

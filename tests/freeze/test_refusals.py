@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import Bundle, selectinload
+from sqlalchemy.orm import Bundle
 from sqlalchemy.sql.expression import ColumnElement
 
 from dualsql.errors import DualResponseError, LimitExceededError, NotFreezableError, TamperedError
@@ -83,7 +83,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         select(customers_.id).where(customers_.name == bindparam("x", object())),
         "object",
     ),
-    "loader option": (select(Person).options(selectinload(Person.cards)), "_with_options"),
     "bundle": (select(Bundle("b", Card.id)), "bundle"),
     "translated schema": (
         select(customers).execution_options(schema_translate_map={None: "x"}),

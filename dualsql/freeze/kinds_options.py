@@ -1,0 +1,309 @@
+"""Loader options and criteria of the ORM; the rule: by registered attributes, and never left out when they matter.
+
+An option is stored only if the SQL is another one without it (see `freeze`): most shape objects, and rows here
+are plain columns. What remains adds joins, columns or, with_loader_criteria(), conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.orm.interfaces import MapperProperty
+from sqlalchemy.orm.path_registry import PathRegistry, PathToken
+from sqlalchemy.orm.strategy_options import (
+    Load,
+    _AttributeStrategyLoad,
+    _ClassStrategyLoad,
+    _LoadElement,
+    _TokenStrategyLoad,
+    _WildcardLoad,
+)
+from sqlalchemy.orm.util import LoaderCriteriaOption
+from sqlalchemy.util import EMPTY_DICT, immutabledict
+
+from dualsql.freeze import custody
+from dualsql.freeze.fields import LEAVE, Field, Kind
+from dualsql.freeze.kinds_orm import as_entity, mapped_property
+from dualsql.freeze.operands import check_operand
+from dualsql.freeze.refusals import expect, malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.decode import Decoder
+    from dualsql.freeze.encode import Encoder
+
+# --- paths ------------------------------------------------------------------------------------------------------
+
+
+def _write_path(enc: Encoder, path: Any) -> list[Any]:
+    """From an entity by its attributes to others: a number is an entity, a text a property or a wildcard."""
+    return [_write_step(enc, step) for step in path.path]
+
+
+def _write_step(enc: Encoder, step: Any) -> Any:
+    if isinstance(step, PathToken):
+        return ["token", str(step)]
+    if isinstance(step, MapperProperty):
+        return ["property", step.key]
+    return enc.ref(step)
+
+
+def _read_path(dec: Decoder, wire: Any) -> Any:
+    path: Any = PathRegistry.root
+    entity: Any = None
+    for step in expect(wire, list):
+        if type(step) is int:
+            entity = as_entity(dec.element(step))
+            path = path[entity]
+            continue
+        mark, text = step
+        if mark == "token":
+            path = path[PathToken._intern[text]]
+        else:
+            path = path[mapped_property(dec, entity, text)]
+    return path
+
+
+# --- what a loader option does --------------------------------------------------------------------------------
+
+# Strategies are looked up by these keys and values, and rendered nowhere.
+_STRATEGY_KEYS = frozenset(
+    "lazy deferred instrument raiseload query_expression selectinload_polymorphic do_nothing".split()
+)
+_STRATEGY_WORDS = frozenset(
+    "joined subquery selectin select immediate noload raise raise_on_sql baked_select dynamic write_only".split()
+)
+_OPTION_WORDS = frozenset({"nested", "unnested"})
+_PLAIN_OPTIONS = frozenset("innerjoin recursion_depth chunksize raiseload undefer_pks autoflush".split())
+
+
+def _is_plain(value: Any, words: frozenset[str]) -> bool:
+    return value is None or type(value) in (bool, int) or (type(value) is str and value in words)
+
+
+def _write_strategy(enc: Encoder, strategy: Any) -> Any:
+    if strategy is None:
+        return None
+    for key, value in strategy:
+        if key not in _STRATEGY_KEYS or not _is_plain(value, _STRATEGY_WORDS):
+            refuse(f"a loader option with {key}={value!r}"[:120], _HINT)
+    return [[key, value] for key, value in strategy]
+
+
+def _read_strategy(dec: Decoder, wire: Any) -> Any:
+    if wire is None:
+        return None
+    for key, value in expect(wire, list):
+        if key not in _STRATEGY_KEYS or not _is_plain(value, _STRATEGY_WORDS):
+            malformed("strategy of a loader option")
+    return tuple([(key, value) for key, value in wire])
+
+
+def _write_options(enc: Encoder, options: Any) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for key, value in options.items():
+        if key == "entities":
+            written[key] = [enc.ref(entity) for entity in value]
+        elif key == "eager_from_alias":
+            written[key] = None if value is None else enc.ref(value)
+        elif _is_option(key) and _is_plain(value, _OPTION_WORDS):
+            written[key] = value
+        else:
+            refuse(f"a loader option with {key}", _HINT)
+    return written
+
+
+def _is_option(key: str) -> bool:
+    return key in _PLAIN_OPTIONS or key.startswith("undefer_group_")
+
+
+def _read_options(dec: Decoder, wire: Any) -> Any:
+    read: dict[str, Any] = {}
+    for key, value in expect(wire, dict).items():
+        if key == "entities":
+            read[key] = [as_entity(dec.element(number)) for number in expect(value, list)]
+        elif key == "eager_from_alias":
+            read[key] = None if value is None else dec.element(value)
+        elif _is_option(key) and _is_plain(value, _OPTION_WORDS):
+            read[key] = value
+        else:
+            malformed("loader option")
+    return immutabledict(read) if read else EMPTY_DICT
+
+
+_HINT = "Leave the option out: rows here are plain columns; name the ones you want in select()."
+
+
+# --- loader options -----------------------------------------------------------------------------------------------
+
+
+def _write_load(enc: Encoder, kind: Kind, load: Any) -> dict[str, Any]:
+    return {
+        "path": _write_path(enc, load.path),
+        "parts": [enc.ref(part) for part in load.context],
+        "sources": [enc.ref(entity) for entity in load.additional_source_entities],
+        "deep": load.propagate_to_loaders,
+    }
+
+
+def _read_load(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    load = Load.__new__(Load)
+    load.path = _read_path(dec, fields["path"])
+    load.context = tuple([_part(dec.element(number)) for number in expect(fields["parts"], list)])
+    sources = [as_entity(dec.element(number)) for number in expect(fields["sources"], list)]
+    load.additional_source_entities = tuple(sources)
+    load.propagate_to_loaders = expect(fields["deep"], bool)
+    return load
+
+
+def _part(found: Any) -> Any:
+    return found if isinstance(found, _LoadElement) else malformed("part of a loader option")
+
+
+def _write_part(enc: Encoder, kind: Kind, part: Any) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "path": _write_path(enc, part.path),
+        "strategy": _write_strategy(enc, part.strategy),
+        "with": _write_options(enc, part.local_opts),
+        "and": [enc.ref(criterion) for criterion in part._extra_criteria],
+        "deep": part.propagate_to_loaders,
+        "merged": part._reconcile_to_other,
+    }
+    if isinstance(part, _AttributeStrategyLoad) and part._of_type is not None:
+        written["of type"] = enc.ref(part._of_type)
+        written["polymorphic path"] = _write_path(enc, part._path_with_polymorphic_path)
+    return written
+
+
+def _read_part(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    part: Any = kind.cls.__new__(kind.cls)
+    part.path = _read_path(dec, fields["path"])
+    part.strategy = _read_strategy(dec, fields["strategy"])
+    part.local_opts = _read_options(dec, fields["with"])
+    part._extra_criteria = tuple([_criterion(dec, number) for number in expect(fields["and"], list)])
+    part.propagate_to_loaders = expect(fields["deep"], bool)
+    part._reconcile_to_other = None if fields["merged"] is None else expect(fields["merged"], bool)
+    if part.is_token_strategy != part.path.is_token:
+        malformed("path of a loader option")
+    if isinstance(part, _AttributeStrategyLoad):
+        typed = "of type" in fields
+        part._of_type = as_entity(dec.element(fields["of type"])) if typed else None
+        part._path_with_polymorphic_path = _read_path(dec, fields["polymorphic path"]) if typed else None
+    return part
+
+
+def _criterion(dec: Decoder, number: Any) -> Any:
+    element = check_operand(dec.element(number))
+    # with_expression() puts it among the columns.
+    custody.check_column(element, dec.registry)
+    return element
+
+
+def _write_wildcard(enc: Encoder, kind: Kind, load: Any) -> dict[str, Any]:
+    (token,) = load.path
+    return {
+        "token": str(token),
+        "strategy": _write_strategy(enc, load.strategy),
+        "with": _write_options(enc, load.local_opts),
+    }
+
+
+def _read_wildcard(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    load = _WildcardLoad()
+    load.path = (str(PathToken._intern[expect(fields["token"], str)]),)
+    load.strategy = _read_strategy(dec, fields["strategy"])
+    load.local_opts = _read_options(dec, fields["with"])
+    return load
+
+
+# --- with_loader_criteria -----------------------------------------------------------------------------------------
+
+
+def _write_criteria(enc: Encoder, kind: Kind, option: Any) -> dict[str, Any]:
+    """A function is called here, once for each class it is for: its result is stored, since code is not."""
+    criteria = enc.once(option, lambda: list(_resolved(option)))
+    return {
+        "for": [[enc.ref(entity), enc.ref(where)] for entity, where in criteria],
+        "aliases": option.include_aliases,
+        "deep": option.propagate_to_loaders,
+    }
+
+
+def _resolved(option: Any) -> Iterator[tuple[Any, Any]]:
+    for entity in _targets(option):
+        if option.deferred_where_criteria:
+            yield entity, option.where_criteria._resolve_with_args(entity.entity)
+        else:
+            yield entity, option.where_criteria
+
+
+def _targets(option: Any) -> Sequence[Any]:
+    """The entity of the option, or the topmost mapped classes below its mixin."""
+    if option.entity is not None:
+        return [option.entity]
+    mappers = list(option._all_mappers())
+    return [mapper for mapper in dict.fromkeys(mappers) if mapper.inherits not in mappers]
+
+
+def _read_criteria(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    found = []
+    for number, where in expect(fields["for"], list):
+        entity = as_entity(dec.element(number))
+        found.append(
+            LoaderCriteriaOption(
+                entity.entity,
+                check_operand(dec.element(where)),
+                include_aliases=expect(fields["aliases"], bool),
+                propagate_to_loaders=expect(fields["deep"], bool),
+            )
+        )
+    return Criteria(found)
+
+
+class Criteria(list[LoaderCriteriaOption]):
+    """What one with_loader_criteria() has become: one option for each class."""
+
+
+# --- the field of statements --------------------------------------------------------------------------------------
+
+
+def has_options(statement: Any) -> bool:
+    """Whether the statement itself has loader options; those of a subquery never matter to SQLAlchemy."""
+    earlier = getattr(statement, "_memoized_select_entities", ())
+    return any(getattr(part, "_with_options", ()) for part in (statement, *earlier))
+
+
+def _write_all(enc: Encoder, options: Any) -> list[int] | None:
+    return None if enc.leaves_options_out else [enc.ref(option) for option in options]
+
+
+def _read_all(dec: Decoder, wire: Any) -> tuple[Any, ...]:
+    options: list[Any] = []
+    for number in expect(wire, list):
+        option = dec.element(number)
+        if isinstance(option, Criteria):
+            options += option
+        elif isinstance(option, Load | _WildcardLoad):
+            options.append(option)
+        else:
+            malformed("something else where an option is due")
+    return tuple(options)
+
+
+LOADER_OPTIONS = Field(
+    name="loader options", attribute="_with_options", write=_write_all, read=_read_all, absent=LEAVE
+)
+
+
+def _kind(tag: str, cls: Any, write: Callable[..., Any], read: Callable[..., Any]) -> Kind:
+    return Kind(tag, cls, write=write, read=read, is_own=False)
+
+
+KINDS = (
+    _kind("load", Load, _write_load, _read_load),
+    _kind("load attribute", _AttributeStrategyLoad, _write_part, _read_part),
+    _kind("load token", _TokenStrategyLoad, _write_part, _read_part),
+    _kind("load class", _ClassStrategyLoad, _write_part, _read_part),
+    _kind("load all", _WildcardLoad, _write_wildcard, _read_wildcard),
+    _kind("criteria", LoaderCriteriaOption, _write_criteria, _read_criteria),
+)

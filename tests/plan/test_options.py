@@ -1,0 +1,54 @@
+"""A with_loader_criteria() holds however its Select is wrapped; options that change the columns are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select, union_all
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.orm import Bundle, defer, joinedload, load_only, with_loader_criteria
+
+from dualsql.dialects import capabilities_of
+from dualsql.errors import NotFreezableError
+from dualsql.plan import count, page, shape
+from tests.schools import Program, School
+
+SQLITE = sqlite.dialect()
+_ONLY_NJ = with_loader_criteria(School, School.state == "NJ")
+_CRITERIA: dict[str, Any] = {
+    "select": select(School.id).options(_ONLY_NJ),
+    "limited": select(School.id).limit(3).options(_ONLY_NJ),
+    "union": union_all(select(School.id), select(School.id)).options(_ONLY_NJ),
+    "renamed": select(School.id, School.id.label("id")).options(_ONLY_NJ),
+    "columns changed": select(School).options(_ONLY_NJ).with_only_columns(School.name),
+}
+
+
+@pytest.mark.parametrize("name", _CRITERIA)
+def test_a_criterion_is_never_lost(name: str) -> None:
+    capabilities = capabilities_of(SQLITE)
+    assert capabilities is not None
+    shaped = shape(_CRITERIA[name])
+    key = shaped.columns[0].name
+    sorted_page = page(shaped, capabilities, offset=0, limit=5, sort=[{"field": key, "order": "desc"}])
+    for derived in (count(shaped), page(shaped, capabilities, offset=0, limit=5), sorted_page):
+        compiled = derived.compile(dialect=SQLITE)
+        assert str(compiled).count("schools.state = ?") == (2 if name == "union" else 1)
+        assert "NJ" in compiled.params.values()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        select(School).options(joinedload(School.programs)),
+        select(School).options(load_only(School.id)),
+        select(Program).options(defer(Program.field)),
+        select(Bundle("b", School.id, School.name)),
+    ],
+    ids=["joinedload", "load_only", "defer", "bundle"],
+)
+def test_what_makes_other_columns_is_refused(statement: Any) -> None:
+    with pytest.raises(NotFreezableError) as raised:
+        shape(statement)
+    assert raised.value.hint
