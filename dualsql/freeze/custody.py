@@ -2,16 +2,23 @@
 
 Reading a PickleType unpickles. A document that put such a type on another column's content, by a cast, a
 coalesce or a UNION, would run that content. So an expression whose type is not trusted must be its column, or
-be made only of expressions with that very type.
+be made only of expressions with that very type; and since a database finds columns by name, no other source
+(`capture`) and no other output may have that column's name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from sqlalchemy.orm import Mapper
+from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.sqltypes import TypeDecorator
+from sqlalchemy.sql.type_api import TypeEngine
 
+from dualsql.freeze import capture
 from dualsql.freeze.refusals import malformed
 from dualsql.freeze.registry import Registry
 
@@ -31,11 +38,26 @@ def check(statement: Any, registry: Registry) -> None:
                 malformed("own type of a column on text")
     else:
         for column in statement._raw_columns:
-            check_column(column, registry)
+            _check_column(column, registry)
 
 
-def check_column(column: Any, registry: Registry) -> None:
-    """Raise MalformedError for a column of the result that reads foreign bytes through an untrusted type."""
+def check_names(found: list[Any], registry: Registry) -> None:
+    """Raise MalformedError where the database may find other content under the name of a column with an own type.
+
+    Args:
+        found: all elements of a document that reads a table with such a column.
+    """
+
+    def is_own(column: Any) -> bool:
+        return not registry.is_trusted(column.type)
+
+    capture.check_sources(_sources(found), lambda source: any(map(is_own, source.c)))
+    for element in found:
+        if isinstance(element, selectable.Select):
+            _check_outputs(list(element._all_selected_columns), is_own)
+
+
+def _check_column(column: Any, registry: Registry) -> None:
     waiting = [column]
     while waiting:
         element = waiting.pop()
@@ -53,7 +75,7 @@ def _operands(element: Any) -> list[Any] | None:
     if isinstance(element, elements.ColumnClause):
         return [] if element.table is not None else None
     if isinstance(element, elements.BindParameter):
-        return []
+        return [] if _comes_back(element) else None
     if isinstance(element, elements.Label | elements.Grouping | elements.Over):
         return [element.element]
     if isinstance(element, selectable.ScalarSelect):
@@ -67,6 +89,18 @@ def _operands(element: Any) -> list[Any] | None:
     return None
 
 
+def _comes_back(bind: Any) -> bool:
+    """Whether what the type reads is what it wrote itself: a type that only reads would be handed raw bytes."""
+    cls: Any = type(bind.type)
+    writes = (
+        cls.process_bind_param is not TypeDecorator.process_bind_param
+        or cls.bind_processor is not TypeDecorator.bind_processor
+        if issubclass(cls, TypeDecorator)
+        else cls.bind_processor is not TypeEngine.bind_processor
+    )
+    return writes and not bind.literal_execute
+
+
 def _check_compound(statement: Any, registry: Registry) -> None:
     rows = [list(select._all_selected_columns) for select in statement.selects]
     for position, first in enumerate(rows[0]):
@@ -77,3 +111,24 @@ def _check_compound(statement: Any, registry: Registry) -> None:
 
 def _agree(one: Any, other: Any, registry: Registry) -> bool:
     return one is other or (registry.is_trusted(one) and registry.is_trusted(other))
+
+
+def _sources(found: list[Any]) -> Iterator[Any]:
+    """Everything in the document that has a name in FROM."""
+    for element in found:
+        if isinstance(element, Mapper):
+            yield from element.tables
+        elif isinstance(element, AliasedInsp):
+            yield from element.selectable._from_objects
+        elif isinstance(element, selectable.NamedFromClause):
+            yield element
+
+
+def _check_outputs(columns: list[Any], is_own: Callable[[Any], bool]) -> None:
+    own = [column for column in columns if is_own(column)]
+    if not own:
+        return
+    # With a star, SQLAlchemy finds columns by name instead of by position.
+    if any(getattr(column, "is_literal", False) and column.name == "*" for column in columns):
+        malformed("a star beside an own type of a column")
+    capture.check_outputs(columns, own)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sqlalchemy.sql.elements import _anonymous_label
+from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -18,7 +19,7 @@ from dualsql.errors import NotFreezableError
 from dualsql.freeze import types
 from dualsql.freeze.fields import Kind
 from dualsql.freeze.kinds import CLONABLE, kind_of
-from dualsql.freeze.names import Renumbering
+from dualsql.freeze.names import ANONYMOUS, Renumbering
 from dualsql.freeze.refusals import refuse
 from dualsql.freeze.registry import Registry
 
@@ -78,6 +79,8 @@ class Encoder:
         """The number of an element's node; PENDING makes `encode` write it first and come back."""
         number = self._numbers.get(id(element))
         if number is None:
+            if isinstance(element, LambdaElement):
+                return self.ref(self.once(element, lambda: element._resolved))
             self._pending.append(element)
             return PENDING
         return number
@@ -140,6 +143,7 @@ class Encoder:
                 plain = (
                     isinstance(key, str)
                     and not isinstance(key, _anonymous_label)
+                    and not ANONYMOUS.search(key)
                     and columns.get(key) is column
                 )
                 keys[id(column)] = str(key) if plain else position

@@ -81,11 +81,11 @@ class Kind:
 
     @cached_property
     def by_attribute(self) -> dict[str, Field]:
-        return {f.attribute: f for f in self.fields}
+        return {f.attribute: f for f in (*_COMMON, *self.fields)}
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
-        return {f.name: f for f in self.fields}
+        return {f.name: f for f in (*_COMMON, *self.fields)}
 
     @cached_property
     def _incomplete(self) -> list[Field]:
@@ -294,3 +294,7 @@ def value_(name: str, attribute: str) -> Field:
         read=lambda dec, wire: dec.registry.values.read(wire),
         empties=(),
     )
+
+
+# SQLAlchemy sets it on elements that it has adapted to an alias: ORDER BY then never means their label.
+_COMMON = (flag("resolves labels", "_allow_label_resolve", default=True, absent=LEAVE),)

@@ -11,6 +11,7 @@ from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.freeze import (
+    kinds_bind,
     kinds_expression,
     kinds_function,
     kinds_options,
@@ -21,6 +22,7 @@ from dualsql.freeze import (
 from dualsql.freeze.fields import Kind
 
 ALL = (
+    *kinds_bind.KINDS,
     *kinds_expression.KINDS,
     *kinds_function.KINDS,
     *kinds_source.KINDS,

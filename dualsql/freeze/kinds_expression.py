@@ -9,8 +9,8 @@ from sqlalchemy.dialects.mysql import match as mysql_match
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.dialects.postgresql import array as postgresql_array
 from sqlalchemy.sql import elements, operators, roles
-from sqlalchemy.sql.elements import _anonymous_label
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGrouping, _OffsetLimitParam
+from sqlalchemy.sql.functions import FunctionAsBinary
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGrouping
 from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
@@ -22,7 +22,6 @@ from dualsql.freeze.fields import (
     Kind,
     call,
     choice,
-    flag,
     name_,
     needed,
     operand,
@@ -31,9 +30,9 @@ from dualsql.freeze.fields import (
     part,
     parts,
     type_,
-    value_,
     word,
 )
+from dualsql.freeze.notes import ORM
 from dualsql.freeze.operands import (
     BARE,
     CHAINED,
@@ -47,29 +46,13 @@ from dualsql.freeze.operands import (
     enclosed,
 )
 from dualsql.freeze.operator_fields import modifiers, operator
-from dualsql.freeze.refusals import malformed, refuse
+from dualsql.freeze.refusals import expect, malformed
 
 if TYPE_CHECKING:
     from dualsql.freeze.decode import Decoder
     from dualsql.freeze.encode import Encoder
 
 _SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
-
-
-def write_orm(enc: Encoder, value: Any) -> Any:
-    """The ORM entity that makes a statement an ORM statement."""
-    if set(value) != {"compile_state_plugin", "plugin_subject"} or value["compile_state_plugin"] != "orm":
-        refuse(
-            "a statement of a compile plugin other than the ORM", "Use select() of tables or mapped classes."
-        )
-    return enc.ref(value["plugin_subject"])
-
-
-def read_orm(dec: Decoder, wire: Any) -> Any:
-    return immutabledict({"compile_state_plugin": "orm", "plugin_subject": dec.neighbour(wire)})
-
-
-ORM = Field(name="orm", attribute="_propagate_attrs", write=write_orm, read=read_orm, absent=LEAVE)
 
 
 # --- what is computed again ------------------------------------------------------------------------------------
@@ -139,43 +122,7 @@ def _derive_label(element: Any) -> None:
     element._proxies = [element._element]
 
 
-def _derive_bind(element: Any) -> None:
-    key = element.key
-    if not names.is_bind_name(str(key) if type(key) is not _anonymous_label else _bodies(key)):
-        malformed("name of a bound parameter")
-    element._identifying_key = key
-    element.unique = type(key) is _anonymous_label
-    if element.unique:
-        element._anon_map_key = key[2:-2]
-    element._orig_key = element.__dict__.get("_orig_key") or _original_key(key)
-    element.required = element.required and element.value is None
-
-
-def _bodies(key: str) -> str:
-    """An anonymous key without its seeds: what ends up in the SQL besides numbers."""
-    return names.ANONYMOUS.sub(r"\2", key)
-
-
-def _original_key(key: str) -> str:
-    match = names.ANONYMOUS.fullmatch(key)
-    return match[2] if match else key
-
-
 # --- writing with a second look -----------------------------------------------------------------------------------
-
-
-def _write_bind(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
-    state = element.__dict__
-    if state.get("callable") is not None or state.get("isoutparam"):
-        refuse("a bound parameter with a callable or an OUT parameter", "Bind a plain value.")
-    written = enc.fields(kind, state)
-    if written.get("was") == _original_key(element.key):
-        del written["was"]
-    if type(element.key) is not _anonymous_label and element.unique:
-        refuse(
-            "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
-        )
-    return written
 
 
 def _write_chain(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
@@ -206,18 +153,15 @@ def _followed(tag: str, cls: Any, *fields: Field) -> Kind:
     return Kind(tag, cls, (*fields, ORM), frozenset({"type"}))
 
 
-_BIND_FIELDS = (
-    name_("name", "key"),
-    name_("was", "_orig_key", absent=LEAVE),
-    value_("value", "value"),
-    type_(NULLTYPE),
-    flag("expanding"),
-    flag("required"),
-    flag("literal", "literal_execute"),
-    operator("expands", INFIX, "expand_op"),
-)
-_BIND_STATE = {"callable": None, "isoutparam": False, "unique": False}
-_BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "callable", "isoutparam"})
+def _position(name: str, attribute: str) -> Field:
+    return Field(
+        name=name,
+        attribute=attribute,
+        write=lambda enc, value: value,
+        read=lambda dec, wire: expect(wire, int),
+        absent=REQUIRED,
+    )
+
 
 _BINARY = (
     operand("left"),
@@ -233,12 +177,28 @@ _UNARY = (needed("element"), operator("operator", PREFIXED), operator("modifier"
 _FLAGS = frozenset({"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role"})
 
 KINDS = (
-    Kind("bind", elements.BindParameter, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind),
-    Kind("count", _OffsetLimitParam, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind),
     _singleton("null", null()),
     _singleton("true", true()),
     _singleton("false", false()),
     Kind("binary", elements.BinaryExpression, _BINARY, _FLAGS, {}, _derive_binary),
+    Kind(
+        "comparison",
+        FunctionAsBinary,
+        (
+            call("call", "sql_function"),
+            _position("left", "left_index"),
+            _position("right", "right_index"),
+            ORM,
+        ),
+        _FLAGS | {"operator", "negate", "modifiers", "type"},
+        {
+            "operator": operators.function_as_comparison_op,
+            "type": BOOLEANTYPE,
+            "negate": None,
+            "modifiers": immutabledict(),
+            "_is_implicitly_boolean": True,
+        },
+    ),
     Kind("index", elements.IndexExpression, _BINARY, _FLAGS, {}, _derive_binary),
     Kind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_match),
     Kind(
@@ -285,7 +245,7 @@ KINDS = (
     Kind(
         "order list",
         elements.OrderByList,
-        (parts("clauses", cls=list),),
+        (parts("clauses", cls=list), ORM),
         _FLAGS,
         {"_text_converter_role": roles.OrderByRole},
     ),

@@ -11,8 +11,8 @@ from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
 
 from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, type_
-from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.notes import ORM
 from dualsql.freeze.refusals import expect, malformed, refuse
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.orm import Mapper, RelationshipProperty
+from sqlalchemy.orm import Bundle, DictBundle, Mapper, RelationshipProperty
 from sqlalchemy.orm.attributes import QueryableAttribute, _AdHocHasEntityNamespace
 from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
 from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.util import immutabledict
 
 from dualsql.freeze.fields import LEAVE, Field, Kind, flag, needed, operand
-from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.notes import ORM, is_plain
 from dualsql.freeze.refusals import changed, expect, malformed, refuse
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _ENTITY_NOTES = frozenset({"parententity", "parentmapper", "entity_namespace", "proxy_owner"})
 # A hybrid's entity stands in a wrapper of its own under "entity_namespace".
 _HYBRID_NOTE = "hybrid"
-_FLAG_NOTES = frozenset({"foreign", "remote", "local", "no_replacement_traverse"})
 
 
 # --- entities -----------------------------------------------------------------------------------------------------
@@ -198,12 +197,16 @@ def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
             written[key] = enc.ref(value)
         elif key == "proxy_key":
             written[key] = write_name(value, enc.seeds)
-        elif key in _FLAG_NOTES and value is True:
-            written[key] = True
+        elif key == "bundle":
+            written[key] = enc.ref(value)
+        elif key == "entity_namespace" and value is notes.get("bundle"):
+            continue
+        elif is_plain(key, value):
+            written[key] = value
         else:
             refuse(
                 f"an element annotated with {key}",
-                "Use plain columns instead of a Bundle or a custom annotation.",
+                "Use plain columns instead.",
             )
     return written
 
@@ -251,7 +254,10 @@ def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     base = dec.element(fields["of"])
     if isinstance(base, Annotated):
         malformed("annotations on annotations")
-    element = base._annotate(dict(_read_note_item(dec, key, wire) for key, wire in fields["notes"].items()))
+    notes = dict(_read_note_item(dec, key, wire) for key, wire in fields["notes"].items())
+    if "bundle" in notes:
+        notes["entity_namespace"] = notes["bundle"]
+    element = base._annotate(notes)
     changed = fields.get("changed")
     if changed:
         base_kind: Any = kind_of(base)
@@ -269,9 +275,35 @@ def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
         return key, as_entity(dec.neighbour(wire))
     if key == "proxy_key":
         return key, read_name(wire, dec.seeds)
-    if key not in _FLAG_NOTES or wire is not True:
-        malformed("annotation")
-    return key, True
+    if key == "bundle":
+        return key, _bundle(dec.element(wire))
+    return (key, wire) if is_plain(key, wire) else malformed("annotation")
+
+
+# --- bundles ------------------------------------------------------------------------------------------------------
+
+
+def _write_bundle(enc: Encoder, kind: Kind, bundle: Any) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "name": write_name(bundle.name, enc.seeds),
+        "parts": [enc.ref(part) for part in bundle.exprs],
+        "single": bool(bundle.single_entity),
+    }
+    if bundle._annotations:
+        written["notes"] = _write_notes(enc, bundle._annotations)
+    return written
+
+
+def _read_bundle(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    parts = [dec.element(number) for number in expect(fields["parts"], list)]
+    name = read_name(fields["name"], dec.seeds)
+    bundle = kind.cls(name, *parts, single_entity=expect(fields["single"], bool))
+    notes = dict(_read_note_item(dec, key, wire) for key, wire in fields.get("notes", {}).items())
+    return bundle._annotate(notes) if notes else bundle
+
+
+def _bundle(found: Any) -> Any:
+    return found if isinstance(found, Bundle) else malformed("something else where a bundle is due")
 
 
 def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:
@@ -306,6 +338,10 @@ ATTRIBUTE = Kind("attribute", QueryableAttribute, write=_write_attribute, read=_
 KINDS = (
     NOTE,
     ATTRIBUTE,
+    *[
+        Kind(tag, cls, write=_write_bundle, read=_read_bundle, is_own=False)
+        for tag, cls in (("bundle", Bundle), ("dict bundle", DictBundle))
+    ],
     Kind("mapper", Mapper, write=_write_mapper, read=_read_mapper, is_shared=True, is_own=False),
     Kind("aliased", AliasedInsp, write=_write_aliased, read=_read_aliased, is_own=False),
     Kind(

@@ -12,9 +12,9 @@ from sqlalchemy.util import immutabledict
 from dualsql.freeze import names
 from dualsql.freeze.allowed import DROPPED_OPTIONS
 from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, operands, part, parts
-from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.kinds_options import LOADER_OPTIONS
 from dualsql.freeze.kinds_source import PREFIXES, SUFFIXES, note_whole
+from dualsql.freeze.notes import ORM, PLAIN_NOTES
 from dualsql.freeze.refusals import expect, malformed, refuse
 
 if TYPE_CHECKING:
@@ -109,15 +109,24 @@ def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
 def _read_compile_options(dec: Decoder, wire: Any) -> Any:
     if not set(expect(wire, list)) <= _QUERY_OPTIONS:
         malformed("compile options")
-    return _ORMCompileState.default_compile_options + dict.fromkeys(wire, True)
+    default = _ORMCompileState.default_compile_options
+    return default + {name: not getattr(default, name) for name in wire}
 
 
 # Attributes that Query leaves on its statement; they steer the Session, not the SQL.
 _LEFT_BY_QUERY = frozenset(
-    "load_options _last_joined_entity identity_chooser shard_chooser execute_chooser _shard_id instance".split()
+    {
+        "load_options",
+        "_last_joined_entity",
+        "identity_chooser",
+        "shard_chooser",
+        "execute_chooser",
+        "_shard_id",
+    }
+    | {"instance", "_syntax_extensions"}
 )
 # Query.statement has these; others, as _enable_single_crit, would switch criteria off.
-_QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style"})
+_QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style", "_enable_eagerloads"})
 _COMPILE_OPTIONS = Field(
     name="compile options",
     attribute="_compile_options",
@@ -211,7 +220,7 @@ _LIMITS = (
     parts("group", "_group_by_clauses", absent=LEAVE),
     _STYLE,
 )
-_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, ORM)
+_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, PLAIN_NOTES, ORM)
 
 
 # --- text ---------------------------------------------------------------------------------------------------------

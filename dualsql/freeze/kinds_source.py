@@ -12,9 +12,9 @@ from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
 from dualsql.freeze import allowed
 from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, operand, part
-from dualsql.freeze.kinds_expression import ORM
 from dualsql.freeze.kinds_function import function_type
 from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.notes import ORM
 from dualsql.freeze.refusals import changed, expect, malformed, refuse
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    outparam,
     select,
     table,
     text,
@@ -26,7 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import Bundle
+from sqlalchemy.orm import Bundle, with_loader_criteria
+from sqlalchemy.orm.interfaces import CompileStateOption
 from sqlalchemy.sql.expression import ColumnElement
 
 from dualsql.errors import DualResponseError, LimitExceededError, NotFreezableError, TamperedError
@@ -40,6 +42,19 @@ _stranger = Table("strangers", MetaData(), Column("id", Integer))
 
 class Own(ColumnElement[int]):
     inherit_cache = True
+
+
+class OwnBundle(Bundle[Any]):
+    inherit_cache = True
+
+
+class OwnOption(CompileStateOption):
+    """Would change the SQL in a way that only its code knows."""
+
+    _cache_key_traversal = ()
+
+    def process_compile_state(self, compile_state: Any) -> None:
+        compile_state.select_statement = compile_state.select_statement.where(Person.id > 3)
 
 
 @compiles(Own)
@@ -75,15 +90,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "own type of a column",
     ),
     "unregistered decorator": (select(cast(customers_.id, orders_.cents.type)), "Money|own type"),
-    "callable": (
-        select(customers_.id).where(customers_.id == bindparam("x", callable_=lambda: 1)),
-        "callable",
+    "out parameter": (
+        select(customers_.id).where(customers_.id == outparam("x", Integer)),
+        "OUT parameter",
+    ),
+    "name of a parameter": (
+        select(customers_.id).where(customers_.id == bindparam("x+y", 1)),
+        "parameter name",
     ),
     "an object as a value": (
         select(customers_.id).where(customers_.name == bindparam("x", object())),
         "object",
     ),
-    "bundle": (select(Bundle("b", Card.id)), "bundle"),
+    "own bundle": (select(OwnBundle("b", Card.id)), "OwnBundle"),
+    "own option": (select(Person).options(OwnOption()), "OwnOption"),
+    "criterion on an unregistered table": (
+        select(Person).options(with_loader_criteria(Person, Person.id.in_(select(_stranger.c.id)))),
+        "table 'strangers'",
+    ),
     "translated schema": (
         select(customers).execution_options(schema_translate_map={None: "x"}),
         "schema_translate",

@@ -1,0 +1,84 @@
+"""Bound parameters; the rule: a value of a known type, under a name that every dialect can render."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.sql import elements
+from sqlalchemy.sql.elements import _anonymous_label
+from sqlalchemy.sql.selectable import _OffsetLimitParam
+from sqlalchemy.sql.type_api import NULLTYPE
+
+from dualsql.freeze import names
+from dualsql.freeze.fields import LEAVE, Kind, flag, name_, type_, value_
+from dualsql.freeze.operands import INFIX
+from dualsql.freeze.operator_fields import operator
+from dualsql.freeze.refusals import malformed, refuse
+
+if TYPE_CHECKING:
+    from dualsql.freeze.encode import Encoder
+
+
+def _write_bind(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+    state = element.__dict__
+    if state.get("isoutparam"):
+        refuse("an OUT parameter", "Bind a plain value.")
+    if state.get("callable") is not None:
+        # Called now: what is stored is a value, as it is for every other parameter.
+        state = {**state, "callable": None, "value": enc.once(element, lambda: element.effective_value)}
+    written = enc.fields(kind, state)
+    if not is_bind_key(element.key):
+        refuse(f"the parameter name {str(element.key)!r}"[:120], "Choose a name of letters, digits and _.")
+    if written.get("was") == _original_key(element.key):
+        del written["was"]
+    if type(element.key) is not _anonymous_label and element.unique:
+        refuse(
+            "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
+        )
+    return written
+
+
+def _derive_bind(element: Any) -> None:
+    key = element.key
+    if not is_bind_key(key):
+        malformed("name of a bound parameter")
+    element._identifying_key = key
+    element.unique = type(key) is _anonymous_label
+    if element.unique:
+        element._anon_map_key = key[2:-2]
+    element._orig_key = element.__dict__.get("_orig_key") or _original_key(key)
+    element.required = element.required and element.value is None
+
+
+def is_bind_key(key: str) -> bool:
+    """Whether every dialect can render the name of a bound parameter."""
+    return names.is_bind_name(_bodies(key) if type(key) is _anonymous_label else str(key))
+
+
+def _bodies(key: str) -> str:
+    """An anonymous key without its seeds: what ends up in the SQL besides numbers."""
+    return names.ANONYMOUS.sub(r"\2", key)
+
+
+def _original_key(key: str) -> str:
+    match = names.ANONYMOUS.fullmatch(key)
+    return match[2] if match else key
+
+
+_BIND_FIELDS = (
+    name_("name", "key"),
+    name_("was", "_orig_key", absent=LEAVE),
+    value_("value", "value"),
+    type_(NULLTYPE),
+    flag("expanding"),
+    flag("required"),
+    flag("literal", "literal_execute"),
+    operator("expands", INFIX, "expand_op"),
+)
+_BIND_STATE = {"callable": None, "isoutparam": False, "unique": False}
+_BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "callable", "isoutparam"})
+
+KINDS = tuple(
+    Kind(tag, cls, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind)
+    for tag, cls in (("bind", elements.BindParameter), ("count", _OffsetLimitParam))
+)
