@@ -140,5 +140,5 @@ FRAME_EXCLUSIONS = frozenset({"CURRENT ROW", "GROUP", "TIES", "NO OTHERS"})
 # Execution options that do not change what a statement means; dropped, since the executor sets its own.
 DROPPED_OPTIONS = frozenset(
     """yield_per stream_results max_row_buffer populate_existing autoflush prebuffer_rows identity_token
-    logging_token preserve_rowcount""".split()
+    logging_token preserve_rowcount _sa_orm_load_options _result_disable_adapt_to_context""".split()
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sqlalchemy.orm import Mapper
+from sqlalchemy.orm import Bundle, Mapper
 from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.functions import FunctionElement
@@ -38,7 +38,7 @@ def check(statement: Any, registry: Registry) -> None:
                 malformed("own type of a column on text")
     else:
         for column in statement._raw_columns:
-            _check_column(column, registry)
+            check_column(column, registry)
 
 
 def check_names(found: list[Any], registry: Registry) -> None:
@@ -49,18 +49,22 @@ def check_names(found: list[Any], registry: Registry) -> None:
     """
 
     def is_own(column: Any) -> bool:
-        return not registry.is_trusted(column.type)
+        kind = getattr(column, "type", None)
+        return kind is not None and not registry.is_trusted(kind)
 
     capture.check_sources(_sources(found), lambda source: any(map(is_own, source.c)))
     for element in found:
         if isinstance(element, selectable.Select):
-            _check_outputs(list(element._all_selected_columns), is_own)
+            columns: list[Any] = list(element._all_selected_columns)
+            _check_outputs([*columns, *(one for column in columns for one in _listed(column))], is_own)
 
 
-def _check_column(column: Any, registry: Registry) -> None:
+def check_column(column: Any, registry: Registry) -> None:
+    """Raise MalformedError for an expression that hands on foreign content through an untrusted type."""
     waiting = [column]
     while waiting:
         element = waiting.pop()
+        waiting += _listed(element)
         kind = getattr(element, "type", None)
         if kind is None or registry.is_trusted(kind):
             continue
@@ -68,6 +72,15 @@ def _check_column(column: Any, registry: Registry) -> None:
         if operands is None or any(operand.type is not kind for operand in operands):
             malformed("own type of a column on something else")
         waiting += operands
+
+
+def _listed(element: Any) -> list[Any]:
+    """The expressions of a Bundle, which the ORM selects one by one."""
+    if isinstance(element, elements.ClauseList):
+        return list(element.clauses)
+    if isinstance(element, Bundle):
+        return [expression.__clause_element__() for expression in element.exprs]
+    return []
 
 
 def _operands(element: Any) -> list[Any] | None:
@@ -117,7 +130,7 @@ def _sources(found: list[Any]) -> Iterator[Any]:
     """Everything in the document that has a name in FROM."""
     for element in found:
         if isinstance(element, Mapper):
-            yield from element.tables
+            yield from (table for mapper in element.self_and_descendants for table in mapper.tables)
         elif isinstance(element, AliasedInsp):
             yield from element.selectable._from_objects
         elif isinstance(element, selectable.NamedFromClause):
@@ -128,7 +141,7 @@ def _check_outputs(columns: list[Any], is_own: Callable[[Any], bool]) -> None:
     own = [column for column in columns if is_own(column)]
     if not own:
         return
-    # With a star, SQLAlchemy finds columns by name instead of by position.
+    # With a star, or a bundle that no ORM takes apart, SQLAlchemy finds columns by name instead of by position.
     if any(getattr(column, "is_literal", False) and column.name == "*" for column in columns):
         malformed("a star beside an own type of a column")
     capture.check_outputs(columns, own)

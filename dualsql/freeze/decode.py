@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -18,6 +19,7 @@ MOST_NODES = 50_000
 # A node that is used twice is rendered twice: 60 nodes of the form (a + a) would be 2**60 terms.
 MOST_TERMS = 250_000
 DEEPEST = 300
+LONGEST_DESCENT = 30
 
 
 class Decoder:
@@ -37,6 +39,9 @@ class Decoder:
         self._terms: list[int] = []
         self._depths: list[int] = []
         self._kept: list[Any] = []
+        self._shared_terms = 0
+        self._bind_names: set[str] = set()
+        self._reads_own_types = False
         self._term = 1
         self._depth = 0
 
@@ -49,12 +54,18 @@ class Decoder:
             kind = KINDS[tag]
             self._term, self._depth = 1, 0
             element = kind.read(self, kind, expect(fields, dict))
-            if self._term > MOST_TERMS or self._depth > DEEPEST:
+            if kind.is_shared:  # rendered once, and referred to by its name
+                self._shared_terms += self._term
+                self._term = 1
+            if self._term + self._shared_terms > MOST_TERMS or self._depth > DEEPEST or element is None:
                 malformed("a statement that is too large when written out")
+            self._note_bind(element)
             self._elements.append(element)
-            self._terms.append(1 if kind.is_shared else self._term)
+            self._terms.append(self._term)
             self._depths.append(self._depth + 1)
         self._restore_lineage(nodes, expect(clones, list))
+        if self._reads_own_types:
+            custody.check_names(self._elements, self.registry)
         return self._elements[-1]
 
     def element(self, number: Any) -> Any:
@@ -74,7 +85,24 @@ class Decoder:
     def table(self, name: Any) -> Any:
         """The choke point: every table enters a statement here and nowhere else."""
         table = self.registry.tables.get(expect(name, str))
+        self.note_source(name)
         return changed() if table is None else table
+
+    def note_source(self, name: str | None) -> None:
+        """Note that the statement reads the registered table `name`, by itself or through a mapped class."""
+        self._reads_own_types = self._reads_own_types or name in self.registry.tables_with_own_types
+
+    def widen(self, count: int) -> None:
+        """Count more terms of the node being read than it has references: rows, the columns of a table."""
+        self._term += count
+
+    def is_bind(self, name: str) -> bool:
+        """Whether an earlier node is a bound parameter with this fixed name."""
+        return name in self._bind_names
+
+    def _note_bind(self, element: Any) -> None:
+        if isinstance(element, BindParameter) and not element.unique:
+            self._bind_names.add(element.key)
 
     def keep(self, item: Any) -> None:
         """Keep an object alive that SQLAlchemy holds by a weak reference, at least until the statement is whole."""
@@ -132,12 +160,26 @@ class Decoder:
         custody.check(select, self.registry)
 
     def _restore_lineage(self, nodes: list[Any], clones: list[Any]) -> None:
+        origins: dict[int, int] = {}
         for group in clones:
             if not all(nodes[expect(number, int)][0] in CLONABLE for number in expect(group, list)):
                 malformed("lineage of an element that is not this document's own")
-            origin, *others = [self._elements[number] for number in group]
-            for element in others:
-                if type(element) is not type(origin) or element is origin:
-                    malformed("clones of different kinds")
-                element.__dict__["_is_clone_of"] = origin
-                element.__dict__.pop("_cloned_set", None)
+            origin, *others = group
+            for number in others:
+                if type(self._elements[number]) is not type(self._elements[origin]) or number in origins:
+                    malformed("clones of different kinds, or of two origins")
+                origins[number] = origin
+        for number, origin in origins.items():
+            _check_descent(number, origins)
+            state = self._elements[number].__dict__
+            state["_is_clone_of"] = self._elements[origin]
+            state.pop("_cloned_set", None)
+
+
+def _check_descent(number: int, origins: dict[int, int]) -> None:
+    """A clone of its own clone would be followed for ever, a long descent for too long."""
+    for _ in range(LONGEST_DESCENT):
+        if number not in origins:
+            return
+        number = origins[number]
+    malformed("a long or endless descent")

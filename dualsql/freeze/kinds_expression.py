@@ -41,6 +41,7 @@ from dualsql.freeze.operands import (
     PREFIXED,
     Bare,
     bare_copy,
+    check_one,
     check_operand,
     check_right,
     enclosed,
@@ -174,7 +175,10 @@ _BINARY = (
 )
 _LIST = (operands("clauses"), operator("operator", CHAINED, absent=REQUIRED))
 _UNARY = (needed("element"), operator("operator", PREFIXED), operator("modifier", ORDERING))
-_FLAGS = frozenset({"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role"})
+# `negation_clause`: what relationship.contains() would become if it were negated later.
+_FLAGS = frozenset(
+    {"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role", "negation_clause"}
+)
 
 KINDS = (
     _singleton("null", null()),
@@ -280,7 +284,7 @@ KINDS = (
         ignored=frozenset({"typeclause"}),
         derive=_derive_cast,
     ),
-    _wrapped("coerce", elements.TypeCoerce, operand("of", "clause")),
+    _wrapped("coerce", elements.TypeCoerce, operand("of", "clause"), derive=lambda it: check_one(it.clause)),
     Kind("type", elements.TypeClause, (type_(),)),
     Kind(
         "extract",

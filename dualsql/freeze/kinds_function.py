@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.sql import functions
-from sqlalchemy.sql.elements import ColumnClause
+from sqlalchemy.sql.elements import ClauseList, ColumnClause, Grouping
 from sqlalchemy.sql.functions import Function, FunctionElement, GenericFunction, ScalarFunctionColumn
 from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
@@ -93,8 +93,9 @@ def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     state = element.__dict__
     state.update(kind.constants)
     dec.fill_state(kind, fields, state)
-    for _attribute, _make in kind.missing(fields):
-        malformed("function without arguments")
+    arguments = state.get("clause_expr")
+    if not isinstance(arguments, Grouping) or not isinstance(arguments.element, ClauseList):
+        malformed("function without arguments in parentheses")
     state["packagenames"] = packages
     if cls is None:
         state["name"] = name

@@ -274,7 +274,10 @@ def has_options(statement: Any) -> bool:
 
 
 def _write_all(enc: Encoder, options: Any) -> list[int] | None:
-    return None if enc.leaves_options_out else [enc.ref(option) for option in options]
+    if enc.leaves_options_out:
+        return None
+    # Others are for a Session and its events; SQLAlchemy's compiler passes them over.
+    return [enc.ref(option) for option in options if option._is_compile_state] or None
 
 
 def _read_all(dec: Decoder, wire: Any) -> tuple[Any, ...]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.orm import Bundle, DictBundle, Mapper, RelationshipProperty
 from sqlalchemy.orm.attributes import QueryableAttribute, _AdHocHasEntityNamespace
 from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
+from sqlalchemy.sql import selectable
 from sqlalchemy.sql.annotation import Annotated
+from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.util import immutabledict
 
 from dualsql.freeze.fields import LEAVE, Field, Kind, flag, needed, operand
@@ -50,6 +52,9 @@ def _read_mapper(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Mapper[Any
     if mapper is None:
         changed()
     _note_mapper(dec, mapper)
+    for relative in mapper.self_and_descendants:
+        for name in map(dec.registry.name_of, relative.tables):
+            dec.note_source(name)
     return mapper
 
 
@@ -134,7 +139,7 @@ def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     """A property of a mapping, unless it leads to a class or table that is not registered."""
     found = owner.mapper.attrs.get(key)
     if isinstance(found, RelationshipProperty):
-        leads_to = [found.mapper, *([] if found.secondary is None else [found.secondary])]
+        leads_to = [found.mapper, *_tables_of(found.secondary)]
         if any(codec.registry.name_of(item) is None for item in leads_to):
             return None
     return found
@@ -159,6 +164,11 @@ def _read_attribute(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     if "and" in fields:
         attribute = attribute.and_(*[dec.element(number) for number in fields["and"]])
     return attribute
+
+
+def _tables_of(secondary: Any) -> list[Any]:
+    froms = [] if secondary is None else secondary._from_objects
+    return [source for source in froms if not isinstance(source, selectable.Join)]
 
 
 # --- annotated elements -------------------------------------------------------------------------------------------
@@ -265,6 +275,8 @@ def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
         for name, wire in changed.items():
             element.__dict__[known[name].attribute] = known[name].read(dec, wire)
         base_kind.derive(element)
+        if isinstance(element, SelectBase):
+            dec.confine(element)
     return element
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 from sqlalchemy.orm.context import _ORMCompileState
 from sqlalchemy.sql import elements, selectable
+from sqlalchemy.sql.base import SyntaxExtension
 from sqlalchemy.util import immutabledict
 
 from dualsql.freeze import names
@@ -15,6 +16,7 @@ from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, ne
 from dualsql.freeze.kinds_options import LOADER_OPTIONS
 from dualsql.freeze.kinds_source import PREFIXES, SUFFIXES, note_whole
 from dualsql.freeze.notes import ORM, PLAIN_NOTES
+from dualsql.freeze.operands import check_one
 from dualsql.freeze.refusals import expect, malformed, refuse
 
 if TYPE_CHECKING:
@@ -33,10 +35,11 @@ def _write_columns(enc: Encoder, columns: Any) -> list[int]:
 
 
 def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
-    columns = [dec.element(number) for number in expect(wire, list)]
+    columns = [check_one(dec.element(number)) for number in expect(wire, list)]
     for column in columns:
         if isinstance(column, selectable.FromClause):
             note_whole(dec, column)
+            dec.widen(len(column.c))
     return columns
 
 
@@ -75,8 +78,20 @@ def _write_params(enc: Encoder, value: Any) -> list[Any]:
 
 
 def _read_params(dec: Decoder, wire: Any) -> Any:
-    return immutabledict(
-        {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
+    """Values of the document's own parameters only: a rule's parameter, added later, is found by name too."""
+    values = {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
+    return immutabledict({key: value for key, value in values.items() if dec.is_bind(key)})
+
+
+def _extension(name: str, attribute: str) -> Field:
+    """A clause of its own, as DISTINCT ON; any other element there would run into the clause before it."""
+
+    def read(dec: Decoder, wire: Any) -> Any:
+        element = dec.element(wire)
+        return element if isinstance(element, SyntaxExtension) else malformed("clause in a wrong place")
+
+    return Field(
+        name=name, attribute=attribute, write=lambda enc, value: enc.ref(value), read=read, absent=LEAVE
     )
 
 
@@ -123,7 +138,7 @@ _LEFT_BY_QUERY = frozenset(
         "execute_chooser",
         "_shard_id",
     }
-    | {"instance", "_syntax_extensions"}
+    | {"instance", "attr", "_syntax_extensions"}
 )
 # Query.statement has these; others, as _enable_single_crit, would switch criteria off.
 _QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style", "_enable_eagerloads"})
@@ -281,10 +296,10 @@ KINDS = (
             flag("auto correlate", "_auto_correlate", default=True, absent=LEAVE),
             flag("distinct", "_distinct", absent=LEAVE),
             parts("distinct on", "_distinct_on", absent=LEAVE),
-            part("after select", "_post_select_clause", LEAVE),
-            part("before columns", "_pre_columns_clause", LEAVE),
-            part("after criteria", "_post_criteria_clause", LEAVE),
-            part("after body", "_post_body_clause", LEAVE),
+            _extension("after select", "_post_select_clause"),
+            _extension("before columns", "_pre_columns_clause"),
+            _extension("after criteria", "_post_criteria_clause"),
+            _extension("after body", "_post_body_clause"),
             PREFIXES,
             SUFFIXES,
             *_HINTS,

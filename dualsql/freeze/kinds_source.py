@@ -101,8 +101,8 @@ def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
 def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
     table = base_table(source)
     name = codec.registry.name_of(table)
-    if name is not None and type(key) is str and key in table.c:
-        codec.named.add((name, key))
+    if name is not None and isinstance(key, str) and key in table.c:
+        codec.named.add((name, str(key)))
 
 
 def _read_column(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
@@ -110,9 +110,10 @@ def _read_column(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
         return _read_loose(dec, fields)
     source, key = dec.neighbour(fields["of"]), fields["key"]
     if type(key) is int:
-        return source.c.values()[key] if key >= 0 else malformed("position of a column")
-    _note_column(dec, source, expect(key, str))
-    column = source.c.get(key)
+        column = source.c.values()[key] if key >= 0 else malformed("position of a column")
+    else:
+        column = source.c.get(expect(key, str))
+    _note_column(dec, source if column is None else column.table, key if column is None else column.key)
     return changed() if column is None else column
 
 
@@ -206,6 +207,7 @@ def _read_values(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     data = tuple(
         [[tuple([_read_cell(dec, cell) for cell in row]) for row in rows] for rows in fields.pop("rows")]
     )
+    dec.widen(len(columns) + sum(len(row) for rows in data for row in rows))
     if kind.cls is selectable.ScalarValues:
         return selectable.ScalarValues(columns, data, expect(fields.get("literal", False), bool))
     name = read_name(fields["name"], dec.seeds) if "name" in fields else None

@@ -6,6 +6,7 @@ import itertools
 import re
 from typing import Any, Protocol
 
+from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 from sqlalchemy.sql.elements import _anonymous_label, _truncated_label, conv, quoted_name
 
 from dualsql.freeze.refusals import expect, malformed, refuse
@@ -20,6 +21,11 @@ ANONYMOUS = re.compile(r"%\((\S+) ((?:[^()%]|%%)*)\)s")
 _PLAIN = re.compile(r"(?:[^%]|%%)*")
 _BODY = re.compile(r"(?:[^()%]|%%)*")
 _LONGEST = 1024
+_RESERVED = frozenset(
+    word.lower()
+    for module in (mssql, mysql, oracle, postgresql, sqlite)
+    for word in module.dialect().identifier_preparer.reserved_words
+)
 
 # Seeds for anonymous names of thawed statements: SQLAlchemy's own are decimal or hexadecimal, never a "t".
 _fresh = itertools.count(1)
@@ -68,7 +74,7 @@ def write_name(name: Any, seeds: Seeds) -> Any:
     mark = _MARK_OF.get(kind)
     if mark is None:
         refuse(f"a name of type {kind.__name__}", "Use a plain string.")
-    if name.quote is False and not _IDENTIFIER.fullmatch(name):
+    if name.quote is False and not may_be_unquoted(name):
         refuse(f"the unquoted name {str(name)!r}", "Let SQLAlchemy quote it.")
     return [mark, _checked(str(name), refuse_name), name.quote]
 
@@ -83,7 +89,7 @@ def read_name(wire: Any, seeds: Seeds) -> str:
     text, quote = rest
     if quote is not None and type(quote) is not bool:
         malformed("quote")
-    if quote is False and not _IDENTIFIER.fullmatch(expect(text, str)):
+    if quote is False and not may_be_unquoted(expect(text, str)):
         malformed("unquoted name")
     return _MARKS[mark](_checked(expect(text, str), malformed), quote)
 
@@ -130,7 +136,12 @@ def refuse_name(what: str) -> None:
 
 def is_bind_name(name: str) -> bool:
     """Whether `name` is safe in the SQL of dialects that do not quote parameter names."""
-    return _BIND.fullmatch(name) is not None
+    return _BIND.fullmatch(name) is not None and not ANONYMOUS.search(name)
+
+
+def may_be_unquoted(name: str) -> bool:
+    """Whether `name` is a plain identifier and no word of SQL: CURRENT_USER without quotes would be a call."""
+    return _IDENTIFIER.fullmatch(name) is not None and name.lower() not in _RESERVED
 
 
 def is_collation(name: str) -> bool:

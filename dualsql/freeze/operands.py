@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.sql import elements, operators, selectable
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -23,6 +23,7 @@ _OPEN_ENDED = (
     elements._textual_label_reference,
 )
 _CLOSED = (selectable.SelectStatementGrouping, selectable.FromGrouping, elements.TextClause)
+_MEMBERSHIP = (operators.in_op, operators.not_in_op)
 _CALLS = (FunctionElement, elements.FunctionFilter, elements.AggregateOrderBy)
 
 PREFIXED = frozenset(
@@ -55,12 +56,35 @@ def check_operand(element: Any) -> Any:
     return element if is_operand(element) else malformed("an open-ended operand")
 
 
+def check_one(element: Any) -> Any:
+    """`element`, if it is rendered as one value, or is a Bundle: `a, b` would shift what stands behind it."""
+    is_list = isinstance(element, elements.ClauseList | elements.ElementList) or (
+        isinstance(element, elements.ExpressionClauseList) and element.operator is operators.comma_op
+    )
+    is_bundle = "bundle" in getattr(element, "_annotations", ())
+    if is_list and not is_bundle and not isinstance(element, elements.Tuple | array):
+        malformed("a list where one value is due")
+    return element
+
+
 def check_right(element: Any, op: Any) -> Any:
     """The right operand of `op`: COLLATE takes a collation, an index takes a slice, others a whole expression."""
+    if op in _MEMBERSHIP or getattr(op, "opstring", "").upper() in ("IN", "NOT IN"):
+        return _check_members(element)
     if op is operators.collate and isinstance(element, elements.CollationClause):
         return element
     if op is operators.getitem and isinstance(element, elements.Slice):
         return element
+    return check_operand(element)
+
+
+def _check_members(element: Any) -> Any:
+    """The right side of IN: to SQLite, a bare name there is a table, whoever registered it."""
+    bare = element
+    while isinstance(bare, elements.Label | elements.TypeCoerce):
+        bare = bare._element if isinstance(bare, elements.Label) else bare.clause
+    if isinstance(bare, elements.NamedColumn):
+        malformed("a name where the members of IN are due")
     return check_operand(element)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -117,6 +118,15 @@ class Registry:
     def is_trusted(self, type_: TypeEngine[Any]) -> bool:
         """Whether values of any origin may be read through `type_`."""
         return types.is_safe(type_) or self.name_of_type(type_) is not None
+
+    @cached_property
+    def tables_with_own_types(self) -> frozenset[str]:
+        """Names of the tables with a column through which only its own values may be read."""
+        return frozenset(
+            name
+            for name, table in self.tables.items()
+            if not all(self.is_trusted(column.type) for column in table.c)
+        )
 
     def fingerprint(self, named: Iterable[tuple[str, str]]) -> str:
         """A digest of the (table name, column key) pairs as they are declared now."""

@@ -188,12 +188,15 @@ def _read_enum(cls: Any, arguments: Any) -> TypeEngine[Any]:
 
 def is_safe(type_: TypeEngine[Any]) -> bool:
     """Whether reading a value of this type runs no code that a user wrote, and unpickles nothing."""
-    if isinstance(type_, sqltypes.ARRAY):
-        return is_safe(type_.item_type)
+    if not all(is_safe(variant) for variant in type_._variant_mapping.values()):
+        return False
+    if isinstance(type_, sqltypes.ARRAY) and not is_safe(type_.item_type):
+        return False
     if isinstance(type_, sqltypes.TupleType):
         return all(is_safe(item) for item in type_.types)
-    cls = type(type_)
-    return cls in CLASS_NAMES or isinstance(type_, sqltypes.Enum) or type_ is NULLTYPE or _is_builtin(cls)
+    if isinstance(type_, postgresql.DOMAIN) and not is_safe(type_.data_type):
+        return False
+    return type(type_) in CLASS_NAMES or type_ is NULLTYPE or _is_builtin(type(type_))
 
 
 def _is_builtin(cls: type) -> bool:

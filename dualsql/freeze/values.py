@@ -29,6 +29,7 @@ from dualsql.freeze.refusals import expect, malformed, refuse
 
 _DEEPEST = 32
 _LARGEST_JSON_INT = 2**63
+_FARTHEST_EXPONENT = 150_000  # PostgreSQL's numeric ends at 131,072 digits
 _LONGEST_INT = 4_000  # digits; Python itself refuses to parse more than 4,300
 
 Writer = Callable[[Any, "Values", int], Any]
@@ -133,6 +134,25 @@ def _read_int(text: str) -> int:
     return int(text)
 
 
+def _read_decimal(text: str) -> Decimal:
+    number = Decimal(text)
+    if _is_far(number):
+        malformed("a number too long")
+    return number
+
+
+def _is_far(number: Decimal) -> bool:
+    """Whether the number, written out, would fill the memory: drivers do write it out."""
+    exponent = number.as_tuple().exponent
+    return isinstance(exponent, int) and abs(exponent) > _FARTHEST_EXPONENT
+
+
+def _write_decimal(value: Decimal, _values: Values, _depth: int) -> str:
+    if _is_far(value):
+        refuse("a number too long", "No database holds it.")
+    return str(value)
+
+
 def _write_int(value: int, _values: Values, _depth: int) -> str:
     if value.bit_length() > 3 * _LONGEST_INT:
         refuse("a number too long", "No database holds it.")
@@ -158,7 +178,7 @@ _WRITERS: dict[type, tuple[str, Writer]] = {
     float: ("float", lambda value, _values, _depth: repr(value)),
     bytes: ("bytes", _as_base64),
     bytearray: ("bytearray", _as_base64),
-    Decimal: ("decimal", _as_text),
+    Decimal: ("decimal", _write_decimal),
     datetime: ("datetime", _as_iso),
     date: ("date", _as_iso),
     time: ("time", _as_iso),
@@ -185,7 +205,7 @@ _READERS: dict[str, Reader] = {
     "float": _text(float),
     "bytes": _text(lambda text: b64decode(text, validate=True)),
     "bytearray": _text(lambda text: bytearray(b64decode(text, validate=True))),
-    "decimal": _text(Decimal),
+    "decimal": _text(_read_decimal),
     "datetime": _text(datetime.fromisoformat),
     "date": _text(date.fromisoformat),
     "time": _text(time.fromisoformat),
