@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
@@ -18,6 +19,8 @@ from tests.tenants.tpch_rows import TENANTS, Tenant
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 REGISTRY = Registry(Base)
+ON_SQLITE = pytest.mark.parametrize("new_url", ["sqlite"], indirect=True)
+ON_POSTGRESQL = pytest.mark.parametrize("new_url", ["postgresql"], indirect=True)
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ async def test_nothing_can_be_learned_of_a_masked_value(masked: Site, name: str)
     await check(masked, PROBES[name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TOUCHED)
 async def test_every_statement_sees_what_a_mask_shows(masked: Site, name: str) -> None:
     await check(masked, TOUCHED[name])

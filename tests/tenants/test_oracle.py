@@ -15,10 +15,9 @@ from dualsql.statement import Statement
 from tests.tenants.answers import answer, truth
 from tests.tenants.databases import principal_of
 from tests.tenants.shapes import PORTABLE, POSTGRESQL_ONLY, SHAPES
-from tests.tenants.sites import Site
+from tests.tenants.sites import ON_POSTGRESQL, Site
 from tests.tenants.tpch_rows import TENANTS, Tenant
 
-ON_POSTGRESQL = pytest.mark.parametrize("new_url", ["postgresql"], indirect=True)
 EACH_TENANT = pytest.mark.parametrize("tenant", TENANTS, ids=lambda tenant: tenant.name)
 
 
