@@ -20,6 +20,7 @@ from dualsql.errors import (
     DualResponseError,
     ForbiddenError,
     ForbiddenSQLError,
+    InsufficientScopeError,
     LimitExceededError,
     NotFreezableError,
     NoTotalOrderError,
@@ -29,6 +30,7 @@ from dualsql.errors import (
     ResourceNotFoundError,
     StorageError,
     TamperedError,
+    UnauthenticatedError,
     UnknownColumnError,
 )
 from dualsql.freeze import Registry
@@ -52,6 +54,7 @@ __all__ = [
     "ForbiddenSQLError",
     "Hook",
     "HookContext",
+    "InsufficientScopeError",
     "LimitExceededError",
     "Mask",
     "MemoryStore",
@@ -75,6 +78,7 @@ __all__ = [
     "StorageError",
     "TamperedError",
     "TenantFilter",
+    "UnauthenticatedError",
     "UnknownColumnError",
 ]
 __version__ = "0.1.0"

@@ -1,34 +1,59 @@
-"""Decide who may do what with a resource; the rule: a stranger learns no more than that nothing is there."""
+"""Decide who may do what with a resource; the rule: a stranger learns no more than that nothing is there.
+
+The order is the promise: bound to the principal, then `authorize`, then alive, then the deed itself. Whoever fails
+the first two, or comes long after the end, gets the answer of an unknown id.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Literal, NamedTuple
 
-from dualsql.errors import ForbiddenError, ResourceExpiredError, ResourceNotFoundError
+from dualsql.errors import DualResponseError, ForbiddenError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 
+Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
+"""Asked after the resource is found to be the principal's own: it can deny, and never grant."""
 
-def require_access(
-    resource: Resource | None, caller: Principal | None, action: Action, *, now: datetime, settings: Settings
-) -> Resource:
-    """The resource, if it lives and `caller` may do `action` with it.
+Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
 
-    Raises:
-        ResourceNotFoundError: unknown, long expired, or bound to someone else: one answer for all three.
-        ResourceExpiredError: it expired a short while ago, and the caller might have read it.
-        ForbiddenError: the bearer of a link may read this resource, and not do this with it.
+
+class Refusal(NamedTuple):
+    """What the caller is told, and what only the audit may know."""
+
+    error: DualResponseError
+    reason: Reason
+
+
+async def decide(
+    resource: Resource | None,
+    principal: Principal | None,
+    action: Action,
+    *,
+    now: datetime,
+    settings: Settings,
+    authorize: Authorize | None = None,
+) -> Refusal | None:
+    """Why `principal` may not do `action` with the resource, if it may not.
+
+    A principal that may not even read gets RESOURCE_NOT_FOUND for every action; one that may read, and not pin or
+    delete, gets FORBIDDEN: it knows already that the resource is there.
     """
-    if resource is None or not _may_read(resource, caller, settings):
-        raise not_found()
+    if resource is None:
+        return Refusal(not_found(), "unknown")
+    if not _is_bound_to(resource, principal, settings):
+        return Refusal(not_found(), "foreign")
+    if authorize is not None and not await authorize(principal, resource, "read"):
+        return Refusal(not_found(), "denied")
     if resource.is_expired(now):
-        raise _expired(resource, now, settings.gone_retention)
+        return _over(resource, now, settings)
     if resource.owner is None and action not in settings.anonymous_actions:
-        raise ForbiddenError(
-            f"This resource may not be {_PAST[action]} by whoever holds its link.",
-            hint="The operator decides this with anonymous_actions.",
-        )
-    return resource
+        return Refusal(_not_anonymously(action), "not anonymously")
+    if action != "read" and authorize is not None and not await authorize(principal, resource, action):
+        return Refusal(ForbiddenError(f"This resource may not be {_PAST[action]} by you."), "denied")
+    return None
 
 
 def not_found() -> ResourceNotFoundError:
@@ -39,14 +64,21 @@ def not_found() -> ResourceNotFoundError:
 _PAST: dict[Action, str] = {"read": "read", "pin": "pinned", "delete": "deleted"}
 
 
-def _may_read(resource: Resource, caller: Principal | None, settings: Settings) -> bool:
+def _is_bound_to(resource: Resource, principal: Principal | None, settings: Settings) -> bool:
     if resource.owner is None:
         return "read" in settings.anonymous_actions
-    return caller is not None and (caller.id, caller.tenant) == (resource.owner, resource.tenant)
+    return principal is not None and (principal.id, principal.tenant) == (resource.owner, resource.tenant)
 
 
-def _expired(resource: Resource, now: datetime, retention: timedelta) -> Exception:
+def _over(resource: Resource, now: datetime, settings: Settings) -> Refusal:
     assert resource.expires_at is not None
-    if now - resource.expires_at > retention:
-        return not_found()
-    return ResourceExpiredError("The resource has expired.", details={"id": resource.id})
+    if now - resource.expires_at > settings.gone_retention:
+        return Refusal(not_found(), "gone")
+    return Refusal(ResourceExpiredError("The resource has expired.", details={"id": resource.id}), "expired")
+
+
+def _not_anonymously(action: Action) -> ForbiddenError:
+    return ForbiddenError(
+        f"This resource may not be {_PAST[action]} by whoever holds its link.",
+        hint="Bind results to a principal; or the operator allows it with anonymous_actions.",
+    )

@@ -11,7 +11,9 @@ DualResponseError
 ├── ResourceExpiredError       RESOURCE_EXPIRED         it was there, and its time is over
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   └── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
+├── UnauthenticatedError       UNAUTHENTICATED          the request's credential is missing or not right
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
+│   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token was issued for less
 ├── ForbiddenSQLError          FORBIDDEN_SQL            the statement reads what it may not, or hides what it reads
 ├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
 ├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
@@ -126,10 +128,40 @@ class UnknownColumnError(BadParameterError):
         )
 
 
+class UnauthenticatedError(DualResponseError):
+    """Nobody knows who asks: a credential is missing where one is needed, wrong or expired.
+
+    Attributes:
+        challenge: what kind of credential is wanted, as WWW-Authenticate says it (RFC 9110, section 11.6.1).
+    """
+
+    code = "UNAUTHENTICATED"
+    default_hint = "Send a valid credential; renew the token if it has expired."
+
+    def __init__(self, message: str, *, challenge: str = "Bearer", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.challenge = challenge
+
+
 class ForbiddenError(DualResponseError):
     """The caller is known and may not do this."""
 
     code = "FORBIDDEN"
+
+
+class InsufficientScopeError(ForbiddenError):
+    """The caller's token is valid, and was issued for less than this.
+
+    Attributes:
+        challenge: the scopes that are wanted, as WWW-Authenticate says it (RFC 6750, section 3.1).
+    """
+
+    code = "INSUFFICIENT_SCOPE"
+    default_hint = "Get a token with the scopes this server asks for."
+
+    def __init__(self, message: str, *, challenge: str) -> None:
+        super().__init__(message)
+        self.challenge = challenge
 
 
 class ForbiddenSQLError(DualResponseError):

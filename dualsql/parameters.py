@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dualsql.errors import BadParameterError, LimitExceededError, QueryExecutionError
+from dualsql.errors import BadParameterError, ConfigurationError, LimitExceededError, QueryExecutionError
 from dualsql.formats import json
+from dualsql.freeze import Registry
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 
 _LONGEST_NAME = 200
+_LONGEST_LISTING = 100
 _LARGEST_METADATA = 64 * 1024
 
 
@@ -83,3 +85,27 @@ def _within(what: str, value: int, least: int, most: int) -> int:
             details={"value": repr(value)[:40]},
         )
     return value
+
+
+def checked_listing(limit: int | None) -> int:
+    """How many resources one listing shows: 1 to 100."""
+    if limit is None:
+        return _LONGEST_LISTING
+    if type(limit) is not int or not 0 < limit <= _LONGEST_LISTING:
+        raise BadParameterError(f"limit must be between 1 and {_LONGEST_LISTING}.", details={"name": "limit"})
+    return limit
+
+
+def checked_registry(tables: Any, settings: Settings) -> Registry:
+    """The registry of a server's `tables`.
+
+    Raises:
+        ConfigurationError: `tables` cannot be one, or contradicts the settings.
+    """
+    if not isinstance(tables, Registry):
+        return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
+    if settings.allow_text and not tables.allow_text:
+        raise ConfigurationError(
+            "allow_text belongs to the Registry that was given.", hint="Registry(..., allow_text=True)"
+        )
+    return tables

@@ -16,10 +16,30 @@ from dualsql_client.wire import Column, Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks. `id` names the person or service, `tenant` the customer they belong to."""
+    """Who asks. `id` names the person or service, `tenant` the customer they belong to.
+
+    Both are compared character by character. Raises ValueError for what could be taken for nobody.
+    """
 
     id: str
     tenant: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.id)
+        if self.tenant is not None:
+            _check_name(self.tenant)
+
+
+# Both stand in an index, whose entries PostgreSQL bounds at 2,704 bytes.
+_LONGEST_NAME = 1_000
+
+
+def _check_name(name: object) -> None:
+    # An id of None, out of a token without a subject, would make resources that belong to everybody.
+    if not isinstance(name, str) or not name or "\x00" in name:
+        raise ValueError("a principal's id and tenant are texts with at least one character and no NUL")
+    if len(name.encode()) > _LONGEST_NAME:
+        raise ValueError(f"a principal's id or tenant is longer than {_LONGEST_NAME} bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

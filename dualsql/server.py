@@ -10,7 +10,7 @@ Everything else is handed to the module that does it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,26 +20,38 @@ from typing import Any, Literal, Self, Unpack
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from dualsql.access import require_access
+from dualsql.access import Authorize
 from dualsql.addresses import Addresses
 from dualsql.errors import ConfigurationError
-from dualsql.execute import Database, Sample, Source, open_sources, prove_read_only, prove_row_security
+from dualsql.execute import (
+    Database,
+    Sample,
+    Source,
+    chosen_source,
+    open_sources,
+    prove_read_only,
+    prove_row_security,
+)
 from dualsql.formats import json
-from dualsql.freeze import Registry
+from dualsql.gate import Gate, Listing
+from dualsql.identity import Audit, Authenticate
+from dualsql.linking import Links
 from dualsql.narrowing import Hook, Policy
 from dualsql.pages import ResultPage, seen_total
 from dualsql.parameters import (
     checked_count,
     checked_lifetime,
+    checked_listing,
     checked_metadata,
     checked_name,
+    checked_registry,
     checked_size,
     checked_window,
 )
 from dualsql.resource import Principal, Resource, new_resource
 from dualsql.response import DualResponse, instant
 from dualsql.settings import Action, Settings, SettingsOptions
-from dualsql.signing import require_signature, seal_for, sign
+from dualsql.signing import seal_for
 from dualsql.statement import Statement
 from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
@@ -47,9 +59,6 @@ from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.view import View, open_view
 from dualsql_client.wire import ResourceMetadata, SortKey
-
-Authenticate = Callable[[Request], Awaitable[Principal | None]]
-"""Tells who sent an HTTP request; None for an anonymous bearer of a link."""
 
 
 class DualResponseServer:
@@ -66,7 +75,10 @@ class DualResponseServer:
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
         hooks: rules, and functions, that narrow every statement at every execution; with any of them, every
             table has to be filtered or declared shared (see `dualsql.narrowing`).
-        authenticate: tells who sent a REST request; without it every caller is anonymous.
+        authenticate: tells who sent a REST request; without it every caller is anonymous. Ready-made ones are in
+            `dualsql.identity`.
+        authorize: may say no to a principal whose resource it is.
+        audit: takes an `AuditEvent` for everything that is done, or refused.
         settings: limits and habits; the remaining keyword arguments are fields of `Settings` and win.
 
     Raises:
@@ -83,15 +95,20 @@ class DualResponseServer:
         secrets: Sequence[str] = (),
         hooks: Sequence[Hook] = (),
         authenticate: Authenticate | None = None,
+        authorize: Authorize | None = None,
+        audit: Audit | None = None,
         settings: Settings | None = None,
         **options: Unpack[SettingsOptions],
     ) -> None:
         self.settings = replace(settings or Settings(), **options)
-        self.authenticate = authenticate
         self.store: ResourceStore = MemoryStore() if store is None else store
         self._addresses = Addresses.of(base_url, self.settings.uri_scheme)
-        self._seal = seal_for(self.store, secrets)
-        registry = _registry_of(tables, self.settings)
+        seal = seal_for(self.store, secrets)
+        self._gate = Gate(
+            self.store, seal, self.settings, authenticate=authenticate, authorize=authorize, audit=audit
+        )
+        self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
+        registry = checked_registry(tables, self.settings)
         self._policy = Policy(registry, hooks)
         self._sources = open_sources(databases, registry)
         self._accesses = AccessLog(self.store)
@@ -151,7 +168,7 @@ class DualResponseServer:
         title, notes = checked_name(name), checked_metadata(metadata)
         lifetime = checked_lifetime(expiration, self.settings)
         await self.start()
-        database = self._source(source)
+        database = chosen_source(self._sources, source)
         document = database.freeze(select)
         view = self._view(database, document, principal)
         sample = await view.sample(size, is_counted=is_counted)
@@ -168,7 +185,7 @@ class DualResponseServer:
         response = self._respond(resource, view, sample)
         if self.settings.keep_sample:
             resource = replace(resource, sample=response.sample)
-        await self.store.save(sign(self._seal, resource))
+        await self._gate.keep(resource, principal, rows=len(sample.rows))
         return response
 
     def _respond(self, resource: Resource, view: View, sample: Sample) -> DualResponse:
@@ -191,18 +208,27 @@ class DualResponseServer:
 
     async def get_resource(self, resource_id: str) -> Resource | None:
         """The live resource, or None. For code of the server's own: nobody's rights are checked."""
-        resource = await self._load(resource_id)
+        await self.start()
+        resource = await self._gate.load(resource_id)
         return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
 
-    async def open_resource(self, resource_id: str, caller: Principal | None, action: Action) -> Resource:
-        """The live resource, once it is certain that `caller` may do `action` with it.
+    async def identify(self, request: Request) -> Principal | None:
+        """Who sent the request; None for an anonymous caller.
+
+        Raises:
+            UnauthenticatedError: its credential is not right.
+        """
+        return await self._gate.identify(request)
+
+    async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
+        """The live resource, once it is certain that `principal` may do `action` with it.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.access`.
             TamperedError: the stored row is not one this server wrote.
         """
-        resource = await self._load(resource_id)
-        return require_access(resource, caller, action, now=datetime.now(UTC), settings=self.settings)
+        await self.start()
+        return await self._gate.open(resource_id, principal, action)
 
     async def fetch_page(
         self,
@@ -211,7 +237,7 @@ class DualResponseServer:
         offset: int = 0,
         limit: int | None = None,
         sort: Sequence[SortKey] = (),
-        caller: Principal | None = None,
+        principal: Principal | None = None,
         integer_strings: bool = False,
     ) -> ResultPage:
         """At most `limit` rows from `offset` on, in the result's own order or as `sort` asks.
@@ -228,11 +254,12 @@ class DualResponseServer:
         """
         await self.start()
         limit = checked_window(offset, limit, sort, self.settings)
-        view = self._view(self._source_of(resource), resource.document, caller)
+        view = self._view(chosen_source(self._sources, resource.source), resource.document, principal)
         # One row more than asked for tells whether there is a next page, whatever was counted before.
         found = await view.fetch(offset=offset, limit=limit + 1, sort=sort)
         has_next = len(found) > limit
         rows = found[:limit]
+        await self._gate.note("read", principal, resource=resource, rows=len(rows))
         as_strings = json.integer_columns(view.columns) if integer_strings else ()
         return ResultPage(
             columns=json.describe(view.columns, integer_strings=as_strings),
@@ -245,22 +272,43 @@ class DualResponseServer:
             expires_at=await self._note_access(resource),
         )
 
-    async def pin_resource(self, resource_id: str) -> bool:
+    async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Keep the resource until it is deleted. False when it does not exist or has expired.
 
-        For code of the server's own: nobody's rights are checked.
+        Nobody's rights are checked (see `open_resource`); `principal` is for the audit.
         """
+        await self._gate.note("pin", principal, resource_id=resource_id)
         return await self.store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
 
-    async def delete_resource(self, resource_id: str) -> bool:
-        """Delete the resource; its link is dead from here on. False when there was none.
+    async def delete_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
+        """Delete the resource; its links are dead from here on. False when there was none.
 
-        For code of the server's own: nobody's rights are checked.
+        Nobody's rights are checked (see `open_resource`); `principal` is for the audit.
         """
+        await self._gate.note("delete", principal, resource_id=resource_id)
         return await self.store.delete(resource_id) == 1
 
+    async def list_resources(
+        self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
+    ) -> Listing:
+        """The principal's own live resources, newest first.
+
+        Raises:
+            UnauthenticatedError: nobody is known to ask.
+            BadParameterError: the limit is out of bounds, or the cursor none of ours.
+        """
+        await self.start()
+        return await self._gate.find(principal, limit=checked_listing(limit), cursor=cursor)
+
+    async def describe_resource(
+        self, resource: Resource, *, principal: Principal | None = None
+    ) -> ResourceMetadata:
+        """What GET answers about a resource without reading its rows; `principal` is for the audit."""
+        await self._gate.note("describe", principal, resource=resource)
+        return self.metadata_of(resource)
+
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
-        """What GET answers about a resource without reading its rows."""
+        """What may be said of a resource, without a word to the audit."""
         accessed = self._accesses.last(resource.id) or resource.last_accessed_at
         return ResourceMetadata(
             status="pinned" if resource.is_pinned else "ready",
@@ -281,13 +329,6 @@ class DualResponseServer:
 
         return build_router(self)
 
-    async def _load(self, resource_id: str) -> Resource | None:
-        await self.start()
-        resource = await self.store.get(resource_id)
-        if resource is not None:
-            require_signature(self._seal, resource)
-        return resource
-
     async def _note_access(self, resource: Resource) -> datetime | None:
         """Count the access, and start the lifetime anew where it slides. Returns the expiry from now on."""
         now = datetime.now(UTC)
@@ -301,19 +342,6 @@ class DualResponseServer:
 
     def _view(self, database: Source, document: bytes, principal: Principal | None) -> View:
         return open_view(database, document, principal, self._policy, self.settings)
-
-    def _source_of(self, resource: Resource) -> Source:
-        if resource.source not in self._sources:
-            raise ConfigurationError("The database of this resource is not configured any more.")
-        return self._sources[resource.source]
-
-    def _source(self, name: str | None) -> Source:
-        if name is None and len(self._sources) == 1:
-            return next(iter(self._sources.values()))
-        if name not in self._sources:
-            known = ", ".join(sorted(self._sources))
-            raise ConfigurationError(f"There is no source {name!r}.", hint=f"Name one of: {known}.")
-        return self._sources[name]
 
     # Living and dying -----------------------------------------------------------------------------------
 
@@ -367,13 +395,3 @@ class DualResponseServer:
         """For `Starlette(lifespan=dual.lifespan)` or `MCPServer(..., lifespan=dual.lifespan)`."""
         async with self:
             yield
-
-
-def _registry_of(tables: Any, settings: Settings) -> Registry:
-    if not isinstance(tables, Registry):
-        return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
-    if settings.allow_text and not tables.allow_text:
-        raise ConfigurationError(
-            "allow_text belongs to the Registry that was given.", hint="Registry(..., allow_text=True)"
-        )
-    return tables

@@ -39,7 +39,12 @@ class Settings:
         gone_retention: how long an expired resource answers 410 instead of 404.
         keep_sample: store the sample rows with the resource (data at rest).
         allow_text: accept text() and literal_column() in statements.
-        anonymous_actions: what the bearer of a link without a principal may do with a resource without one.
+        anonymous_actions: what the bearer of a link without a principal may do with a resource without one; not
+            pinning, unless it is said, because what anyone can pin lives for ever.
+        quota_resources: how many resources one principal may keep, None for no end; the oldest unpinned make room.
+        quota_bytes: how much they may weigh in the store, None for no end.
+        signed_links: allow `server.links.create`, and serve what it made.
+        maximum_link_lifetime: how long a signed link may be good for.
         cors_origins: browser origins allowed to read the REST resources.
         allowed_hosts: Host header values accepted besides the base URL's own and loopback.
         uri_scheme: scheme of resource URIs; never http or https.
@@ -64,7 +69,11 @@ class Settings:
     gone_retention: timedelta = timedelta(hours=24)
     keep_sample: bool = False
     allow_text: bool = False
-    anonymous_actions: frozenset[Action] = ALL_ACTIONS
+    anonymous_actions: frozenset[Action] = frozenset({"read", "delete"})
+    quota_resources: int | None = 1_000
+    quota_bytes: int | None = 256 * 1024 * 1024
+    signed_links: bool = False
+    maximum_link_lifetime: timedelta = timedelta(days=7)
     cors_origins: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     uri_scheme: str = "resource"
@@ -77,12 +86,17 @@ class Settings:
 
 # A zero would stop everything, or never pause.
 _POSITIVE = frozenset(
-    """body_timeout cleanup_interval default_page_size maximum_body_size maximum_document_size maximum_page_size
-    query_timeout""".split()
+    """body_timeout cleanup_interval default_page_size maximum_body_size maximum_document_size maximum_link_lifetime
+    maximum_page_size query_timeout quota_bytes quota_resources""".split()
 )
 
 
+_OPTIONAL = frozenset({"quota_resources", "quota_bytes"})
+
+
 def _check(name: str, value: object, default: object) -> None:
+    if value is None and name in _OPTIONAL:
+        return
     if isinstance(default, bool | int | str | timedelta):
         if type(value) is not type(default):
             raise ConfigurationError(
@@ -124,6 +138,10 @@ class SettingsOptions(TypedDict, total=False):
     keep_sample: bool
     allow_text: bool
     anonymous_actions: frozenset[Action]
+    quota_resources: int | None
+    quota_bytes: int | None
+    signed_links: bool
+    maximum_link_lifetime: timedelta
     cors_origins: Sequence[str]
     allowed_hosts: Sequence[str]
     uri_scheme: str

@@ -85,8 +85,19 @@ resources = Table(
     Column("tenant", Text),
     Column("sample", Text),
     Column("metadata", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False, server_default="0", key="size"),
     Column("access_count", BigInteger, nullable=False),
     Column("last_accessed_at", UTCTimestamp),
     Index("ix_dualsql_resources_expires_at", "expires_at"),
-    Index("ix_dualsql_resources_tenant_owner", "tenant", "owner"),
+    Index("ix_dualsql_resources_owner", "owner", "tenant", "created_at", "id"),
+)
+
+links = Table(
+    "dualsql_links",
+    metadata,
+    Column("id", String(MAXIMUM_ID_LENGTH), primary_key=True),
+    Column("resource_id", String(MAXIMUM_ID_LENGTH), nullable=False),
+    Column("expires_at", UTCTimestamp, nullable=False),
+    Index("ix_dualsql_links_resource_id", "resource_id"),
+    Index("ix_dualsql_links_expires_at", "expires_at"),
 )

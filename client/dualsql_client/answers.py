@@ -114,6 +114,17 @@ def read_metadata(answer: object) -> ResourceMetadata:
     )
 
 
+def read_listing(answer: object) -> tuple[list[ResourceMetadata], str | None]:
+    """The answer of GET on the collection: what is listed, and the cursor of the next page.
+
+    Raises:
+        FetchError: it is something else.
+    """
+    fields = _fields(answer)
+    listed = [read_metadata(entry) for entry in _rows(fields.get("resources"))]
+    return listed, _typed(fields, "next_cursor", str, None)
+
+
 _REQUIRED: Any = object()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -11,8 +11,9 @@ import httpx
 
 from dualsql_client import detect
 from dualsql_client.address import checked_base_url
+from dualsql_client.answers import ResourceMetadata, read_listing
 from dualsql_client.detect import Detected
-from dualsql_client.errors import ParseError
+from dualsql_client.errors import NotConfiguredError, ParseError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.transport import HTTPClient, Transport
 
@@ -94,6 +95,45 @@ class DualResponseClient:
     def find(self, anything: object) -> list[ParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
         return [self._parsed(detected) for detected in detect.find(anything)]
+
+    async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
+        """The caller's own live results, newest first: whoever the `headers` of this client say it is.
+
+        Their `sample` is empty; `fetch` and its kin read the rows.
+
+        Args:
+            page_size: how many are asked for at once, at most 100.
+
+        Raises:
+            NotConfiguredError: the client has no `base_url`.
+            FetchError: see `dualsql_client.errors`; status 401 when the server does not know who asks.
+        """
+        if self._transport is None:
+            raise NotConfiguredError("The client has no base_url to list the resources of.")
+        parameters: dict[str, str | int] = {"limit": page_size}
+        cursors: set[str] = set()
+        while True:
+            listed, cursor = read_listing(await self._transport.list(parameters))
+            for metadata in listed:
+                yield self._listed(self._transport, metadata)
+            # A server that leads in a circle must not keep anyone asking.
+            if cursor is None or cursor in cursors:
+                return
+            cursors.add(cursor)
+            parameters["cursor"] = cursor
+
+    def _listed(self, transport: Transport, metadata: ResourceMetadata) -> ParsedDualResponse:
+        return ParsedDualResponse(
+            name=metadata.name,
+            sample=[],
+            total_count=metadata.total_count,
+            resource_uri=metadata.uri,
+            resource_url=transport.url_of(metadata.uri),
+            columns=metadata.columns,
+            executed_at=metadata.created_at,
+            expires_at=metadata.expires_at,
+            _transport=transport,
+        )
 
     def _parsed(self, detected: Detected) -> ParsedDualResponse:
         return ParsedDualResponse(

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from dualsql_client.address import leaves_origin, resource_id
 from dualsql_client.errors import FetchError, FetchTimeoutError, ParseError, UntrustedOriginError
@@ -100,7 +101,17 @@ class Transport:
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
-        url = self.url_of(uri)
+        return await self._send(method, self.url_of(uri), body)
+
+    async def list(self, parameters: Mapping[str, str | int]) -> Any:
+        """The decoded JSON of GET on the collection itself.
+
+        Raises:
+            FetchError: no usable answer came, or one that reports a problem.
+        """
+        return await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", None)
+
+    async def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> Any:
         try:
             async with (
                 asyncio.timeout(self._seconds),

@@ -94,6 +94,19 @@ class ResourceMetadata(TypedDict):
     metadata: dict[str, Any]
 
 
+class ListedResource(ResourceMetadata):
+    """One entry of a listing."""
+
+    url: str
+
+
+class ResourceListing(TypedDict):
+    """Answer of GET on the collection: a principal's own resources, newest first."""
+
+    resources: list[ListedResource]
+    next_cursor: str | None
+
+
 class Pinned(TypedDict):
     """Answer of PUT /{id}."""
 

@@ -20,6 +20,7 @@ from dualsql.demo.host import act
 from dualsql.demo.schema import Base
 from dualsql.errors import ConfigurationError
 from dualsql.server import DualResponseServer
+from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 
 DEFAULT_PORT = 8765
@@ -76,6 +77,7 @@ async def _make_app(origin: str, options: Options, console: Console) -> Starlett
         store=SQLResourceStore(database),
         secrets=[secret],
         default_sample_size=10,
+        anonymous_actions=ALL_ACTIONS,  # nobody signs in to a demo, and it shows how to pin
     )
     return build_app(dual)
 

@@ -3,13 +3,14 @@
 from dualsql.execute.proof import prove_read_only, prove_row_security
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
-from dualsql.execute.source import Database, Source, open_source, open_sources
+from dualsql.execute.source import Database, Source, chosen_source, open_source, open_sources
 
 __all__ = [
     "Database",
     "Rows",
     "Sample",
     "Source",
+    "chosen_source",
     "fetch_rows",
     "fetch_sample",
     "open_source",

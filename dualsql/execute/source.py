@@ -128,6 +128,21 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
+def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
+    """The source of that name; the only one there is, when no name is given.
+
+    Raises:
+        ConfigurationError: there is none, or there are several.
+    """
+    if name is None and len(sources) == 1:
+        return next(iter(sources.values()))
+    if name is None or name not in sources:
+        raise ConfigurationError(
+            f"There is no source {name!r}.", hint=f"Name one of: {', '.join(sorted(sources))}."
+        )
+    return sources[name]
+
+
 def open_sources(databases: Database | Mapping[str, Database], registry: Registry) -> dict[str, Source]:
     """One source named "default", or one for each name of a mapping."""
     named = databases if isinstance(databases, Mapping) else {"default": databases}

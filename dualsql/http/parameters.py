@@ -25,6 +25,7 @@ MAXIMUM_DIGITS = 16
 
 _QUERY_NAMES = ("offset", "skip", "limit", "sort", "big_integers")
 _BODY_NAMES = ("offset", "limit", "sort", "big_integers")
+_LINK = b"link="
 _DIGITS = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _INTEGER_FORMS = {"number": False, "string": True}
 
@@ -63,6 +64,30 @@ def parse_query(query_string: bytes) -> PageParameters | None:
 def refuse_query(query_string: bytes) -> None:
     """Accept no query parameters at all: POST says it in its body, PUT and DELETE have nothing to say."""
     _refuse_unknown(_split(query_string), (), "query parameter")
+
+
+def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
+    """Limit and cursor of GET on the collection; the cursor is as opaque as it came."""
+    values = _split(query_string)
+    _refuse_unknown(values, ("limit", "cursor"), "query parameter")
+    limit = _integer_text("limit", values["limit"]) if "limit" in values else None
+    return limit, values.get("cursor")
+
+
+def split_link(query_string: bytes) -> tuple[str | None, bytes]:
+    """The signed link of a query string, and the rest of it; neither is in any message.
+
+    Raises:
+        BadParameterError: two links are given.
+    """
+    parts = query_string.split(b"&")
+    links = [part for part in parts if part.startswith(_LINK)]
+    if not links:
+        return None, query_string
+    if len(links) > 1:
+        raise BadParameterError("A query parameter is given twice.", hint="Give each parameter once.")
+    rest = b"&".join(part for part in parts if part is not links[0])
+    return links[0].removeprefix(_LINK).decode("latin-1"), rest
 
 
 def parse_body(body: bytes) -> PageParameters:

@@ -96,6 +96,8 @@ KINDS: Mapping[str, Kind] = {
     "STORAGE_ERROR": Kind(503, "unavailable"),
     "RESOURCE_NOT_FOUND": Kind(404, "not_found"),
     "RESOURCE_EXPIRED": Kind(410, "expired"),
+    "UNAUTHENTICATED": Kind(401, "unauthorized"),
+    "INSUFFICIENT_SCOPE": Kind(403, "forbidden"),
     "FORBIDDEN": Kind(403, "forbidden"),
     "FORBIDDEN_SQL": Kind(403, "forbidden"),
     "FOREIGN_REQUEST": Kind(403, "forbidden"),
@@ -148,7 +150,11 @@ def problem_response(error: Exception) -> Response:
     )
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         problem["details"]["incident"] = _log_incident(error)
-    return JSONAnswer(problem, kind.status, _HEADERS.get(kind.status))
+    headers = dict(_HEADERS.get(kind.status, {}))
+    challenge = getattr(error, "challenge", None)
+    if challenge is not None:
+        headers["WWW-Authenticate"] = challenge
+    return JSONAnswer(problem, kind.status, headers)
 
 
 def kind_of(error: DualResponseError) -> Kind:

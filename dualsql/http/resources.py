@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from starlette.requests import Request
 
+from dualsql.gate import Listing
+from dualsql.linking import Links
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql_client.wire import Page, ResourceMetadata, SortKey
-
-Authenticate = Callable[[Request], Awaitable[Principal | None]]
-"""Who sent the request; None for an anonymous holder of the link. May raise HTTPException(401)."""
 
 
 class Rows(Protocol):
@@ -33,10 +32,20 @@ class Resources(Protocol):
     def base_url(self) -> str: ...
 
     @property
-    def authenticate(self) -> Authenticate | None: ...
+    def links(self) -> Links: ...
 
-    async def open_resource(self, resource_id: str, caller: Principal | None, action: Action) -> Resource:
-        """The live resource, once it is certain that `caller` may do `action` with it."""
+    async def identify(self, request: Request) -> Principal | None:
+        """Who sent the request; None for an anonymous caller. Raises what `authenticate` raises."""
+        ...
+
+    async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
+        """The live resource, once it is certain that `principal` may do `action` with it."""
+        ...
+
+    async def list_resources(
+        self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
+    ) -> Listing:
+        """The principal's own resources, newest first."""
         ...
 
     async def fetch_page(
@@ -46,18 +55,24 @@ class Resources(Protocol):
         offset: int = 0,
         limit: int | None = None,
         sort: Sequence[SortKey] = (),
-        caller: Principal | None = None,
+        principal: Principal | None = None,
         integer_strings: bool = False,
     ) -> Rows:
         """Rows of the result, after the bounds of the settings were checked."""
         ...
 
-    async def pin_resource(self, resource_id: str) -> bool:
+    async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Remove the expiry; False when there is nothing left to pin."""
         ...
 
-    async def delete_resource(self, resource_id: str) -> bool:
+    async def delete_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Delete; False when it was gone already."""
+        ...
+
+    async def describe_resource(
+        self, resource: Resource, *, principal: Principal | None = None
+    ) -> ResourceMetadata:
+        """What GET answers about a resource."""
         ...
 
     def metadata_of(self, resource: Resource) -> ResourceMetadata:

@@ -18,14 +18,21 @@ from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
 from dualsql.http.connection import while_connected
 from dualsql.http.guard import Guard, origin_of, own_hosts
-from dualsql.http.parameters import PageParameters, parse_body, parse_query, refuse_query
+from dualsql.http.parameters import (
+    PageParameters,
+    parse_body,
+    parse_listing,
+    parse_query,
+    refuse_query,
+    split_link,
+)
 from dualsql.http.problems import METHODS, MethodNotAllowedError, answering, problem_response
 from dualsql.http.resources import Resources
 from dualsql.resource import Principal, Resource
-from dualsql.settings import Action
-from dualsql_client.wire import Pinned
+from dualsql_client.wire import ListedResource, Pinned, ResourceListing
 
 PATH = "/{resource_id}"
+COLLECTION = "/"
 
 _PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
 # No resource has this id, yet the store is asked for it: malformed ids go the way of unknown ones.
@@ -37,6 +44,8 @@ def build_router(server: Resources) -> ASGIApp:
     routes = Routes(server)
     return Router(
         routes=[
+            Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"]),
+            Route(COLLECTION, problem_response(not_found())),
             Route(PATH, answering(routes.read), methods=["GET", "HEAD"]),
             Route(PATH, answering(routes.page), methods=["POST"]),
             Route(PATH, answering(routes.pin), methods=["PUT"]),
@@ -58,59 +67,84 @@ class Routes:
 
     async def read(self, request: Request) -> Response:
         """GET: what the resource is; with paging parameters, a page of its rows."""
-        parameters = parse_query(request.scope["query_string"])
+        link, query = self._split_link(request)
+        parameters = parse_query(query)
         if parameters is not None:
-            return await self._answer_page(request, parameters)
-        _, resource = await self._open(request, "read")
-        return JSONAnswer(self.server.metadata_of(resource))
+            return await self._answer_page(request, parameters, link)
+        principal, resource = await self._open(request, link, takes=False)
+        return JSONAnswer(await self.server.describe_resource(resource, principal=principal))
 
     async def page(self, request: Request) -> Response:
         """POST: a page of its rows, as the body asks."""
-        refuse_query(request.scope["query_string"])
+        link, query = self._split_link(request)
+        refuse_query(query)
         body = await read_json_body(request, self.server.settings)
-        return await self._answer_page(request, parse_body(body))
+        return await self._answer_page(request, parse_body(body), link)
 
     async def pin(self, request: Request) -> Response:
         """PUT: keep the resource until it is deleted."""
         refuse_query(request.scope["query_string"])
-        _, resource = await self._open(request, "pin")
-        if not await self.server.pin_resource(resource.id):
+        principal = await self.server.identify(request)
+        resource = await self.server.open_resource(_resource_id(request), principal, "pin")
+        if not await self.server.pin_resource(resource.id, principal=principal):
             raise not_found()
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
 
     async def delete(self, request: Request) -> Response:
-        """DELETE: end the resource; its link is dead from here on."""
+        """DELETE: end the resource; its links are dead from here on."""
         refuse_query(request.scope["query_string"])
-        _, resource = await self._open(request, "delete")
-        if not await self.server.delete_resource(resource.id):
+        principal = await self.server.identify(request)
+        resource = await self.server.open_resource(_resource_id(request), principal, "delete")
+        if not await self.server.delete_resource(resource.id, principal=principal):
             raise not_found()
         return Response(status_code=204)
+
+    async def list(self, request: Request) -> Response:
+        """GET on the collection: the caller's own resources, newest first."""
+        limit, cursor = parse_listing(request.scope["query_string"])
+        principal = await self.server.identify(request)
+        listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
+        resources = [
+            ListedResource(**self.server.metadata_of(found), url=f"{self.server.base_url}/{found.id}")
+            for found in listing.resources
+        ]
+        return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
 
     async def list_methods(self, request: Request) -> Response:
         """OPTIONS: the verbs, the same for every id, so that it tells nothing about any."""
         return Response(status_code=204, headers={"Allow": ", ".join(METHODS)})
 
-    async def _answer_page(self, request: Request, parameters: PageParameters) -> Response:
-        caller, resource = await self._open(request, "read")
+    async def _answer_page(self, request: Request, parameters: PageParameters, link: str | None) -> Response:
+        # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.
+        principal, resource = await self._open(request, link, takes=request.method != "HEAD")
         reading = self.server.fetch_page(
             resource,
             offset=parameters.offset,
             limit=parameters.limit,
             sort=parameters.sort,
-            caller=caller,
+            principal=principal,
             integer_strings=parameters.integer_strings,
         )
         rows = await while_connected(request.receive, reading)
         return JSONAnswer(rows.to_wire())
 
-    async def _open(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
-        """Who asks, and the resource of the path, which they may treat so."""
-        authenticate = self.server.authenticate
-        caller = await authenticate(request) if authenticate else None
-        resource_id: str = request.path_params["resource_id"]
-        if not _PLAUSIBLE_ID.fullmatch(resource_id):
-            resource_id = _NO_RESOURCE
-        return caller, await self.server.open_resource(resource_id, caller, action)
+    async def _open(
+        self, request: Request, link: str | None, *, takes: bool
+    ) -> tuple[Principal | None, Resource]:
+        """As whom the resource of the path is read, by a link or by the caller's own right, and what it is."""
+        if link is not None:
+            return await self.server.links.open(_resource_id(request), link, takes=takes)
+        principal = await self.server.identify(request)
+        return principal, await self.server.open_resource(_resource_id(request), principal, "read")
+
+    def _split_link(self, request: Request) -> tuple[str | None, bytes]:
+        query: bytes = request.scope["query_string"]
+        return split_link(query) if self.server.settings.signed_links else (None, query)
+
+
+def _resource_id(request: Request) -> str:
+    resource_id: str = request.path_params["resource_id"]
+    return resource_id if _PLAUSIBLE_ID.fullmatch(resource_id) else _NO_RESOURCE
 
 
 class Elsewhere:

@@ -31,6 +31,7 @@ async def sweep(store: ResourceStore, *, before: datetime) -> int:
         deleted += batch
         if not batch or len(ids) < _BATCH:
             break
+    await store.delete_links(expired_before=before)
     return deleted
 
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from dualsql.errors import LimitExceededError
-from dualsql.resource import Resource
+from dualsql.resource import Principal, Resource
 from dualsql.store.failures import already_stored
-from dualsql.store.protocol import ResourceChanges
+from dualsql.store.protocol import Link, Place, ResourceChanges, Usage
 from dualsql.store.rows import from_row, to_row
 from dualsql.tables import in_utc
 
@@ -32,6 +32,7 @@ class MemoryStore:
         # In order of creation. Rows as the SQL store has them, not Resource objects: what a caller does to
         # the metadata it gave or got stays with that caller. No method awaits, so each is one step.
         self._rows: dict[str, _Row] = {}
+        self._links: dict[str, Link] = {}
 
     async def save(self, resource: Resource) -> str:
         row = to_row(resource)
@@ -73,8 +74,66 @@ class MemoryStore:
         expired.sort(key=lambda row: (row["expires_at"], row["id"]))
         return [row["id"] for row in expired[: max(limit, 0)]]
 
+    async def find(
+        self, principal: Principal, *, now: datetime, limit: int, after: Place | None = None
+    ) -> Sequence[Resource]:
+        newest = sorted(self._of(principal, now), key=_age, reverse=True)
+        if after is not None:
+            newest = [row for row in newest if _age(row) < (in_utc(after.created_at), after.id)]
+        return [from_row(row) for row in newest[: max(limit, 0)]]
+
+    async def usage(self, principal: Principal, *, now: datetime) -> Usage:
+        rows = self._of(principal, now)
+        pinned = [row["size"] for row in rows if row["expires_at"] is None]
+        return Usage(len(rows), sum(row["size"] for row in rows), len(pinned), sum(pinned))
+
+    async def find_unpinned(
+        self, principal: Principal, *, now: datetime, limit: int
+    ) -> Sequence[tuple[str, int]]:
+        oldest = sorted((row for row in self._of(principal, now) if row["expires_at"] is not None), key=_age)
+        return [(row["id"], row["size"]) for row in oldest[: max(limit, 0)]]
+
+    async def save_link(self, link: Link) -> None:
+        self._links[link.id] = link
+
+    async def has_link(self, link: Link, *, take: bool = False) -> bool:
+        found = self._links.get(link.id)
+        is_alive = found is not None and found.resource_id == link.resource_id
+        if is_alive and take:
+            del self._links[link.id]
+        return is_alive
+
+    async def delete_links(
+        self,
+        *,
+        link_id: str | None = None,
+        resource_id: str | None = None,
+        expired_before: datetime | None = None,
+    ) -> int:
+        if link_id is None and resource_id is None and expired_before is None:
+            return 0
+        doomed = [
+            link.id
+            for link in self._links.values()
+            if (link_id is None or link.id == link_id)
+            and (resource_id is None or link.resource_id == resource_id)
+            and (expired_before is None or link.expires_at <= expired_before)
+        ]
+        for doomed_id in doomed:
+            del self._links[doomed_id]
+        return len(doomed)
+
     async def close(self) -> None:
         self._rows.clear()
+        self._links.clear()
+
+    def _of(self, principal: Principal, now: datetime) -> list[_Row]:
+        return [
+            row
+            for row in self._rows.values()
+            if (row["owner"], row["tenant"]) == (principal.id, principal.tenant)
+            and not _has_expired(row, now)
+        ]
 
     def _make_room(self, now: datetime) -> None:
         for resource_id in [key for key, row in self._rows.items() if _has_expired(row, now)]:
@@ -88,6 +147,10 @@ class MemoryStore:
                 hint="Delete a pinned resource that is no longer needed.",
             )
         del self._rows[oldest]
+
+
+def _age(row: _Row) -> tuple[datetime, str]:
+    return row["created_at"], row["id"]
 
 
 def _has_expired(row: _Row, instant: datetime) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from dualsql.resource import Resource
+from dualsql.resource import Principal, Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,33 @@ class ResourceChanges:
     def __post_init__(self) -> None:
         if self.now is None and (self.pin or self.extend_to is not None):
             raise ValueError("extend_to and pin need now: the instant that decides whether it has expired")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one principal keeps: live resources and their bytes at rest, and how much of that is pinned."""
+
+    count: int = 0
+    size: int = 0
+    pinned_count: int = 0
+    pinned_size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The record that keeps a signed link alive (see `dualsql.identity.links`)."""
+
+    id: str
+    resource_id: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a listing goes on: after this resource, newest first."""
+
+    created_at: datetime
+    id: str
 
 
 class ResourceStore(Protocol):
@@ -60,6 +87,40 @@ class ResourceStore(Protocol):
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         """Ids of at most `limit` resources whose expires_at lies at or before `before`."""
+        ...
+
+    async def find(
+        self, principal: Principal, *, now: datetime, limit: int, after: Place | None = None
+    ) -> Sequence[Resource]:
+        """At most `limit` resources bound to `principal` that live at `now`, newest first."""
+        ...
+
+    async def usage(self, principal: Principal, *, now: datetime) -> Usage:
+        """What is bound to `principal` and lives at `now`."""
+        ...
+
+    async def find_unpinned(
+        self, principal: Principal, *, now: datetime, limit: int
+    ) -> Sequence[tuple[str, int]]:
+        """Id and size in bytes of the oldest unpinned resources that `usage` counts, oldest first."""
+        ...
+
+    async def save_link(self, link: Link) -> None:
+        """Keep a link alive."""
+        ...
+
+    async def has_link(self, link: Link, *, take: bool = False) -> bool:
+        """Whether the link is alive; with `take`, end it in the same step, so that only one caller hears True."""
+        ...
+
+    async def delete_links(
+        self,
+        *,
+        link_id: str | None = None,
+        resource_id: str | None = None,
+        expired_before: datetime | None = None,
+    ) -> int:
+        """End one link, all of a resource, or all that expired. Returns how many."""
         ...
 
     async def close(self) -> None:

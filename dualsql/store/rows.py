@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import orjson
 
-from dualsql.errors import BadParameterError, LimitExceededError, StorageError
+from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
 from dualsql.resource import Resource
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
 from dualsql_client.wire import ENCODINGS, ColumnType
@@ -74,7 +74,7 @@ def to_row(resource: Resource) -> dict[str, Any]:
         row[name] = None if row[name] is None else in_utc(row[name])
     for name in _JSON:
         row[name] = None if row[name] is None else _to_json(name, row[name])
-    _check_size(row)
+    row["size"] = _checked_size(row)
     return row
 
 
@@ -82,9 +82,9 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     """The resource of a stored row.
 
     Raises:
-        StorageError: the row is not one that `to_row` made.
+        TamperedError: the row is not one that `to_row` made.
     """
-    values = dict(row)
+    values = {name: row[name] for name in _FIELDS if name in row}
     try:
         for name in _JSON:
             values[name] = None if values[name] is None else orjson.loads(values[name])
@@ -96,12 +96,9 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     raise unreadable()
 
 
-def unreadable() -> StorageError:
-    """The error for a row that is not as it was written."""
-    return StorageError(
-        "A stored resource cannot be read.",
-        hint="Run the query again; tell the operator that a stored resource is damaged.",
-    )
+def unreadable() -> TamperedError:
+    """The error for a row that is not as it was written: the same as for one whose signature is not ours."""
+    return TamperedError("The stored resource cannot be trusted.")
 
 
 def _check_text(name: str, value: str | None) -> None:
@@ -124,13 +121,20 @@ def _to_json(name: str, value: Any) -> str:
         ) from error
 
 
-def _check_size(row: Mapping[str, Any]) -> None:
+def size_of(resource: Resource) -> int:
+    """Bytes the resource takes at rest."""
+    size: int = to_row(resource)["size"]
+    return size
+
+
+def _checked_size(row: Mapping[str, Any]) -> int:
     size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
     if size > MAXIMUM_ROW_BYTES:
         raise LimitExceededError(
             f"The resource weighs {size:,} bytes; a store takes at most {MAXIMUM_ROW_BYTES:,}.",
             hint="Give it less metadata, or keep a smaller sample.",
         )
+    return size
 
 
 def _is_whole(resource: Resource) -> bool:

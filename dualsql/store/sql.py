@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import (
     URL,
+    BigInteger,
     ColumnElement,
     Delete,
     Executable,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     and_,
     case,
     delete,
+    func,
     insert,
     literal,
     or_,
@@ -27,12 +29,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql.resource import Resource
+from dualsql.resource import Principal, Resource
 from dualsql.store.engines import borrowed_engine, own_engine
 from dualsql.store.failures import storage_errors
-from dualsql.store.protocol import ResourceChanges
+from dualsql.store.protocol import Link, Place, ResourceChanges, Usage
 from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
-from dualsql.tables import UTCTimestamp, resources
+from dualsql.tables import UTCTimestamp, links, resources
 
 DELETE_BATCH = 1_000
 """Ids in one DELETE: far below what any driver can bind."""
@@ -89,6 +91,66 @@ class SQLResourceStore:
         expired = select(_t.id).where(_t.expires_at <= before).order_by(_t.expires_at, _t.id)
         return [row["id"] for row in await self._rows(expired.limit(max(limit, 0)))]
 
+    async def find(
+        self, principal: Principal, *, now: datetime, limit: int, after: Place | None = None
+    ) -> Sequence[Resource]:
+        statement = select(*_ROW).where(*_lives_for(principal, now))
+        if after is not None:
+            at = _instant(after.created_at)
+            statement = statement.where(or_(_t.created_at < at, and_(_t.created_at == at, _t.id < after.id)))
+        newest = statement.order_by(_t.created_at.desc(), _t.id.desc()).limit(max(limit, 0))
+        return [from_row(row) for row in await self._rows(newest)]
+
+    async def usage(self, principal: Principal, *, now: datetime) -> Usage:
+        is_pinned = _t.expires_at.is_(None)
+        statement = select(
+            func.count().label("count"),
+            _total(_t.size).label("size"),
+            _total(case((is_pinned, 1), else_=0)).label("pinned_count"),
+            _total(case((is_pinned, _t.size), else_=0)).label("pinned_size"),
+        )
+        return Usage(**(await self._rows(statement.where(*_lives_for(principal, now))))[0])
+
+    async def find_unpinned(
+        self, principal: Principal, *, now: datetime, limit: int
+    ) -> Sequence[tuple[str, int]]:
+        unpinned = select(_t.id, _t.size.label("size")).where(
+            *_lives_for(principal, now), _t.expires_at.is_not(None)
+        )
+        oldest = unpinned.order_by(_t.created_at, _t.id).limit(max(limit, 0))
+        return [(row["id"], row["size"]) for row in await self._rows(oldest)]
+
+    async def save_link(self, link: Link) -> None:
+        await self._change(
+            insert(links).values(id=link.id, resource_id=link.resource_id, expires_at=link.expires_at)
+        )
+
+    async def has_link(self, link: Link, *, take: bool = False) -> bool:
+        same = (links.c.id == link.id, links.c.resource_id == link.resource_id)
+        if take:
+            return await self._change(delete(links).where(*same)) == 1
+        return bool(await self._rows(select(links.c.id).where(*same)))
+
+    async def delete_links(
+        self,
+        *,
+        link_id: str | None = None,
+        resource_id: str | None = None,
+        expired_before: datetime | None = None,
+    ) -> int:
+        doomed: list[ColumnElement[bool]] = []
+        if link_id is not None:
+            doomed.append(links.c.id == link_id)
+        if resource_id is not None:
+            doomed.append(links.c.resource_id == resource_id)
+        if expired_before is not None:
+            doomed.append(links.c.expires_at <= expired_before)
+        if not doomed:
+            return 0
+        # In one order, as with resources: two sweepers must not wait for each other.
+        locked = select(links.c.id).where(*doomed).order_by(links.c.id).with_for_update()
+        return await self._change(delete(links).where(links.c.id.in_(locked)))
+
     async def close(self) -> None:
         if self._is_ours:
             await self._engine.dispose()
@@ -121,6 +183,16 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
         may_extend = and_(_t.expires_at > changes.now, _t.expires_at < changes.extend_to)
         values["expires_at"] = case((may_extend, _instant(changes.extend_to)), else_=_t.expires_at)
     return statement.values(values)
+
+
+def _total(column: ColumnElement[int]) -> ColumnElement[int]:
+    # PostgreSQL sums into numeric, and nothing into NULL.
+    return func.coalesce(func.sum(column), 0).cast(BigInteger)
+
+
+def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool], ...]:
+    tenant = _t.tenant.is_(None) if principal.tenant is None else _t.tenant == principal.tenant
+    return _t.owner == principal.id, tenant, or_(_t.expires_at.is_(None), _t.expires_at > _instant(now))
 
 
 def _later(column: ColumnElement[datetime], instant: datetime) -> ColumnElement[datetime]:

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dualsql import Principal
 from dualsql_client.wire import ResourceMetadata
-from tests.http.application import Application, assert_private, problem_of
+from tests.http.application import Application, assert_private, by_header, problem_of, running
 
 ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, DELETE"
 
@@ -42,14 +43,21 @@ async def test_reading_rows_is_counted(application: Application) -> None:
     assert datetime.fromisoformat(after["last_accessed_at"]).tzinfo is not None
 
 
-async def test_put_pins(application: Application) -> None:
-    path = await application.create()
-    pinned = await application.http.put(path)
-    assert (pinned.status_code, pinned.json()) == (200, {"status": "pinned", "expires_at": None})
-    assert_private(pinned)
-    described = (await application.http.get(path)).json()
-    assert (described["status"], described["expires_at"]) == ("pinned", None)
-    assert (await application.http.put(path)).status_code == 200
+async def test_put_pins(institutions_url: str) -> None:
+    async with running(institutions_url, authenticate=by_header) as application:
+        path = await application.create(principal=Principal(id="ana"))
+        application.http.headers["X-User"] = "ana"
+        pinned = await application.http.put(path)
+        assert (pinned.status_code, pinned.json()) == (200, {"status": "pinned", "expires_at": None})
+        assert_private(pinned)
+        described = (await application.http.get(path)).json()
+        assert (described["status"], described["expires_at"]) == ("pinned", None)
+        assert (await application.http.put(path)).status_code == 200
+
+
+async def test_what_nobody_owns_is_not_pinned_by_whoever_holds_its_link(application: Application) -> None:
+    """It would live for ever."""
+    assert (await application.http.put(await application.create())).status_code == 403
 
 
 async def test_delete_ends_the_resource_for_every_verb(application: Application) -> None:

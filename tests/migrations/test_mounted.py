@@ -77,7 +77,7 @@ print(migrate({sqlite_url!r}))
 """
     found, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
     assert Path(found) == installed / "dualsql" / "migrations"
-    assert "revision dualsql_0001" in said
+    assert "revision dualsql_0002" in said
 
 
 async def test_an_application_mounts_the_migrations(
@@ -87,7 +87,7 @@ async def test_an_application_mounts_the_migrations(
     commands = ["upgrade heads", "upgrade heads", "check", "downgrade dualsql@base", "upgrade heads"]
     code = f"from alembic.config import main\nfor line in {commands}: main(line.split())"
     _run(code, folder=application, path=[installed, application], APPLICATION_DATABASE_URL=database_url)
-    assert await _tables(database_url) == {"schools", "dualsql_resources", "alembic_version"}
+    assert await _tables(database_url) == {"schools", "dualsql_resources", "dualsql_links", "alembic_version"}
 
     store, saved = SQLResourceStore(database_url), resource()
     await store.save(saved)

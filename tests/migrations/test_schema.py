@@ -23,7 +23,7 @@ from tests import engines
 from tests.store.samples import resource
 
 ROOT = Path(__file__).parents[2]
-HEAD = "dualsql_0001"
+HEAD = "dualsql_0002"
 
 
 async def _tables(url: str) -> set[str]:
@@ -165,10 +165,10 @@ def test_a_new_revision_is_written_from_the_template(sqlite_url: str, tmp_path: 
     upgrade(sqlite_url)
     config = alembic_config(sqlite_url)
     config.set_main_option("script_location", str(folder))
-    command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_0002")
-    [written] = folder.glob("versions/dualsql_0002*.py")
+    command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_0003")
+    [written] = folder.glob("versions/dualsql_0003*.py")
     command.upgrade(config, "head")
-    assert current_revision(sqlite_url) == "dualsql_0002"
+    assert current_revision(sqlite_url) == "dualsql_0003"
     assert f"down_revision = '{HEAD}'" in written.read_text()
 
 

@@ -143,7 +143,9 @@ def test_a_predicate_of_another_shape_is_another_form() -> None:
     assert policy.narrowing(ANA).form is not policy.narrowing(Principal(id="admin")).form
 
 
-@pytest.mark.parametrize("hook", [text("1 = 1"), TenantFilter, "tenant_id", None], ids=repr)
+@pytest.mark.parametrize(
+    "hook", [text("1 = 1"), TenantFilter, "tenant_id", None], ids=["text", "a class", "a name", "None"]
+)
 def test_an_unknown_hook_is_refused(hook: Any) -> None:
     with pytest.raises(ConfigurationError, match="no hook"):
         Policy(REGISTRY, [hook, Shared(people, orders, countries)])

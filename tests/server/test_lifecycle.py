@@ -41,14 +41,13 @@ async def test_a_lifetime_is_capped(make_server: MakeServer) -> None:
 
 
 async def test_an_expired_resource_says_so_for_a_day(make_server: MakeServer) -> None:
-    server = make_server()
+    server = make_server(secrets=[SECRET])
     response = await server.create_response(ALL, name="x", expiration=timedelta(0))
     with pytest.raises(ResourceExpiredError):
         await server.open_resource(response.resource_id, None, "read")
     assert await server.get_resource(response.resource_id) is None
     assert not await server.pin_resource(response.resource_id)
     later = make_server(store=server.store, gone_retention=timedelta(0), secrets=[SECRET])
-    later._seal = server._seal
     with pytest.raises(ResourceNotFoundError):
         await later.open_resource(response.resource_id, None, "read")
 

@@ -122,7 +122,8 @@ async def test_a_query_that_never_ends_is_stopped(
     with pytest.raises(QueryTimeoutError, match=r"0\.2 seconds"):
         await server.create_response(FOREVER, name="forever")
     # The database is free again: the next statement is answered, on as many connections as there are.
-    responses = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(10)))
+    patient = make_server()
+    responses = await asyncio.gather(*(patient.create_response(select(School), name="x") for _ in range(10)))
     assert {response.total_count for response in responses} == {len(SCHOOLS)}
     if database_url.startswith("postgresql"):
         await _no_query_runs(schools)
@@ -265,7 +266,7 @@ async def test_a_hook_narrows_sample_count_and_pages_to_who_asks_now(make_server
     assert response.total_count == sum(row["state"] == "NJ" for row in SCHOOLS)
     resource = await server.open_resource(response.resource_id, new_jersey, "read")
     for caller, states in ((new_jersey, {"NJ"}), (Principal(id="ana", tenant="PA"), {"PA"})):
-        page = await server.fetch_page(resource, caller=caller)
+        page = await server.fetch_page(resource, principal=caller)
         assert {row["state"] for row in page.rows} == states
 
 

@@ -53,7 +53,7 @@ async def pages(
     limit = (resource.total_count or 0) // 3 + 2
     lines: Lines = []
     while True:
-        page = await server.fetch_page(resource, offset=len(lines), limit=limit, sort=sort, caller=caller)
+        page = await server.fetch_page(resource, offset=len(lines), limit=limit, sort=sort, principal=caller)
         lines += [json.dumps(row) for row in page.rows]
         if not page.has_next:
             return lines

@@ -1,0 +1,210 @@
+"""The one way to a stored resource; the rule: whoever may not pass learns nothing, and it is written down.
+
+An unknown id costs what a foreign one does: one read of the store, one row read, one signature checked.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from dualsql.access import Authorize, decide, not_found
+from dualsql.errors import BadParameterError, DualResponseError, TamperedError, UnauthenticatedError
+from dualsql.freeze import Seal
+from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
+from dualsql.identity.authenticate import Authenticate
+from dualsql.identity.quotas import evict, find_surplus
+from dualsql.resource import Principal, Resource, new_resource
+from dualsql.settings import Action, Settings
+from dualsql.signing import require_signature, sign
+from dualsql.store.protocol import Place, ResourceStore
+from dualsql.store.rows import from_row, is_storable_id, size_of, to_row
+from dualsql.tables import in_utc
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Some of a principal's resources, newest first, and where to go on (None at the end)."""
+
+    resources: Sequence[Resource]
+    next_cursor: str | None
+
+
+class Gate:
+    """Lets resources in and out of the store."""
+
+    def __init__(
+        self,
+        store: ResourceStore,
+        seal: Seal,
+        settings: Settings,
+        *,
+        authenticate: Authenticate | None = None,
+        authorize: Authorize | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        self._store = store
+        self._seal = seal
+        self._settings = settings
+        self._authenticate = authenticate
+        self._authorize = authorize
+        self._audit = audit
+        self._decoy = to_row(sign(seal, _nobody_s_resource()))
+
+    async def identify(self, request: Request) -> Principal | None:
+        """Who sent the request; None for an anonymous caller.
+
+        Raises:
+            UnauthenticatedError: its credential is not right. What else `authenticate` raises goes through.
+        """
+        if self._authenticate is None:
+            return None
+        try:
+            return await self._authenticate(request)
+        except (DualResponseError, HTTPException) as error:
+            await self.note(
+                "refuse", None, code=getattr(error, "code", "HTTP_REFUSAL"), reason="not authenticated"
+            )
+            raise
+
+    async def load(self, resource_id: str) -> Resource | None:
+        """The resource, expired or not, whose signature is ours; the same work for an id that nobody has.
+
+        Raises:
+            TamperedError: the row is not one this server wrote.
+        """
+        found = await self._store.get(resource_id)
+        resource = from_row(self._decoy) if found is None else found
+        require_signature(self._seal, resource)
+        return found
+
+    async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
+        """The live resource, once it is certain that `principal` may do `action` with it.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.access`.
+            TamperedError: the stored row is not one this server wrote.
+        """
+        resource = await self.load(resource_id)
+        refusal = await decide(
+            resource,
+            principal,
+            action,
+            now=datetime.now(UTC),
+            settings=self._settings,
+            authorize=self._authorize,
+        )
+        if refusal is not None:
+            await self.note(
+                "refuse", principal, resource_id=resource_id, code=refusal.error.code, reason=refusal.reason
+            )
+            raise refusal.error
+        assert resource is not None  # or it would have been refused
+        return resource
+
+    async def note(
+        self,
+        action: AuditAction,
+        principal: Principal | None,
+        *,
+        resource: Resource | None = None,
+        resource_id: str | None = None,
+        rows: int | None = None,
+        code: str | None = None,
+        reason: str | None = None,
+        link_id: str | None = None,
+    ) -> None:
+        """Write a deed down.
+
+        Raises:
+            StorageError: the audit sink failed.
+        """
+        event = AuditEvent(
+            action=action,
+            principal=principal,
+            resource_id=resource.id if resource else resource_id,
+            source=resource.source if resource else None,
+            rows=rows,
+            code=code,
+            reason=reason,
+            link_id=link_id,
+        )
+        await record(self._audit, event)
+
+    async def keep(self, resource: Resource, principal: Principal | None, *, rows: int) -> None:
+        """Sign and store a new resource, once its principal's quota has room for it.
+
+        Raises:
+            LimitExceededError: it has none, and what fills it is pinned.
+            StorageError: the resource could not be kept.
+        """
+        signed = sign(self._seal, resource)
+        if principal is not None:
+            await self._make_room(principal, size_of(signed), resource.created_at)
+        await self.note("create", principal, resource=signed, rows=rows)
+        await self._store.save(signed)
+
+    async def find(self, principal: Principal | None, *, limit: int, cursor: str | None) -> Listing:
+        """The principal's own live resources.
+
+        Raises:
+            UnauthenticatedError: nobody is known to ask.
+            BadParameterError: the cursor is none of ours.
+        """
+        if principal is None:
+            if self._authenticate is None:  # nobody can ever have any
+                raise not_found()
+            raise UnauthenticatedError("Only a known principal has resources to list.")
+        after = None if cursor is None else _read_cursor(cursor)
+        found = await self._store.find(principal, now=datetime.now(UTC), limit=limit + 1, after=after)
+        shown = [resource for resource in found[:limit] if await self._may_be_listed(resource, principal)]
+        await self.note("list", principal, rows=len(shown))
+        return Listing(shown, _write_cursor(found[limit - 1]) if len(found) > limit else None)
+
+    async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:
+        """A row that was changed behind our back is left out, and logged; the rest is still to be seen."""
+        try:
+            require_signature(self._seal, resource)
+        except TamperedError:
+            return False
+        return self._authorize is None or await self._authorize(principal, resource, "read")
+
+    async def _make_room(self, principal: Principal, size: int, now: datetime) -> None:
+        async for batch in find_surplus(self._store, principal, size, now, self._settings):
+            for resource_id in batch:
+                await self.note("evict", principal, resource_id=resource_id)
+            await evict(self._store, batch)
+
+
+def _nobody_s_resource() -> Resource:
+    return new_resource(
+        name="nobody's",
+        source="default",
+        document=bytes(700),
+        columns=[],
+        total_count=None,
+        lifetime=timedelta(0),
+        principal=None,
+        metadata={},
+    )
+
+
+def _write_cursor(last: Resource) -> str:
+    return urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
+
+
+def _read_cursor(cursor: str) -> Place:
+    try:
+        instant, _, resource_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition(" ")
+        created_at = in_utc(datetime.fromisoformat(instant))
+        is_ours = is_storable_id(resource_id)
+    except (ValueError, OverflowError):
+        is_ours = False
+    if not is_ours:
+        raise BadParameterError("The cursor is none of this server's.", hint="Start without one.")
+    return Place(created_at, resource_id)

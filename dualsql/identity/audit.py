@@ -1,0 +1,97 @@
+"""Remember what was done, by whom; the rule: no value of a row, no secret, and no gap.
+
+An event is handed to the sink before the deed takes effect, or its rows leave. A sink that fails fails the request:
+an audit trail with holes is none. So there may be an event for what then failed, and never a deed without its event.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+from dualsql.errors import StorageError
+from dualsql.resource import Principal
+
+logger = logging.getLogger(__name__)
+
+AuditAction = Literal[
+    "create",
+    "describe",  # what the resource is, without its rows
+    "read",  # rows
+    "pin",
+    "delete",
+    "list",
+    "evict",  # deleted to make room for the principal's next one
+    "link",  # a signed link was made
+    "follow",  # ... and used
+    "revoke",  # ... and ended
+    "refuse",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvent:
+    """One deed.
+
+    Attributes:
+        principal: who did it; None for an anonymous caller, and for the server's own code.
+        resource_id: on which resource; for a refusal, the id that was asked for. It opens resources without a
+            principal, so treat the trail as secret.
+        source: the database its rows come from, where that is known.
+        rows: how many rows, or resources of a listing, were handed out.
+        code, reason: of a refusal: the error's code, and what its caller was not told ("unknown", "foreign", ...).
+        link_id: names a signed link; it is not the link and opens nothing.
+    """
+
+    action: AuditAction
+    principal: Principal | None
+    resource_id: str | None = None
+    source: str | None = None
+    rows: int | None = None
+    code: str | None = None
+    reason: str | None = None
+    link_id: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+Audit = Callable[[AuditEvent], Awaitable[None] | None]
+"""Takes every event, in the order of the deeds of one request."""
+
+
+async def record(audit: Audit | None, event: AuditEvent) -> None:
+    """Hand the event to the sink.
+
+    Raises:
+        StorageError: the sink failed.
+    """
+    if audit is None:
+        return
+    try:
+        pending = audit(event)
+        if inspect.isawaitable(pending):
+            await pending
+    except Exception as error:
+        logger.error("The audit sink failed on: %s.", event.action, exc_info=error)
+        raise StorageError("What was asked for could not be recorded.") from error
+
+
+def log_audit(event: AuditEvent) -> None:
+    """A sink that writes one line to the logger "dualsql.audit"."""
+    who = event.principal
+    logging.getLogger("dualsql.audit").info(
+        "%s principal=%r tenant=%r resource=%s source=%r rows=%s code=%s reason=%s link=%s",
+        event.action,
+        who.id if who else None,
+        who.tenant if who else None,
+        # Not the whole id: whoever reads a log must not gain the right to read the rows.
+        event.resource_id[:6] if event.resource_id else None,
+        event.source,
+        event.rows,
+        event.code,
+        event.reason,
+        event.link_id,
+    )

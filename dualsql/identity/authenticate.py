@@ -1,0 +1,193 @@
+"""Find out who sent a request; the rule: a credential that is not right is an error, never a stranger let in.
+
+No credential at all is an anonymous caller (None). A wrong, expired or misdirected one is UNAUTHENTICATED, so that
+a client learns to renew its token instead of being told that its resources are gone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from dualsql.errors import ConfigurationError, InsufficientScopeError, UnauthenticatedError
+from dualsql.resource import Principal
+
+Authenticate = Callable[[Request], Awaitable[Principal | None]]
+"""Tells who sent an HTTP request; None for an anonymous caller.
+
+Raises UnauthenticatedError, or Starlette's HTTPException(401), for a credential that is not right.
+"""
+
+MAXIMUM_TOKEN_LENGTH = 16 * 1024
+"""Characters of a bearer token; what is longer is refused before anyone looks at it."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class AccessToken(Protocol):
+    """What is read of a verified token: `mcp.server.auth.provider.AccessToken` has it."""
+
+    client_id: str
+    scopes: list[str]
+    expires_at: int | None
+    resource: str | None
+    subject: str | None
+    claims: dict[str, Any] | None
+
+
+class TokenVerifier(Protocol):
+    """`mcp.server.auth.provider.TokenVerifier`, and whatever else has its one method."""
+
+    async def verify_token(self, token: str) -> Any | None:
+        """The `AccessToken`, or None for a token that is not valid."""
+        ...
+
+
+def principal_of_token(token: AccessToken) -> Principal:
+    """Issuer and subject as the principal's id; the claim "tenant", if there is one, as its tenant.
+
+    Without a subject the client itself is the principal. A subject is unique for its issuer only (RFC 9068), and
+    must not be mistaken for a client of the same name. In a tool: `principal_of_token(get_access_token())`.
+    """
+    claims = token.claims or {}
+    who = f"client:{token.client_id}" if token.subject is None else f"subject:{token.subject}"
+    tenant = claims.get("tenant")
+    return Principal(id=f"{claims.get('iss', '')} {who}", tenant=None if tenant is None else str(tenant))
+
+
+class BearerTokens:
+    """`authenticate=` for OAuth: the verifier of your MCP server, so that one token opens both doors.
+
+    Args:
+        verifier: verifies signature or introspects; a `TokenVerifier` of the MCP SDK.
+        principal: whom a token stands for; the same function must be used where resources are created.
+        resource: what tokens for this server are issued for, usually the URL of its MCP endpoint; one issued for
+            another server is refused (RFC 8707). Without it, telling that is up to the verifier.
+        scopes: a token must carry all of them.
+        metadata_url: where clients learn how to get a token (RFC 9728); named when one is refused.
+
+    Raises:
+        ConfigurationError: `resource` is no absolute URL.
+    """
+
+    def __init__(
+        self,
+        verifier: TokenVerifier,
+        *,
+        principal: Callable[[Any], Principal] = principal_of_token,
+        resource: str | None = None,
+        scopes: Sequence[str] = (),
+        metadata_url: str | None = None,
+    ) -> None:
+        self._verifier = verifier
+        self._principal = principal
+        self._resource = None if resource is None else _canonical(resource)
+        if resource is not None and (self._resource is None or not self._resource.host):
+            raise ConfigurationError(
+                "The resource that tokens are issued for is an absolute URL.",
+                hint="https://api.example.com/mcp",
+            )
+        self._scopes = tuple(scopes)
+        self._metadata = "" if metadata_url is None else f', resource_metadata="{metadata_url}"'
+
+    async def __call__(self, request: Request) -> Principal | None:
+        token = bearer_token(request)
+        if token is None:
+            return None
+        found = await self._verifier.verify_token(token)
+        if found is None or not self._is_for_us(found):
+            raise UnauthenticatedError(
+                "The bearer token is not valid here.",
+                challenge=f'Bearer error="invalid_token"{self._metadata}',
+            )
+        if not set(self._scopes) <= set(found.scopes):
+            scopes = " ".join(self._scopes)
+            raise InsufficientScopeError(
+                "The bearer token lacks a scope.",
+                challenge=f'Bearer error="insufficient_scope", scope="{scopes}"{self._metadata}',
+            )
+        return self._principal(found)
+
+    def _is_for_us(self, token: AccessToken) -> bool:
+        if token.expires_at is not None and token.expires_at <= time.time():
+            return False
+        return self._resource is None or _canonical(token.resource or "") == self._resource
+
+
+def static_tokens(principals: Mapping[str, Principal]) -> Authenticate:
+    """`authenticate=` for demos and tests: bearer tokens that never change."""
+    known = [(token.encode(), principal) for token, principal in principals.items()]
+
+    async def authenticate(request: Request) -> Principal | None:
+        given = bearer_token(request)
+        if given is None:
+            return None
+        # All of them are compared, each in constant time: the time tells nothing of any.
+        matches = [who for token, who in known if hmac.compare_digest(token, given.encode())]
+        if not matches:
+            raise UnauthenticatedError(
+                "The bearer token is not valid here.", challenge='Bearer error="invalid_token"'
+            )
+        return matches[0]
+
+    return authenticate
+
+
+def request_user(principal: Callable[[Any], Principal]) -> Authenticate:
+    """`authenticate=` behind Starlette's AuthenticationMiddleware: `principal` is given `request.user`.
+
+    A user whose `is_authenticated` is false is an anonymous caller.
+    """
+
+    async def authenticate(request: Request) -> Principal | None:
+        user = request.user
+        return principal(user) if user.is_authenticated else None
+
+    return authenticate
+
+
+def bearer_token(request: Request) -> str | None:
+    """The token of the one Authorization header, or None where there is no such header (RFC 6750).
+
+    Raises:
+        UnauthenticatedError: several headers, another scheme, or no usable token in it.
+    """
+    headers = request.headers.getlist("authorization")
+    if not headers:
+        return None
+    scheme, _, token = headers[0].partition(" ")
+    # Two headers: a proxy in front may have looked at the other one.
+    is_one_token = len(headers) == 1 and scheme.lower() == "bearer" and _is_token(token)
+    if not is_one_token:
+        raise UnauthenticatedError("The request carries no usable bearer token.")
+    return token
+
+
+def _is_token(text: str) -> bool:
+    if not 0 < len(text) <= MAXIMUM_TOKEN_LENGTH:
+        return False
+    return text.isascii() and text.isprintable() and not {" ", ",", '"'} & set(text)
+
+
+class _Location(NamedTuple):
+    """A URL as it is compared: the case of its host, a default port and a last slash make no difference."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    query: str
+
+
+def _canonical(url: str) -> _Location | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    return _Location(parts.scheme, parts.hostname or "", port, parts.path.removesuffix("/"), parts.query)

@@ -1,0 +1,64 @@
+"""How much one principal may keep; the rule: their own oldest unpinned resources make room, nobody else's do.
+
+Processes that create for one principal at the same moment may each see room for one: the quota can be exceeded by as
+many resources as are being made at once, and the next creation puts it right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+
+from dualsql.errors import LimitExceededError
+from dualsql.resource import Principal
+from dualsql.settings import Settings
+from dualsql.store.protocol import ResourceStore
+
+_BATCH = 500
+# A pinned resource has no expiry, so this spares one that is pinned while room is made: the store decides that in
+# the step that deletes.
+_ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+async def find_surplus(
+    store: ResourceStore, principal: Principal, size: int, now: datetime, settings: Settings
+) -> AsyncIterator[Sequence[str]]:
+    """The principal's oldest unpinned resources, by the batch, that have to go before `size` more bytes fit.
+
+    Raises:
+        LimitExceededError: what is pinned fills the quota, or the resource alone is larger; nothing has to go.
+    """
+    resources, octets = settings.quota_resources, settings.quota_bytes
+    if resources is None and octets is None:
+        return
+    usage = await store.usage(principal, now=now)
+    if _exceeds(usage.pinned_count + 1, resources) or _exceeds(usage.pinned_size + size, octets):
+        raise _full(settings)
+    count, total = usage.count + 1, usage.size + size
+    while _exceeds(count, resources) or _exceeds(total, octets):
+        batch = []
+        for resource_id, weight in await store.find_unpinned(principal, now=now, limit=_BATCH):
+            if not _exceeds(count, resources) and not _exceeds(total, octets):
+                break
+            batch.append(resource_id)
+            count, total = count - 1, total - weight
+        if not batch:  # others deleted, or pinned, what was counted
+            return
+        yield batch
+
+
+async def evict(store: ResourceStore, resource_ids: Sequence[str]) -> int:
+    """Delete those of the resources that are still not pinned."""
+    return await store.delete(*resource_ids, expired_before=_ANY_EXPIRY)
+
+
+def _exceeds(value: int, quota: int | None) -> bool:
+    return quota is not None and value > quota
+
+
+def _full(settings: Settings) -> LimitExceededError:
+    return LimitExceededError(
+        "The quota for stored results is full, or this one alone is too large for it.",
+        hint="Delete results that are no longer needed, pinned ones first.",
+        details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
+    )

@@ -1,0 +1,118 @@
+"""How much one principal may keep, also when several processes create at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dualsql.errors import ConfigurationError, LimitExceededError
+from dualsql.resource import Principal
+from dualsql.settings import Settings
+from dualsql.store import SQLResourceStore
+from dualsql.store.rows import size_of
+from tests.http.application import Application, problem_of
+from tests.identity.conftest import SECRETS
+from tests.identity.people import ANA, AS_ANA, BOB, EVE, people, several
+
+
+async def _alive(application: Application, *paths: str) -> list[bool]:
+    return [await application.server.get_resource(path.rpartition("/")[2]) is not None for path in paths]
+
+
+async def test_the_oldest_unpinned_makes_room(institutions_url: str) -> None:
+    async with people(institutions_url, quota_resources=3) as application:
+        pinned, old, new = [await application.create(principal=ANA) for _ in range(3)]
+        assert (await application.http.put(pinned, headers=AS_ANA)).status_code == 200
+        newest = await application.create(principal=ANA)
+        assert await _alive(application, pinned, old, new, newest) == [True, False, True, True]
+        problem_of(await application.http.get(old, headers=AS_ANA), 404)
+
+
+async def test_nobody_else_s_make_room(institutions_url: str) -> None:
+    async with people(institutions_url, quota_resources=1) as application:
+        others = [
+            await application.create(principal=other) for other in (BOB, EVE, Principal(id="ana"), None, None)
+        ]
+        first, second = [await application.create(principal=ANA) for _ in range(2)]
+        assert await _alive(application, *others) == [True] * 5
+        assert await _alive(application, first, second) == [False, True]
+
+
+async def test_when_what_is_pinned_fills_the_quota_nothing_is_lost_and_nothing_is_added(
+    institutions_url: str,
+) -> None:
+    async with people(institutions_url, quota_resources=2) as application:
+        paths = [await application.create(principal=ANA) for _ in range(2)]
+        for path in paths:
+            await application.http.put(path, headers=AS_ANA)
+        with pytest.raises(LimitExceededError) as caught:
+            await application.create(principal=ANA)
+        assert "pinned" in caught.value.hint
+        assert caught.value.details["quota_resources"] == 2
+        assert await _alive(application, *paths) == [True, True]
+        await application.http.delete(paths[0], headers=AS_ANA)
+        assert await application.create(principal=ANA)
+
+
+async def test_bytes_count_with_their_metadata(institutions_url: str) -> None:
+    note = {"note": "x" * 10_000}
+    async with people(institutions_url, quota_bytes=25_000) as application:
+        paths = [await application.create(principal=ANA, metadata=note) for _ in range(3)]
+        assert await _alive(application, *paths) == [False, True, True]
+        with pytest.raises(LimitExceededError):
+            await application.create(principal=ANA, metadata={"note": "x" * 30_000})
+        assert await _alive(application, *paths) == [False, True, True]
+
+
+async def test_the_sample_at_rest_counts(institutions_url: str) -> None:
+    sizes = []
+    for keeps in (False, True):
+        async with people(institutions_url, keep_sample=keeps) as application:
+            path = await application.create(principal=ANA)
+            found = await application.server.get_resource(path.rpartition("/")[2])
+            assert found is not None
+            sizes.append(size_of(found))
+    assert sizes[1] - sizes[0] > 1_000
+
+
+async def test_without_quotas_there_is_no_end(institutions_url: str) -> None:
+    async with people(institutions_url, quota_resources=None, quota_bytes=None) as application:
+        paths = [await application.create(principal=ANA) for _ in range(5)]
+        assert all(await _alive(application, *paths))
+
+
+@pytest.mark.parametrize("option", [{"quota_resources": 0}, {"quota_bytes": -1}, {"quota_resources": "9"}])
+def test_a_quota_of_nothing_is_a_mistake(option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        Settings(**option)
+
+
+async def test_creators_in_several_processes(
+    institutions_url: str, make_store: Callable[[], SQLResourceStore]
+) -> None:
+    """While four create at once the quota can be exceeded by three; the next creation puts it right."""
+    async with several(4, institutions_url, store=make_store, secrets=SECRETS, quota_resources=5) as servers:
+        pinned = await servers[0].create(principal=ANA)
+        await servers[0].http.put(pinned, headers=AS_ANA)
+        bystander = await servers[0].create(principal=BOB)
+        for _ in range(4):
+            await asyncio.gather(*(server.create(principal=ANA) for server in servers))
+            listing = await servers[0].server.list_resources(ANA)
+            assert len(listing.resources) <= 5 + 3
+        last = await servers[0].create(principal=ANA)
+        left = {f"/resources/{found.id}" for found in (await servers[1].server.list_resources(ANA)).resources}
+        assert len(left) == 5 and {pinned, last} <= left
+        assert await _alive(servers[2], bystander) == [True]
+
+
+async def test_a_quota_that_was_lowered_is_met_at_the_next_creation(
+    institutions_url: str, make_store: Callable[[], SQLResourceStore]
+) -> None:
+    async with several(1, institutions_url, store=make_store, secrets=SECRETS) as [generous]:
+        paths = [await generous.create(principal=ANA) for _ in range(12)]
+    async with several(1, institutions_url, store=make_store, secrets=SECRETS, quota_resources=2) as [strict]:
+        await strict.create(principal=ANA)
+        assert await _alive(strict, *paths) == [False] * 11 + [True]

@@ -1,0 +1,199 @@
+"""What a stranger learns: the answer, the headers and the work of an unknown id, whatever is really there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dualsql import gate
+from dualsql.resource import Principal, Resource, new_resource_id
+from dualsql.settings import Action
+from dualsql.signing import require_signature
+from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store.rows import from_row
+from tests.http.application import Application, by_header, problem_of, running
+from tests.identity.conftest import SECRETS
+from tests.identity.people import ANA, AS_ANA, AS_BOB, STRANGERS, every_verb, people, same
+
+MOMENT = timedelta(microseconds=1)
+
+
+class Counting:
+    """Counts what a store is asked, by method."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        async def asking(*arguments: Any, **options: Any) -> Any:
+            self.asked.append(name)
+            return await method(*arguments, **options)
+
+        return asking
+
+
+async def _resources(application: Application) -> dict[str, str]:
+    """A resource of every kind that a stranger might probe for."""
+    return {
+        "unknown": f"/resources/{new_resource_id()}",
+        "of somebody": await application.create(principal=ANA),
+        "of somebody without a tenant": await application.create(principal=Principal(id="ana")),
+        "expired": await application.create(principal=ANA, expiration=MOMENT),
+        "never an id": "/resources/%00",
+    }
+
+
+async def test_a_stranger_gets_the_very_answer_of_an_unknown_id(institutions_url: str) -> None:
+    async with people(institutions_url) as application:
+        for path in (await _resources(application)).values():
+            for headers in STRANGERS:
+                expected = await every_verb(
+                    application.http, f"/resources/{new_resource_id()}", headers=headers
+                )
+                answers = await every_verb(application.http, path, headers=headers)
+                assert same(answers, expected), path
+                assert all(problem_of(answer, 404) for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        {"X-User": "ana"},
+        {"X-User": "ana", "X-Tenant": "Acme"},
+        {"X-User": "Ana", "X-Tenant": "acme"},
+        {"X-User": "ana ", "X-Tenant": "acme"},
+        {"X-User": "acme", "X-Tenant": "ana"},
+        {"X-User": "\u0430na", "X-Tenant": "acme"},  # the first letter is Cyrillic
+        {"X-User": "an\u0101", "X-Tenant": "acme"},
+        {"X-User": "\uff41na", "X-Tenant": "acme"},  # full width, equal after NFKC
+    ],
+)
+async def test_names_are_compared_character_by_character(
+    institutions_url: str, caller: dict[str, str]
+) -> None:
+    async with running(institutions_url, authenticate=by_header) as application:
+        path = await application.create(principal=ANA)
+        headers = {name: value.encode() for name, value in caller.items()}
+        answers = await every_verb(application.http, path, headers=headers)
+        assert [answer.status_code for answer in answers] == [404] * 5
+
+
+async def test_no_tenant_is_not_the_tenant_of_nobody(institutions_url: str) -> None:
+    async with running(institutions_url, authenticate=by_header) as application:
+        free = await application.create(principal=Principal(id="ana"))
+        assert (await application.http.get(free, headers={"X-User": "ana"})).status_code == 200
+        problem_of(await application.http.get(free, headers={"X-User": "ana", "X-Tenant": "None"}), 404)
+        # An empty header names nobody: whoever maps it so is stopped before it can match a stored NULL.
+        problem_of(await application.http.get(free, headers={"X-User": "ana", "X-Tenant": ""}), 500)
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The costly steps of the gate, as they happen; each is really done."""
+    work: list[str] = []
+
+    def signature(*arguments: Any) -> None:
+        work.append("signature")
+        require_signature(*arguments)
+
+    def row(*arguments: Any) -> Resource:
+        work.append("row")
+        return from_row(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gate, "require_signature", signature)
+        patch.setattr(gate, "from_row", row)
+        patch.setattr("dualsql.store.sql.from_row", row)
+        patch.setattr("dualsql.store.memory.from_row", row)
+        yield work
+
+
+async def test_an_unknown_id_costs_what_a_foreign_one_does(
+    institutions_url: str, make_store: Callable[[], SQLResourceStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kept in (MemoryStore(), make_store()):
+        store: Any = Counting(kept)
+        async with people(institutions_url, store=store, secrets=SECRETS) as application:
+            for name, path in (await _resources(application)).items():
+                for headers in STRANGERS:
+                    store.asked.clear()
+                    with counted(monkeypatch) as work:
+                        await application.http.get(path, headers=headers)
+                    assert (store.asked, sorted(work)) == (["get"], ["row", "signature"]), name
+
+
+class TestAuthorize:
+    """The operator's own say, once a resource is found to be the caller's."""
+
+    async def test_it_can_deny_and_not_grant(self, institutions_url: str) -> None:
+        async def yes(principal: Principal | None, resource: Resource, action: Action) -> bool:
+            return True
+
+        async with people(institutions_url, authorize=yes) as application:
+            path = await application.create(principal=ANA)
+            problem_of(await application.http.get(path, headers=AS_BOB), 404)
+            anonymous = await application.create()
+            problem_of(await application.http.put(anonymous), 403)
+
+    async def test_who_may_not_read_sees_nothing(self, institutions_url: str) -> None:
+        async def no(principal: Principal | None, resource: Resource, action: Action) -> bool:
+            return action != "read"
+
+        async with people(institutions_url, authorize=no) as application:
+            for expiration in (None, MOMENT):
+                path = await application.create(principal=ANA, expiration=expiration)
+                expected = await every_verb(application.http, "/resources/unknown", headers=AS_ANA)
+                assert same(await every_verb(application.http, path, headers=AS_ANA), expected)
+
+    async def test_who_may_read_is_told_what_else_it_may_not(self, institutions_url: str) -> None:
+        async def reading(principal: Principal | None, resource: Resource, action: Action) -> bool:
+            return action == "read"
+
+        async with people(institutions_url, authorize=reading) as application:
+            path = await application.create(principal=ANA)
+            answers = await every_verb(application.http, path, headers=AS_ANA)
+            assert [answer.status_code for answer in answers] == [200, 200, 200, 403, 403]
+            assert problem_of(answers[3], 403)["code"] == "FORBIDDEN"
+
+    async def test_it_is_not_asked_of_what_is_not_there_or_foreign(self, institutions_url: str) -> None:
+        asked: list[tuple[Any, ...]] = []
+
+        async def note(principal: Principal | None, resource: Resource, action: Action) -> bool:
+            asked.append((principal, resource.id, action))
+            return True
+
+        async with people(institutions_url, authorize=note) as application:
+            path = await application.create(principal=ANA)
+            for headers in STRANGERS:
+                await every_verb(application.http, path, headers=headers)
+                await every_verb(application.http, "/resources/unknown", headers=headers)
+            assert asked == []
+            await application.http.delete(path, headers=AS_ANA)
+            assert asked == [(ANA, path.rpartition("/")[2], action) for action in ("read", "delete")]
+
+    async def test_when_it_breaks_nothing_opens(self, institutions_url: str) -> None:
+        async def broken(principal: Principal | None, resource: Resource, action: Action) -> bool:
+            raise ConnectionError("ldap://admin:hunter2@directory")
+
+        async with people(institutions_url, authorize=broken) as application:
+            path = await application.create(principal=ANA)
+            for answer in await every_verb(application.http, path, headers=AS_ANA):
+                assert problem_of(answer, 500) and "hunter2" not in answer.text
+
+
+async def test_what_nobody_owns_cannot_be_kept_for_ever_by_anybody(institutions_url: str) -> None:
+    async with people(institutions_url) as application:
+        path = await application.create(expiration=timedelta(days=365))
+        for headers in STRANGERS:
+            assert (await application.http.get(path, headers=headers)).status_code == 200
+            assert problem_of(await application.http.put(path, headers=headers), 403)["code"] == "FORBIDDEN"
+        found = await application.server.get_resource(path.rpartition("/")[2])
+        assert found is not None and found.expires_at is not None
+        assert found.expires_at - found.created_at == application.server.settings.maximum_lifetime
