@@ -22,8 +22,11 @@ from dualsql.freeze.kinds import CLONABLE, kind_of
 from dualsql.freeze.names import ANONYMOUS, Renumbering
 from dualsql.freeze.refusals import refuse
 from dualsql.freeze.registry import Registry
+from dualsql.freeze.whereabouts import path
 
 PENDING = -1
+DEEPEST_DESCENT = 30
+"""Elements inside one another that are written in one go: a few hundred frames of Python's stack at most."""
 
 
 class Encoder:
@@ -45,6 +48,8 @@ class Encoder:
         self.seeds = Renumbering()
         self._numbers: dict[int, int] = {}
         self._pending: list[Any] = []
+        self._open: set[int] = set()
+        self._current: Any = None
         self._alive: list[Any] = []  # ids in _numbers stay unique only while their objects live
         self._parents: dict[int, Any] = {}
         self._types: dict[int, Any] = {}
@@ -55,35 +60,46 @@ class Encoder:
     def encode(self, statement: Any) -> list[Any]:
         """All nodes of `statement`; the last one is itself."""
         stack = [statement]
-        open_nodes: set[int] = set()
+        waited: set[int] = set()
         while stack:
             element = stack[-1]
-            if id(element) in self._numbers:
+            if id(element) in self._numbers or self._write(element) is not PENDING:
                 stack.pop()
-                continue
-            self._pending.clear()
-            node = self._attempt(element)
-            if not self._pending:
-                self._finish(element, node)
-                stack.pop()
-                continue
-            if id(element) in open_nodes:
-                refuse("an element that contains itself", "Build the statement without cycles.")
-            open_nodes.add(id(element))
-            for child in reversed(self._pending):
-                self._parents[id(child)] = element
-                stack.append(child)
+            elif id(element) in waited:
+                _refuse_cycle()
+            else:
+                waited.add(id(element))
+                stack += reversed(self._pending)
+                self._pending.clear()
         return self.nodes
 
     def ref(self, element: Any) -> int:
-        """The number of an element's node; PENDING makes `encode` write it first and come back."""
+        """The number of an element's node, which is written first if need be.
+
+        Below DEEPEST_DESCENT it is PENDING: `encode` writes that node and comes back to the one that asked.
+        """
         number = self._numbers.get(id(element))
-        if number is None:
-            if isinstance(element, LambdaElement):
-                return self.ref(self.once(element, lambda: element._resolved))
-            self._pending.append(element)
-            return PENDING
-        return number
+        if number is not None:
+            return number
+        if isinstance(element, LambdaElement):
+            return self.ref(self.once(element, lambda: element._resolved))
+        if id(element) in self._open:
+            _refuse_cycle()
+        self._parents[id(element)] = self._current
+        if len(self._open) < DEEPEST_DESCENT:
+            return self._write(element)
+        self._pending.append(element)
+        return PENDING
+
+    def _write(self, element: Any) -> int:
+        """The number of the element's new node, or PENDING when something below it has to be written first."""
+        outer, waiting = self._current, len(self._pending)
+        self._current = element
+        self._open.add(id(element))
+        node = self._attempt(element)
+        self._open.discard(id(element))
+        self._current = outer
+        return PENDING if len(self._pending) > waiting else self._finish(element, node)
 
     def once(self, element: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives for `element`: the same object however often its node is attempted."""
@@ -175,11 +191,11 @@ class Encoder:
             return [kind.tag, kind.write(self, kind, element)]
         except NotFreezableError as error:
             if "where" not in error.details:
-                error.details["where"] = self._path(element)
+                error.details["where"] = path(element, self._parents)
                 error.message = f"{error.message[:-1]}, in {error.details['where']}."
             raise
 
-    def _finish(self, element: Any, node: list[Any]) -> None:
+    def _finish(self, element: Any, node: list[Any]) -> int:
         number = self._numbers[id(element)] = len(self.nodes)
         self.nodes.append(node)
         self._alive.append(element)
@@ -187,14 +203,11 @@ class Encoder:
         if origin is not None and node[0] in CLONABLE:
             self._alive.append(origin)
             self._origins.setdefault(id(origin), []).append(number)
+        return number
 
-    def _path(self, element: Any) -> str:
-        names: list[str] = []
-        while element is not None and len(names) < 20:
-            kind = kind_of(element)
-            names.append(kind.tag if kind else type(element).__name__)
-            element = self._parents.get(id(element))
-        return " > ".join(reversed(names))
+
+def _refuse_cycle() -> NoReturn:
+    refuse("an element that contains itself", "Build the statement without cycles.")
 
 
 def _refuse_type(type_: TypeEngine[Any]) -> NoReturn:

@@ -1,0 +1,75 @@
+"""What it costs to store a Select: the 22 queries of TPC-H, each built anew, the least of many runs.
+
+`python -m benchmarks.freezing` prints the medians over the queries beside issue 3's bounds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+from sqlalchemy.dialects import postgresql
+
+from dualsql.freeze import Registry, encode, freeze, thaw
+from dualsql.statement import AnySelect
+from tests.tenants import queries, tpch
+
+RUNS = 40
+DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
+REGISTRY = Registry([*tpch.SHARED, *tpch.OWNED])
+BUILDERS: list[Callable[[], AnySelect]] = [
+    getattr(queries, name.partition(" ")[2].replace(" ", "_")) for name in queries.QUERIES
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds of one query, and the bytes of its document."""
+
+    encode: float
+    freeze: float
+    decode: float
+    size: int
+
+
+def least(prepare: Callable[[], object], work: Callable[[object], object]) -> float:
+    """Seconds of the quickest run; what is prepared for each run is not counted."""
+    taken = []
+    for _ in range(RUNS):
+        prepared = prepare()
+        begun = perf_counter()
+        work(prepared)
+        taken.append(perf_counter() - begun)
+    return min(taken)
+
+
+def cost(build: Callable[[], AnySelect]) -> Cost:
+    """What one query costs; a statement is measured once, as an application passes it once."""
+    document = freeze(build(), REGISTRY, dialect=DIALECT)
+    return Cost(
+        encode=least(build, lambda statement: encode(statement, REGISTRY)),  # type: ignore[arg-type]
+        freeze=least(build, lambda statement: freeze(statement, REGISTRY, dialect=DIALECT)),  # type: ignore[arg-type]
+        decode=least(lambda: document, lambda found: thaw(found, REGISTRY)),  # type: ignore[arg-type]
+        size=len(document),
+    )
+
+
+def main() -> int:
+    """Print the medians; 1 when a bound of issue 3 does not hold."""
+    costs = [cost(build) for build in BUILDERS]
+    rows = [
+        ("encode", median(cost.encode for cost in costs) * 1e6, 250, "us"),
+        ("freeze, proof included", median(cost.freeze for cost in costs) * 1e6, 1_200, "us"),
+        ("decode", median(cost.decode for cost in costs) * 1e6, 250, "us"),
+        ("document", median(cost.size for cost in costs), 900, "bytes"),
+    ]
+    for name, found, bound, unit in rows:
+        print(f"{name:24s} {found:8.0f} {unit}  (at most {bound})")
+    return 0 if all(found < bound for _, found, bound, _ in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
