@@ -34,8 +34,11 @@ async def check(site: Site, statement: Statement, tenant: Tenant) -> None:
 
 
 def one_of_them(name: str) -> Tenant:
-    """One tenant with enough rows, here; each of them in the long tests."""
-    return TENANTS[crc32(name.encode()) % 3]
+    """One tenant of a middling size; each of them in the long tests.
+
+    The largest has every key that the others have: to it, their rows are hard to see.
+    """
+    return TENANTS[1 + crc32(name.encode()) % 2]
 
 
 @pytest.mark.parametrize("name", PORTABLE)

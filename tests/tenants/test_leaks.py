@@ -1,0 +1,157 @@
+"""Probes for another tenant's rows: random statements, tenants who take turns, documents that change hands.
+
+Here every text of every tenant's rows ends in that tenant's canary: an answer that holds another's is a leak,
+whatever else is right about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from sqlalchemy import select
+
+from dualsql import ForbiddenError, Principal, ResourceNotFoundError
+from dualsql.formats import json
+from dualsql.freeze import thaw
+from dualsql.statement import Statement
+from tests.tenants.answers import Lines, answer, pages, truth
+from tests.tenants.databases import principal_of
+from tests.tenants.office import Document
+from tests.tenants.office_rows import NOBODY
+from tests.tenants.random_statements import statements
+from tests.tenants.rules import HOOKS
+from tests.tenants.shapes import PORTABLE
+from tests.tenants.sites import REGISTRY, Site, opened_site
+from tests.tenants.tpch_rows import TENANTS, Tenant
+
+SMALL = TENANTS[3]
+CANARIES = {tenant: tenant.canary.encode() for tenant in (*TENANTS, NOBODY)}
+DOCUMENTS = select(Document.id, Document.title, Document.body)
+
+
+def leaked(lines: Lines, tenant: Tenant) -> list[bytes]:
+    """Lines that hold the canary of anyone but the tenant."""
+    others = [canary for owner, canary in CANARIES.items() if owner is not tenant]
+    return [line for line in lines if any(canary in line for canary in others)]
+
+
+@pytest.fixture(scope="module")
+async def marked(anyio_backend: str, new_url: Callable[[], str]) -> AsyncIterator[Site]:
+    """A site with a canary in every text."""
+    async with opened_site(new_url, HOOKS, tenants=[SMALL], is_marked=True) as site:
+        yield site
+
+
+async def probe(marked: Site, statement: Statement) -> None:
+    found = await answer(marked.narrowed, statement, principal_of(SMALL))
+    assert leaked([*found.rows, *found.sample], SMALL) == []
+    assert Counter(found.rows) == Counter(await truth(marked.own[SMALL], statement))
+    assert found.total == len(found.rows)
+
+
+async def test_the_probe_would_notice(marked: Site) -> None:
+    assert leaked(await truth(marked.shared, DOCUMENTS), SMALL)
+
+
+# Random statements -------------------------------------------------------------------------------------------
+
+RANDOM = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@RANDOM
+@given(statement=statements())
+async def test_any_statement_reads_its_tenant_alone(marked: Site, statement: Statement) -> None:
+    await probe(marked, statement)
+
+
+@pytest.mark.long
+@settings(RANDOM, max_examples=1_000)
+@given(statement=statements())
+async def test_a_thousand_statements_read_their_tenant_alone(marked: Site, statement: Statement) -> None:
+    await probe(marked, statement)
+
+
+@pytest.mark.parametrize("names", [list(PORTABLE)[start::8] for start in range(8)], ids=range(8))
+async def test_no_statement_shows_another_s_canary(marked: Site, names: list[str]) -> None:
+    for name in names:
+        response = await marked.narrowed.create_response(
+            PORTABLE[name], name="x", principal=principal_of(SMALL), sample_size=50
+        )
+        assert leaked([json.dumps(row) for row in response.sample], SMALL) == [], name
+
+
+# One kind of document, several tenants -----------------------------------------------------------------------
+
+KINDS = [
+    "Q13 customer distribution",
+    "chain of outer joins",
+    "recursive",
+    "ORM: secondary",
+    "NOT IN",
+    "OR at the top",
+]
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str) -> None:
+    """The compiled statement is the same for all of them; a value kept in it would serve the next."""
+    expected = {tenant: await truth(site.own[tenant], PORTABLE[name]) for tenant in TENANTS}
+    for tenant in (*TENANTS, *reversed(TENANTS), *TENANTS):
+        found = await answer(site.narrowed, PORTABLE[name], principal_of(tenant))
+        assert Counter(found.rows) == Counter(expected[tenant])
+
+
+async def test_tenants_read_all_kinds_at_once(site: Site) -> None:
+    asked = [(name, tenant) for _ in range(2) for name in KINDS for tenant in TENANTS]
+
+    async def rows(name: str, tenant: Tenant) -> Counter[bytes]:
+        return Counter((await answer(site.narrowed, PORTABLE[name], principal_of(tenant))).rows)
+
+    found = await asyncio.gather(*(rows(name, tenant) for name, tenant in asked))
+    for (name, tenant), lines in zip(asked, found, strict=True):
+        assert lines == Counter(await truth(site.own[tenant], PORTABLE[name])), (name, tenant.name)
+
+
+async def test_a_document_that_changes_hands_reads_whoever_asks(site: Site) -> None:
+    """Who made a document is nothing to it: the rules go by who reads."""
+    acme, birch = TENANTS[:2]
+    response = await site.narrowed.create_response(DOCUMENTS, name="x", principal=principal_of(acme))
+    resource = await site.narrowed.open_resource(response.resource_id, principal_of(acme), "read")
+    lines = await pages(site.narrowed, resource, principal_of(birch))
+    assert Counter(lines) == Counter(await truth(site.own[birch], DOCUMENTS))
+    with pytest.raises(ResourceNotFoundError):
+        await site.narrowed.open_resource(response.resource_id, principal_of(birch), "read")
+    with pytest.raises(ForbiddenError):
+        await pages(site.narrowed, resource, None)
+
+
+async def test_a_document_holds_no_value_of_its_maker_s(site: Site) -> None:
+    documents: list[Any] = []
+    for tenant in TENANTS[:2]:
+        caller = principal_of(tenant)
+        response = await site.narrowed.create_response(DOCUMENTS, name="x", principal=caller)
+        resource = await site.narrowed.open_resource(response.resource_id, caller, "read")
+        documents.append(resource.document)
+    assert documents[0] == documents[1]
+    assert str(thaw(documents[0], REGISTRY)) == str(DOCUMENTS)
+
+
+@pytest.mark.parametrize("principal", [None, Principal(id="x"), Principal(id="x", tenant=None)])
+async def test_who_has_no_tenant_reads_nothing(site: Site, principal: Principal | None) -> None:
+    with pytest.raises(ForbiddenError):
+        await site.narrowed.create_response(DOCUMENTS, name="x", principal=principal)
+
+
+async def test_a_tenant_that_nobody_has_reads_no_row(site: Site) -> None:
+    for tenant in ("0", "-1", "999999"):
+        response = await site.narrowed.create_response(
+            DOCUMENTS, name="x", principal=Principal(id="x", tenant=tenant)
+        )
+        assert (response.total_count, response.sample) == (0, [])
