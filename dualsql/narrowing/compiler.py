@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import elements, visitors
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import _truncated_label
 from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.dialects import capabilities_of
@@ -180,9 +181,12 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
     # What cannot be seen through ------------------------------------------------------------------------
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:
-        if str(cte.name).casefold() in self.form.names:
+        name = cte.name
+        if isinstance(name, _truncated_label):
+            name = self._truncated_identifier("alias", name)
+        if str(name).casefold() in self.form.names:
             # A predicate's subquery would read it in the table's place.
-            refuse(f"a CTE that takes the name of the table {cte.name!r}"[:120], "Give the CTE another name.")
+            refuse(f"a CTE that takes the name of the table {name!r}"[:120], "Give the CTE another name.")
         return super().visit_cte(cte, **kw)
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:

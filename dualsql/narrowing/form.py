@@ -5,13 +5,14 @@ A form depends on the rules alone, so the compiled statements made under it serv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Select, select
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import visitors
-from sqlalchemy.sql.selectable import CTE
+from sqlalchemy.sql.selectable import CTE, TableClause
 
 from dualsql.errors import ConfigurationError
 from dualsql.narrowing.compiler import narrowing_dialect
@@ -24,7 +25,7 @@ class Form:
     """What each table of a registry is replaced by when SQL is written.
 
     Attributes:
-        names: of the registered tables, which no CTE may take; empty when nothing is narrowed.
+        names: of the tables, registered or read by a predicate, which no CTE may take; empty without rules.
         is_open: no rule at all: text may be rendered where the registry allows it.
     """
 
@@ -42,7 +43,7 @@ class Form:
         self._selects: dict[int, Select[Any]] = {}
         self._dialects: dict[Dialect, Dialect] = {}
         self.is_open = is_open
-        self.names = frozenset() if is_open else frozenset(table.name.casefold() for table in tables)
+        self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
 
     def knows(self, table: Table) -> bool:
         """Whether the table may be read at all."""
@@ -75,6 +76,13 @@ class Form:
                 hint="Read them in a subquery: column.in_(select(...)), or exists().",
             )
         return found
+
+
+def _names_in(elements: Iterable[Any]) -> Iterator[str]:
+    for element in elements:
+        for part in visitors.iterate(element):
+            if isinstance(part, TableClause):
+                yield part.name.casefold()
 
 
 def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:

@@ -170,6 +170,39 @@ def test_what_cannot_be_proved_is_refused(statement: Any) -> None:
     assert refused.value.hint
 
 
+members = Table("Members", MetaData(), Column("order_id", Integer), Column("name", String))  # not registered
+OF_MEMBERS = Policy(
+    Registry(metadata),
+    [
+        RowFilter(
+            orders,
+            lambda principal: orders.c.id.in_(
+                select(members.c.order_id).where(members.c.name == principal.id)
+            ),
+        ),
+        Shared(people, archive, countries),
+    ],
+)
+
+
+def test_no_cte_stands_in_for_what_a_predicate_reads() -> None:
+    """Registered or not: the predicate would ask the author's rows who may see what."""
+    everybody = values(column("order_id", Integer), name="v").data([(1,)])
+    for name in ("Members", "members", "MEMBERS"):
+        forged = select(everybody.c.order_id).cte(name)
+        with pytest.raises(ForbiddenSQLError, match="takes the name"):
+            written(select(orders.c.id, forged.c.order_id), policy=OF_MEMBERS)
+    honest = select(orders.c.id, select(everybody.c.order_id).cte("others").c.order_id)
+    assert 'FROM "Members" WHERE' in written(honest, policy=OF_MEMBERS)
+
+
+def test_no_cte_without_a_name_takes_one_either() -> None:
+    numbered = Table("anon_1", MetaData(), Column("id", Integer, primary_key=True))
+    policy = Policy(Registry(numbered), [RowFilter(numbered, lambda _: numbered.c.id > 0)])
+    with pytest.raises(ForbiddenSQLError, match="takes the name"):
+        written(select(select(numbered.c.id).cte().c.id), policy=policy)
+
+
 def test_without_rules_text_is_the_registry_s_business_and_strange_tables_are_not() -> None:
     no_rules = Policy(Registry(metadata))
     assert written(select(text("1")), policy=no_rules) == "SELECT 1"
