@@ -8,18 +8,24 @@ import re
 import runpy
 import socket
 import sys
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import Principal
 from dualsql.demo import Institution
+from dualsql_client import DualResponseClient
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -32,7 +38,7 @@ def printed(file: str) -> str:
 def test_all_code_of_the_readme_is_an_example_word_for_word() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     examples = [printed(file.name) for file in (ROOT / "examples").glob("*.py")]
-    assert sorted(map(str.strip, blocks)) == sorted(examples)
+    assert blocks and {block.strip() for block in blocks} <= set(examples)
 
 
 def loaded(file: str) -> dict[str, Any]:
@@ -77,28 +83,61 @@ async def test_tables_are_narrowed_to_the_tenant(tmp_path: Path, monkeypatch: py
 
 
 async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    async with served("server.py", tmp_path) as origin:
+        client = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _at(origin, "client.py"),
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await client.communicate()
+    assert client.returncode == 0
+    assert output.decode().strip() == "Colleges in NJ: the model saw 15 rows, the application got 146."
+
+
+async def test_one_token_opens_mcp_and_rest(tmp_path: Path) -> None:
+    async with (
+        served("identity.py", tmp_path) as origin,
+        # The server builds its database first, which takes longer than the five seconds of a default.
+        httpx2.AsyncClient(headers=_as("ana"), timeout=60) as ana,
+        httpx2.AsyncClient(headers=_as("bob")) as bob,
+        httpx2.AsyncClient() as nobody,
+        Client(streamable_http_client(f"{origin}/mcp", http_client=ana)) as model,
+        DualResponseClient(f"{origin}/resources", http=ana) as application,
+    ):
+        result = await model.call_tool("search_colleges", {"state": "NJ"})
+        parsed = application.parse(result, strict=True)
+        assert len(await parsed.fetch_all()) == 146
+        [listed] = [each async for each in application.list_resources()]
+        assert listed.resource_uri == parsed.resource_uri
+        url = str(parsed.resource_url)
+        assert [(await stranger.get(url)).status_code for stranger in (bob, nobody)] == [404, 404]
+        for door in (url, f"{origin}/mcp"):
+            answer = await nobody.get(door, headers=_as("nobody"))
+            assert answer.status_code == 401
+            assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
+def _as(person: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer a-token-of-{person}"}
+
+
+@asynccontextmanager
+async def served(file: str, folder: Path) -> AsyncIterator[str]:
+    """The origin of an example that is an application, in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
         # The examples use the port a reader will; the test takes any, so it changes that one word.
         server = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _at(origin, "server.py", SERVE), str(listener.fileno()),
-            env=environment, pass_fds=(listener.fileno(),),
+            sys.executable, "-c", _at(origin, file, SERVE), str(listener.fileno()),
+            env={**os.environ, "XDG_CACHE_HOME": str(folder)}, pass_fds=(listener.fileno(),),
         )  # fmt: skip
         try:
-            client = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-c",
-                _at(origin, "client.py"),
-                env=environment,
-                stdout=asyncio.subprocess.PIPE,
-            )
-            output, _ = await client.communicate()
+            yield origin
         finally:
             server.terminate()
             await server.wait()
-    assert client.returncode == 0
-    assert output.decode().strip() == "Colleges in NJ: the model saw 15 rows, the application got 146."
 
 
 SERVE = "\nimport sys, uvicorn\nuvicorn.run(app, fd=int(sys.argv[1]), log_level='warning')\n"

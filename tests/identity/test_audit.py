@@ -66,7 +66,7 @@ async def test_refusals_are_told_apart_here_and_nowhere_else(institutions_url: s
             ("RESOURCE_NOT_FOUND", "denied"),
             ("FORBIDDEN", "denied"),
             ("FORBIDDEN", "not anonymously"),
-            ("UNAUTHENTICATED", "not known"),
+            ("UNAUTHENTICATED", "not authenticated"),
             ("RESOURCE_NOT_FOUND", "not a link"),
         ]
         assert [event.principal for event in trail][:3] == [ANA, BOB, None]
