@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 
 
+# How the names of the rules' own values begin.
+_RESERVED = ("dualsql_tenant_", "dualsql_row_")
+
+
 def narrowing_dialect(base: Dialect, form: Form) -> Dialect:
     """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
     dialect = copy.copy(base)
@@ -179,6 +183,16 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
         return bool(keys) and keys <= grouped
 
     # What cannot be seen through ------------------------------------------------------------------------
+
+    def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
+        name = self._truncate_bindparam(bindparam)
+        if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
+            # It would be one parameter with the rule's, and its type would say what value the rule compares.
+            refuse(
+                f"a bound value that takes a rule's name, {name!r}"[:120],
+                "Give the bindparam() another name.",
+            )
+        return super().visit_bindparam(bindparam, *args, **kw)
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:
         name = cte.name
