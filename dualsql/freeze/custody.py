@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy.orm import Bundle, Mapper
 from sqlalchemy.orm.util import AliasedInsp
-from sqlalchemy.sql import elements, selectable
+from sqlalchemy.sql import coercions, elements, roles, selectable
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.sqltypes import TypeDecorator
 from sqlalchemy.sql.type_api import TypeEngine
@@ -79,7 +79,8 @@ def _listed(element: Any) -> list[Any]:
     if isinstance(element, elements.ClauseList):
         return list(element.clauses)
     if isinstance(element, Bundle):
-        return [expression.__clause_element__() for expression in element.exprs]
+        expressions: Any = element.exprs
+        return [coercions.expect(roles.ColumnsClauseRole, expression) for expression in expressions]
     return []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -17,7 +18,9 @@ from dualsql.freeze.registry import Registry
 
 MOST_NODES = 50_000
 # A node that is used twice is rendered twice: 60 nodes of the form (a + a) would be 2**60 terms.
-MOST_TERMS = 250_000
+# Measured: 60,000 terms or columns take SQLAlchemy up to 1.3 s and 100 MB to compile.
+MOST_TERMS = 60_000
+MOST_SOURCES = 500
 DEEPEST = 300
 LONGEST_DESCENT = 30
 
@@ -38,6 +41,10 @@ class Decoder:
         self._elements: list[Any] = []
         self._terms: list[int] = []
         self._depths: list[int] = []
+        self._sources: list[
+            frozenset[int]
+        ] = []  # for each node, what stands in FROM because it names a column
+        self._used: frozenset[int] = frozenset()
         self._kept: list[Any] = []
         self._shared_terms = 0
         self._bind_names: set[str] = set()
@@ -52,8 +59,10 @@ class Decoder:
         for node in nodes:
             tag, fields = node
             kind = KINDS[tag]
-            self._term, self._depth = 1, 0
+            self._term, self._depth, self._used = 1, 0, frozenset()
             element = kind.read(self, kind, expect(fields, dict))
+            if isinstance(element, SelectBase):
+                self._count_sources()
             if kind.is_shared:  # rendered once, and referred to by its name
                 self._shared_terms += self._term
                 self._term = 1
@@ -63,6 +72,7 @@ class Decoder:
             self._elements.append(element)
             self._terms.append(self._term)
             self._depths.append(self._depth + 1)
+            self._sources.append(self._used)
         self._restore_lineage(nodes, expect(clones, list))
         if self._reads_own_types:
             custody.check_names(self._elements, self.registry)
@@ -74,7 +84,27 @@ class Decoder:
             malformed("reference")
         self._term += self._terms[number]
         self._depth = max(self._depth, self._depths[number])
+        if self._sources[number]:
+            self._use(self._sources[number])
         return self._elements[number]
+
+    def source(self, number: Any) -> Any:
+        """The element of an earlier node that the statement around this one will read, rendered once in its FROM."""
+        found = self.neighbour(number)
+        if self._depths[number] > 1:
+            self._use(frozenset((number,)))
+        return found
+
+    def _use(self, numbers: frozenset[int]) -> None:
+        self._used |= numbers
+        if len(self._used) > MOST_SOURCES:
+            malformed("a statement of too many sources")
+
+    def _count_sources(self) -> None:
+        for number in self._used:
+            self._term += self._terms[number]
+            self._depth = max(self._depth, self._depths[number])
+        self._used = frozenset()
 
     def neighbour(self, number: Any) -> Any:
         """The element of an earlier node that is only pointed at, not rendered inside this one."""
@@ -95,6 +125,10 @@ class Decoder:
     def widen(self, count: int) -> None:
         """Count more terms of the node being read than it has references: rows, the columns of a table."""
         self._term += count
+
+    def spend(self, count: int) -> None:
+        """Count work that is done once, however often the node being read is referred to."""
+        self._shared_terms += count
 
     def is_bind(self, name: str) -> bool:
         """Whether an earlier node is a bound parameter with this fixed name."""

@@ -158,7 +158,7 @@ def _write_attribute(enc: Encoder, kind: Kind, attribute: Any) -> dict[str, Any]
 
 
 def _read_attribute(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
-    attribute = _attribute(dec, dec.element(fields["of"]), fields["key"])
+    attribute = _attribute(dec, dec.source(fields["of"]), fields["key"])
     if "of type" in fields:
         attribute = attribute.of_type(as_entity(dec.element(fields["of type"])).entity)
     if "and" in fields:
@@ -319,7 +319,7 @@ def _bundle(found: Any) -> Any:
 
 
 def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:
-    owner = as_entity(dec.element(fields["entity"]))
+    owner = as_entity(dec.source(fields["entity"]))
     form = fields["form"]
     if form == "self":
         return owner.__clause_element__()

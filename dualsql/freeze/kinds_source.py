@@ -108,7 +108,9 @@ def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
 def _read_column(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     if "of" not in fields:
         return _read_loose(dec, fields)
-    source, key = dec.neighbour(fields["of"]), fields["key"]
+    source, key = dec.source(fields["of"]), fields["key"]
+    if "c" not in source.__dict__:  # all columns of a source are made when the first is asked for
+        dec.spend(len(source.c))
     if type(key) is int:
         column = source.c.values()[key] if key >= 0 else malformed("position of a column")
     else:
