@@ -213,6 +213,8 @@ BEYOND: dict[str, str] = {
     "demo/test_care.py": "what the demo must not do to the person who runs it",
     "demo/test_data.py": "the data the demo ships",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
+    "freeze/test_alone.py": "the library on its own",
+    "freeze/test_answers.py": "what is thawed answers with the same rows",
     "freeze/test_appended.py": "a narrowing filter holds beside whatever a document says",
     "freeze/test_drift.py": "what a newer SQLAlchemy adds is noticed",
     "freeze/test_hostile.py": "forged and damaged documents",

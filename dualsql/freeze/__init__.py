@@ -48,36 +48,42 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
     if has_options(statement):
         # Most loader options shape objects and leave the SQL as it is; the proof tells.
         with suppress(NotFreezableError):
-            return _proved(statement, encode(statement, registry, leaves_options_out=True), registry, dialect)
-    return _proved(statement, encode(statement, registry), registry, dialect)
+            return _proved(statement, Encoder(registry, leaves_options_out=True), dialect)
+    return _proved(statement, Encoder(registry), dialect)
 
 
-def _proved(statement: Statement, document: bytes, registry: Registry, dialect: Dialect | None) -> bytes:
+def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> bytes:
+    document = _written(statement, encoder)
+    decoder = Decoder(encoder.registry)
     try:
-        thawed = _decode(document, registry)
-    except DualResponseError:
-        raise
+        thawed = _decode(document, decoder)
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here it means a construct that we write but cannot read
         _log.debug("a document of ours could not be read back", exc_info=error)
-        refuse(f"a construct that does not survive storing ({error})"[:200], _SIMPLER)
+        what = f"a construct that does not survive storing ({error})"[:200]
+        refuse(what, _SIMPLER, where=encoder.where(decoder.position))
     prove_equal(statement, thawed, dialect)
     return document
 
 
-def encode(statement: Statement, registry: Registry, *, leaves_options_out: bool = False) -> bytes:
+def encode(statement: Statement, registry: Registry) -> bytes:
     """`freeze` without the proof; for measurements."""
+    return _written(statement, Encoder(registry))
+
+
+def _written(statement: Statement, encoder: Encoder) -> bytes:
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         refuse(
-            f"a {type(statement).__qualname__}", "Pass a select(), a union of selects, or text().columns()."
+            f"a {type(statement).__qualname__}",
+            "Pass a select(), a union of selects, or text().columns().",
+            where="statement",
         )
-    encoder = Encoder(registry, leaves_options_out=leaves_options_out)
     body = {
         "nodes": encoder.encode(statement),
         "clones": encoder.clones(),
-        "print": registry.fingerprint(encoder.named),
+        "print": encoder.registry.fingerprint(encoder.named),
         "text": encoder.uses_text,
     }
-    return pack(body, registry.maximum_size)
+    return pack(body, encoder.registry.maximum_size)
 
 
 def thaw(document: bytes, registry: Registry) -> Statement:
@@ -91,7 +97,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
         NotFreezableError: it was written in another format, or for tables that have changed since.
     """
     try:
-        return _decode(document, registry)
+        return _decode(document, Decoder(registry))
     except DualResponseError:
         raise
     except Exception as error:
@@ -111,9 +117,8 @@ def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
         raise tampered() from error
 
 
-def _decode(document: bytes, registry: Registry) -> Statement:
-    body = unpack(document, registry.maximum_size)
-    decoder = Decoder(registry)
+def _decode(document: bytes, decoder: Decoder) -> Statement:
+    body = unpack(document, decoder.registry.maximum_size)
     statement = decoder.decode(expect(body["nodes"], list), body["clones"])
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         malformed("a document that is not a statement")

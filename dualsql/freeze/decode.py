@@ -51,11 +51,13 @@ class Decoder:
         self._reads_own_types = False
         self._term = 1
         self._depth = 0
+        self._count = 0
 
     def decode(self, nodes: list[Any], clones: list[Any]) -> Any:
         """The statement of the last node."""
         if not 0 < len(nodes) <= MOST_NODES:
             malformed("number of nodes")
+        self._count = len(nodes)
         for node in nodes:
             tag, fields = node
             kind = KINDS[tag]
@@ -77,6 +79,11 @@ class Decoder:
         if self._reads_own_types:
             custody.check_names(self._elements, self.registry)
         return self._elements[-1]
+
+    @property
+    def position(self) -> int:
+        """The number of the node that is being read, or of the last one."""
+        return min(len(self._elements), max(self._count - 1, 0))
 
     def element(self, number: Any) -> Any:
         """The element of an earlier node, which becomes a part of the one being read."""

@@ -20,7 +20,7 @@ from dualsql.freeze import types
 from dualsql.freeze.fields import Kind
 from dualsql.freeze.kinds import CLONABLE, kind_of
 from dualsql.freeze.names import ANONYMOUS, Renumbering
-from dualsql.freeze.refusals import refuse
+from dualsql.freeze.refusals import located, refuse
 from dualsql.freeze.registry import Registry
 from dualsql.freeze.whereabouts import path
 
@@ -172,6 +172,11 @@ class Encoder:
             refuse(what, "Write it with SQLAlchemy's constructs, or create the server with allow_text=True.")
         self.uses_text = True
 
+    def where(self, number: int) -> str:
+        """The place of a node's element in the statement, in words."""
+        found = next((element for element in self._alive if self._numbers.get(id(element)) == number), None)
+        return path(found, self._parents) or "statement"
+
     def clones(self) -> list[list[int]]:
         """Groups of nodes cloned from one origin; SQLAlchemy compares clones by it."""
         groups = []
@@ -190,9 +195,7 @@ class Encoder:
                 refuse(f"a {cls.__module__}.{cls.__qualname__}", "Write it with SQLAlchemy's own constructs.")
             return [kind.tag, kind.write(self, kind, element)]
         except NotFreezableError as error:
-            if "where" not in error.details:
-                error.details["where"] = path(element, self._parents)
-                error.message = f"{error.message[:-1]}, in {error.details['where']}."
+            located(error, path(element, self._parents))
             raise
 
     def _finish(self, element: Any, node: list[Any]) -> int:

@@ -13,11 +13,20 @@ class MalformedError(Exception):
     """A document says what no encoder of ours writes; `thaw` turns it into one TamperedError."""
 
 
-def refuse(what: str, hint: str) -> NoReturn:
+def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
     """The statement holds `what`, which cannot be stored; `hint` says how to write it instead."""
-    raise NotFreezableError(
+    error = NotFreezableError(
         f"The statement cannot be stored: {what}.", hint=hint, details={"construct": what}
     )
+    raise error if where is None else located(error, where)
+
+
+def located(error: NotFreezableError, where: str) -> NotFreezableError:
+    """The error with the place in the statement, unless it has one."""
+    if "where" not in error.details:
+        error.details["where"] = where
+        error.message = f"{error.message.removesuffix('.')}, in {where}."
+    return error
 
 
 def malformed(what: str) -> NoReturn:

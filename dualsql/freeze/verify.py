@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
 
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.exc import SQLAlchemyError
 
 from dualsql.errors import NotFreezableError
+from dualsql.freeze.refusals import refuse
 
+_PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is an address.
 _SEED = re.compile(r"%\(\S+ ")
 # SQLAlchemy raises all of these for statements that a dialect cannot render.
@@ -28,45 +30,51 @@ _UNCOMPILABLE = (
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
     """Raise NotFreezableError unless both statements are the same to `dialect`."""
-    dialect = dialect or StrCompileDialect()
-    expected = _compiled(statement, dialect)
-    found = _compiled(thawed, dialect)
-    for aspect, ours in expected.items():
-        if not _same(ours, found[aspect]):
-            raise NotFreezableError(
-                f"The statement cannot be stored: its {aspect} would change.",
-                hint="Write it in a simpler way, or report the statement to dualsql.",
-                details={"construct": aspect},
-            )
+    dialect = dialect or _PLAIN
+    ours = _compiled(statement, dialect)
+    theirs = _compiled(thawed, dialect)
+    if ours.string != theirs.string:
+        _refuse("SQL", f"{dialect.name}: {_difference(ours.string, theirs.string)}")
+    for aspect, read in _ASPECTS.items():
+        if not _same(read(ours), read(theirs)):
+            _refuse(aspect, f"{aspect} on {dialect.name}")
 
 
-def _compiled(statement: Any, dialect: Dialect) -> dict[str, Any]:
-    """Everything about a compiled statement that execution depends on."""
+def _compiled(statement: Any, dialect: Dialect) -> Any:
     try:
-        compiled = statement.compile(dialect=dialect)
-        return {
-            "SQL": compiled.string,
-            "parameters": compiled.params,
-            "order of parameters": compiled.positiontup or [],
-            "columns": [_column(entry) for entry in compiled._result_columns or ()],
-            "types of parameters": {name: _typed(bind.type) for bind, name in compiled.bind_names.items()},
-            "literal parameters": sorted(compiled.bind_names[b] for b in compiled.literal_execute_params),
-            "expanding parameters": sorted(compiled.bind_names[b] for b in compiled.post_compile_params),
-        }
-    except (
-        SQLAlchemyError,
-        RecursionError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:
+        return statement.compile(dialect=dialect)
+    except _UNCOMPILABLE as error:
         raise NotFreezableError(
             f"The statement cannot be stored: {dialect.name} cannot compile it ({type(error).__name__}).",
             hint="Run it once on the database, and store what works there.",
-            details={"construct": "statement"},
+            details={"construct": "statement", "where": f"SQL of {dialect.name}"},
         ) from error
+
+
+# Everything besides the SQL that execution depends on.
+_ASPECTS: dict[str, Callable[[Any], Any]] = {
+    "parameters": lambda compiled: compiled.params,
+    "order of parameters": lambda compiled: compiled.positiontup or [],
+    "columns": lambda compiled: [_column(entry) for entry in compiled._result_columns or ()],
+    "types of parameters": lambda compiled: {n: _typed(b.type) for b, n in compiled.bind_names.items()},
+    "literal parameters": lambda compiled: _names(compiled, compiled.literal_execute_params),
+    "expanding parameters": lambda compiled: _names(compiled, compiled.post_compile_params),
+}
+
+
+def _names(compiled: Any, binds: Iterable[Any]) -> list[str]:
+    return sorted(compiled.bind_names[bind] for bind in binds)
+
+
+def _refuse(aspect: str, where: str) -> NoReturn:
+    refuse(f"its {aspect} would change", "Write it in a simpler way, or report the statement.", where=where)
+
+
+def _difference(ours: str, theirs: str) -> str:
+    """The words of the SQL around the first character that would be another one."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    start = next((at for at, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
+    return " ".join(ours[max(0, start - 30) : start + 30].split())
 
 
 def _column(entry: Any) -> tuple[Any, ...]:

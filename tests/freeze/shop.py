@@ -65,13 +65,22 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Range, distinct_on
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import (
+    Bundle,
     DeclarativeBase,
     Mapped,
+    Query,
     aliased,
+    contains_eager,
+    defer,
     join,
+    joinedload,
+    load_only,
     mapped_column,
     outerjoin,
     relationship,
+    selectinload,
+    undefer,
+    with_loader_criteria,
     with_polymorphic,
 )
 
@@ -430,6 +439,22 @@ SHAPES: dict[str, Any] = {
     "orm in": select(Card).where(Card.person_id.in_(select(Engineer.id))),
     "orm with core": select(Person.name, customers_.name).join(customers, customers_.id == Person.id),
     "orm columns changed": select(Person).join(Person.cards).with_only_columns(Card.number),
+    "orm joinedload": select(Person).options(joinedload(Person.cards).load_only(Card.number)),
+    "orm load_only": select(Person).options(load_only(Person.name), selectinload(Person.cards)),
+    "orm contains_eager": select(Person).join(Person.cards).options(contains_eager(Person.cards)),
+    "orm wildcard": select(Person).options(defer("*"), undefer(Person.name)),
+    "orm criteria": select(Card).options(with_loader_criteria(Card, Card.number != "x")),
+    "orm criteria by function": select(_worker.name, Card.number)
+    .join(_worker.cards)
+    .options(with_loader_criteria(Person, lambda cls: cls.name != "x", include_aliases=True)),
+    "orm option that changes nothing": select(Card).options(selectinload(Card.person)),
+    "orm bundle": select(Bundle("card", Card.id, Card.number)).where(Card.id > 1),
+    "orm query": Query([Person]).filter(Person.name == "x").statement,
+    "lambda": select(customers_.id).where(lambda: customers_.name != "x"),
+    "callable parameter": select(customers_.id).where(
+        customers_.id > bindparam("least", callable_=lambda: 1, type_=Integer)
+    ),
+    "function as comparison": select(func.my_pure(customers_.id, 2).as_comparison(1, 2)),
     "orm cte": select(aliased(Card, select(Card).cte("cards2"), name="c2")),
     **{
         f"value of {name}": select(orders_.id).where(orders_[name] == value) for name, value in VALUES.items()

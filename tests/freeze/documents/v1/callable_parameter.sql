@@ -1,0 +1,4 @@
+-- postgresql
+SELECT customers.id 
+FROM customers 
+WHERE customers.id > %(least)s::INTEGER

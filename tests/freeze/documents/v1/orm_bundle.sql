@@ -1,0 +1,4 @@
+-- postgresql
+SELECT cards.id, cards.number 
+FROM cards 
+WHERE cards.id > %(id_1)s::INTEGER

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT cards.id, cards.number, cards.person_id 
+FROM cards

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT people.id, people.name, people.kind 
+FROM people
