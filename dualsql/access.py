@@ -18,6 +18,7 @@ Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
 """Asked after the resource is found to be the principal's own: it can deny, and never grant."""
 
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
+"""A store that looks for a viewer finds nothing foreign and nothing long gone: it is all unknown then."""
 
 
 class Refusal(NamedTuple):

@@ -1,6 +1,6 @@
 """The one way to a stored resource; the rule: whoever may not pass learns nothing, and it is written down.
 
-An unknown id costs what a foreign one does: one read of the store, one row read, one signature checked.
+An unknown id and a foreign one cost the same because they are the same: one read of the store that finds nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,11 +19,11 @@ from dualsql.freeze import Seal
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
 from dualsql.identity.authenticate import Authenticate
 from dualsql.identity.quotas import evict, find_surplus
-from dualsql.resource import Principal, Resource, new_resource
+from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.signing import require_signature, sign
-from dualsql.store.protocol import Place, ResourceStore
-from dualsql.store.rows import from_row, is_storable_id, size_of, to_row
+from dualsql.store.protocol import Place, ResourceStore, Viewer
+from dualsql.store.rows import is_storable_id, size_of
 from dualsql.tables import in_utc
 
 
@@ -54,7 +54,6 @@ class Gate:
         self._authenticate = authenticate
         self._authorize = authorize
         self._audit = audit
-        self._decoy = to_row(sign(seal, _nobody_s_resource()))
 
     async def identify(self, request: Request) -> Principal | None:
         """Who sent the request; None for an anonymous caller.
@@ -72,16 +71,20 @@ class Gate:
             )
             raise
 
-    async def load(self, resource_id: str) -> Resource | None:
-        """The resource, expired or not, whose signature is ours; the same work for an id that nobody has.
+    async def load(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
+        """The resource, expired or not, once its signature is found to be ours; see `ResourceStore.get`.
 
         Raises:
             TamperedError: the row is not one this server wrote.
         """
-        found = await self._store.get(resource_id)
-        resource = from_row(self._decoy) if found is None else found
-        require_signature(self._seal, resource)
-        return found
+        resource = await self._store.get(resource_id, viewer)
+        if resource is not None:
+            require_signature(self._seal, resource)
+        return resource
+
+    def viewer(self, principal: Principal | None) -> Viewer:
+        """`principal`, looking now."""
+        return Viewer(principal=principal, since=datetime.now(UTC) - self._settings.gone_retention)
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """The live resource, once it is certain that `principal` may do `action` with it.
@@ -90,7 +93,7 @@ class Gate:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.access`.
             TamperedError: the stored row is not one this server wrote.
         """
-        resource = await self.load(resource_id)
+        resource = await self.load(resource_id, self.viewer(principal))
         refusal = await decide(
             resource,
             principal,
@@ -179,19 +182,6 @@ class Gate:
             for resource_id in batch:
                 await self.note("evict", principal, resource_id=resource_id)
             await evict(self._store, batch)
-
-
-def _nobody_s_resource() -> Resource:
-    return new_resource(
-        name="nobody's",
-        source="default",
-        document=bytes(700),
-        columns=[],
-        total_count=None,
-        lifetime=timedelta(0),
-        principal=None,
-        metadata={},
-    )
 
 
 def _write_cursor(last: Resource) -> str:

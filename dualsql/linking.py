@@ -80,7 +80,7 @@ class Links:
         """
         grant = read_token(token, self.seal) if self.settings.signed_links else None
         if grant is None or not grant.is_good_for(resource_id, wanted, datetime.now(UTC)):
-            await self.gate.load(resource_id)  # what an unknown id costs
+            await self.gate.load(resource_id, self.gate.viewer(None))  # what an unknown id costs
             raise await self._refusal(resource_id, grant, "not a link")
         resource = await self.gate.open(resource_id, grant.principal, "read")
         if not await self.store.has_link(grant.link, take=takes and grant.is_single_use):

@@ -43,7 +43,8 @@ class AuditEvent:
             principal, so treat the trail as secret.
         source: the database its rows come from, where that is known.
         rows: how many rows, or resources of a listing, were handed out.
-        code, reason: of a refusal: the error's code, and what its caller was not told ("unknown", "foreign", ...).
+        code, reason: of a refusal: the error's code, and what its caller was not told ("unknown", "denied", ...).
+            What is foreign is unknown here too: finding out would take time that the caller could measure.
         link_id: names a signed link; it is not the link and opens nothing.
     """
 

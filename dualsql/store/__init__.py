@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dualsql.store.memory import MemoryStore
 from dualsql.store.migrations import downgrade, migrations_path, upgrade
-from dualsql.store.protocol import ResourceChanges, ResourceStore
+from dualsql.store.protocol import ResourceChanges, ResourceStore, Viewer
 from dualsql.store.sql import SQLResourceStore
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "ResourceChanges",
     "ResourceStore",
     "SQLResourceStore",
+    "Viewer",
     "downgrade",
     "migrations_path",
     "upgrade",

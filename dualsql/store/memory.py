@@ -12,7 +12,7 @@ from typing import Any
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource
 from dualsql.store.failures import already_stored
-from dualsql.store.protocol import Link, Place, ResourceChanges, Usage
+from dualsql.store.protocol import Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, to_row
 from dualsql.tables import in_utc
 
@@ -43,9 +43,9 @@ class MemoryStore:
         self._rows[resource.id] = row
         return resource.id
 
-    async def get(self, resource_id: str) -> Resource | None:
+    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
         row = self._rows.get(resource_id)
-        return None if row is None else from_row(row)
+        return None if row is None or not _is_there_for(viewer, row) else from_row(row)
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         row = self._rows.get(resource_id)
@@ -151,6 +151,15 @@ class MemoryStore:
 
 def _age(row: _Row) -> tuple[datetime, str]:
     return row["created_at"], row["id"]
+
+
+def _is_there_for(viewer: Viewer | None, row: _Row) -> bool:
+    if viewer is None:
+        return True
+    if row["expires_at"] is not None and row["expires_at"] < viewer.since:
+        return False
+    who = viewer.principal
+    return row["owner"] is None or (who is not None and (row["owner"], row["tenant"]) == (who.id, who.tenant))
 
 
 def _has_expired(row: _Row, instant: datetime) -> bool:

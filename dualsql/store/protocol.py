@@ -33,6 +33,19 @@ class ResourceChanges:
             raise ValueError("extend_to and pin need now: the instant that decides whether it has expired")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """Who looks for a resource, and when.
+
+    Attributes:
+        principal: sees what is bound to it, and what is bound to nobody; None sees only the latter.
+        since: what expired before is not there.
+    """
+
+    principal: Principal | None
+    since: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one principal keeps: live resources and their bytes at rest, and how much of that is pinned."""
@@ -67,8 +80,12 @@ class ResourceStore(Protocol):
         """Store a new resource and return its id."""
         ...
 
-    async def get(self, resource_id: str) -> Resource | None:
-        """The resource, expired or not, or None."""
+    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
+        """The resource, expired or not, or None; for a viewer, only if it is there for them.
+
+        The condition is tested where the row is found. What was read and then withheld would take longer than
+        what is not there, and a stranger could tell the two apart by the time.
+        """
         ...
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:

@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql.resource import Principal, Resource
 from dualsql.store.engines import borrowed_engine, own_engine
 from dualsql.store.failures import storage_errors
-from dualsql.store.protocol import Link, Place, ResourceChanges, Usage
+from dualsql.store.protocol import Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
 
@@ -71,10 +71,11 @@ class SQLResourceStore:
         await self._change(insert(resources).values(to_row(resource)))
         return resource.id
 
-    async def get(self, resource_id: str) -> Resource | None:
+    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
         if not is_storable_id(resource_id):
             return None
-        rows = await self._rows(select(*_ROW).where(_t.id == resource_id))
+        is_visible = () if viewer is None else _is_there_for(viewer)
+        rows = await self._rows(select(*_ROW).where(_t.id == resource_id, *is_visible))
         return from_row(rows[0]) if rows else None
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
@@ -190,9 +191,21 @@ def _total(column: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(func.sum(column), 0).cast(BigInteger)
 
 
+def _is_there_for(viewer: Viewer) -> tuple[ColumnElement[bool], ...]:
+    is_nobody_s, who = _t.owner.is_(None), viewer.principal
+    return (
+        is_nobody_s if who is None else or_(is_nobody_s, _is_bound_to(who)),
+        or_(_t.expires_at.is_(None), _t.expires_at >= _instant(viewer.since)),
+    )
+
+
 def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return _is_bound_to(principal), or_(_t.expires_at.is_(None), _t.expires_at > _instant(now))
+
+
+def _is_bound_to(principal: Principal) -> ColumnElement[bool]:
     tenant = _t.tenant.is_(None) if principal.tenant is None else _t.tenant == principal.tenant
-    return _t.owner == principal.id, tenant, or_(_t.expires_at.is_(None), _t.expires_at > _instant(now))
+    return and_(_t.owner == principal.id, tenant)
 
 
 def _later(column: ColumnElement[datetime], instant: datetime) -> ColumnElement[datetime]:

@@ -202,7 +202,7 @@ async def test_a_stored_resource_that_was_changed_is_not_served(
     async with running(institutions_url, store=SQLResourceStore(store_url), secrets=SECRETS) as application:
         path = await application.create()
         async with make_engine(store_url).begin() as connection:
-            await connection.execute(text("UPDATE dualsql_resources SET owner = 'mallory'"))
+            await connection.execute(text("UPDATE dualsql_resources SET source = 'mallory'"))
         response = await application.http.get(path)
         assert problem_of(response, 500)["code"] == "TAMPERED_RESOURCE"
         assert "mallory" not in response.text

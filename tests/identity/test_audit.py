@@ -60,8 +60,8 @@ async def test_refusals_are_told_apart_here_and_nowhere_else(institutions_url: s
         assert trail.actions == ["refuse"] * 9
         assert [(event.code, event.reason) for event in trail] == [
             ("RESOURCE_NOT_FOUND", "unknown"),
-            ("RESOURCE_NOT_FOUND", "foreign"),
-            ("RESOURCE_NOT_FOUND", "foreign"),
+            ("RESOURCE_NOT_FOUND", "unknown"),
+            ("RESOURCE_NOT_FOUND", "unknown"),
             ("RESOURCE_EXPIRED", "expired"),
             ("RESOURCE_NOT_FOUND", "denied"),
             ("FORBIDDEN", "denied"),

@@ -179,8 +179,10 @@ async def test_a_changed_row_is_refused(stored: DualResponseServer, schools: Asy
         await connection.execute(
             update(resources).where(resources.c.id == response.resource_id).values(**CHANGES[what])
         )
+    # As whoever it seems to belong to now: nobody else gets to see the row.
+    taker = Principal(id="ana", tenant=CHANGES[what].get("tenant", ANA.tenant))
     with pytest.raises(TamperedError):
-        await stored.open_resource(response.resource_id, ANA, "read")
+        await stored.open_resource(response.resource_id, taker, "read")
 
 
 async def test_a_document_of_another_resource_is_refused(

@@ -10,7 +10,7 @@ import pytest
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.store import ResourceStore
 from dualsql.store.housekeeping import sweep
-from dualsql.store.protocol import Link, Place, Usage
+from dualsql.store.protocol import Link, Place, Usage, Viewer
 from dualsql.store.rows import size_of
 from tests.store.samples import MOMENT, NOW, minutes, resource
 
@@ -36,6 +36,32 @@ def of(principal: Principal | None, **changes: object) -> Resource:
 
 async def _saved(store: ResourceStore, *resources: Resource) -> list[str]:
     return [await store.save(each) for each in resources]
+
+
+class TestViewer:
+    """A row that is not for the one who looks never leaves the store."""
+
+    @pytest.mark.parametrize("looking", [None, ANA, *STRANGERS])
+    @pytest.mark.parametrize("owner", [ANA, Principal(id="ana"), Principal(id="acme", tenant="ana")])
+    async def test_sees_its_own_only(
+        self, store: ResourceStore, owner: Principal, looking: Principal | None
+    ) -> None:
+        [saved] = await _saved(store, of(owner))
+        found = await store.get(saved, Viewer(principal=looking, since=NOW))
+        assert (found is not None) is (looking == owner)
+
+    @pytest.mark.parametrize("looking", [None, ANA])
+    async def test_sees_what_nobody_owns(self, store: ResourceStore, looking: Principal | None) -> None:
+        [saved] = await _saved(store, of(None))
+        assert await store.get(saved, Viewer(principal=looking, since=NOW)) is not None
+
+    async def test_sees_nothing_that_is_long_over(self, store: ResourceStore) -> None:
+        [saved, pinned] = await _saved(store, of(ANA, expires_at=NOW), of(ANA, expires_at=None))
+        for since, there in ((NOW - MOMENT, True), (NOW, True), (NOW + MOMENT, False)):
+            viewer = Viewer(principal=ANA, since=since)
+            assert (await store.get(saved, viewer) is not None) is there
+            assert await store.get(pinned, viewer) is not None
+        assert await store.get(saved) is not None
 
 
 class TestFind:
