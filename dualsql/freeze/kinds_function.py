@@ -41,6 +41,16 @@ def _column(name: str, type_: Any) -> Any:
     return ColumnClause(name, type_)
 
 
+def check_rows(kind: Any, rows: Any) -> None:
+    """Refuse two row types of other columns: SQLAlchemy's cache keys tell only one of them apart."""
+    wanted, found = (
+        [(column.name, column.type._static_cache_key) for column in getattr(type_, "_elements", ())]
+        for type_ in (kind, rows)
+    )
+    if wanted != found:
+        malformed("rows of a function with other columns than its type")
+
+
 def function_type(name: str, attribute: str, absent: Any) -> Field:
     """A type that may be a row type with named columns."""
     return Field(
@@ -96,6 +106,7 @@ def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     arguments = state.get("clause_expr")
     if not isinstance(arguments, Grouping) or not isinstance(arguments.element, ClauseList):
         malformed("function without arguments in parentheses")
+    check_rows(state["type"], state.get("_table_value_type"))
     state["packagenames"] = packages
     if cls is None:
         state["name"] = name

@@ -12,7 +12,7 @@ from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
 from dualsql.freeze import allowed
 from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, operand, part
-from dualsql.freeze.kinds_function import function_type
+from dualsql.freeze.kinds_function import check_rows, function_type
 from dualsql.freeze.names import read_name, write_name
 from dualsql.freeze.notes import ORM
 from dualsql.freeze.refusals import changed, expect, malformed, refuse
@@ -152,6 +152,12 @@ def _derive_cte(element: Any) -> None:
             malformed("CTE linked to something else")
 
 
+def _derive_rows(element: Any) -> None:
+    _derive_alias(element)
+    if element._tableval_type is not TABLEVALUE:
+        check_rows(getattr(element.element, "type", None), element._tableval_type)
+
+
 def _prefixes(name: str, attribute: str) -> Field:
     """Words before the columns of a SELECT or around the body of a CTE, as (text, dialect)."""
     return Field(name=name, attribute=attribute, write=_write_prefixes, read=_read_prefixes, absent=LEAVE)
@@ -261,6 +267,7 @@ KINDS = (
         flag("typed", "_render_derived_w_types", absent=LEAVE),
         flag("joins", "joins_implicitly", absent=LEAVE),
         flag("lateral", "_is_lateral", absent=LEAVE),
+        derive=_derive_rows,
     ),
     Kind(
         "table column",

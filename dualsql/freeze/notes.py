@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.orm import Bundle, Mapper
+from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.util import immutabledict
 
 from dualsql.freeze import names
@@ -34,6 +36,8 @@ def write_plugin(enc: Encoder, value: Any) -> Any:
 def read_plugin(dec: Decoder, wire: Any) -> Any:
     """The reverse of `write_plugin`."""
     subject = None if wire is False else dec.neighbour(wire)
+    if not isinstance(subject, Mapper | AliasedInsp | Bundle | None):
+        malformed("something else where an entity is due")
     return immutabledict({"compile_state_plugin": "orm", "plugin_subject": subject})
 
 

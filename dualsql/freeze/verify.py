@@ -17,7 +17,7 @@ _PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is an address.
 _SEED = re.compile(r"%\(\S+ ")
 # SQLAlchemy raises all of these for statements that a dialect cannot render.
-_UNCOMPILABLE = (
+UNCOMPILABLE = (
     SQLAlchemyError,
     RecursionError,
     ArithmeticError,
@@ -25,6 +25,7 @@ _UNCOMPILABLE = (
     TypeError,
     ValueError,
     AttributeError,
+    AssertionError,
 )
 
 
@@ -43,7 +44,7 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
 def _compiled(statement: Any, dialect: Dialect) -> Any:
     try:
         return statement.compile(dialect=dialect)
-    except _UNCOMPILABLE as error:
+    except UNCOMPILABLE as error:
         raise NotFreezableError(
             f"The statement cannot be stored: {dialect.name} cannot compile it ({type(error).__name__}).",
             hint="Run it once on the database, and store what works there.",
