@@ -24,7 +24,7 @@ from dualsql.settings import Action, Settings
 from dualsql.signing import require_signature, sign
 from dualsql.store.protocol import Place, ResourceStore, Viewer
 from dualsql.store.rows import is_storable_id, size_of
-from dualsql.tables import in_utc
+from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,11 @@ class Gate:
         )
         if refusal is not None:
             await self.note(
-                "refuse", principal, resource_id=resource_id, code=refusal.error.code, reason=refusal.reason
+                "refuse",
+                principal,
+                resource_id=resource_id[:MAXIMUM_ID_LENGTH],  # whatever was asked for
+                code=refusal.error.code,
+                reason=refusal.reason,
             )
             raise refusal.error
         assert resource is not None  # or it would have been refused

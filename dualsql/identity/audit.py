@@ -84,7 +84,7 @@ def log_audit(event: AuditEvent) -> None:
     """A sink that writes one line to the logger "dualsql.audit"."""
     who = event.principal
     logging.getLogger("dualsql.audit").info(
-        "%s principal=%r tenant=%r resource=%s source=%r rows=%s code=%s reason=%s link=%s",
+        "%s principal=%r tenant=%r resource=%r source=%r rows=%s code=%s reason=%s link=%s",
         event.action,
         who.id if who else None,
         who.tenant if who else None,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from dualsql.errors import StorageError
+from dualsql.errors import ResourceNotFoundError, StorageError
 from dualsql.identity import AuditEvent, log_audit
 from dualsql.resource import Principal
 from tests.http.application import INSTITUTIONS, ROWS, problem_of
@@ -70,6 +70,21 @@ async def test_refusals_are_told_apart_here_and_nowhere_else(institutions_url: s
             ("RESOURCE_NOT_FOUND", "not a link"),
         ]
         assert [event.principal for event in trail][:3] == [ANA, BOB, None]
+
+
+async def test_whatever_is_asked_for_stays_one_short_line(
+    institutions_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tool hands on what its model wrote."""
+    caplog.set_level(logging.INFO, logger="dualsql.audit")
+    trail = Trail()
+    for sink in (trail, log_audit):
+        async with people(institutions_url, audit=sink) as application:
+            with pytest.raises(ResourceNotFoundError):
+                await application.server.open_resource("a\nb\u2028" + "c" * 100_000, ANA, "read")
+    assert [len(str(event.resource_id)) for event in trail] == [64]
+    [line] = [record.getMessage() for record in caplog.records]
+    assert len(line.splitlines()) == 1 and len(line) < 300
 
 
 async def test_links_are_remembered_by_their_name(institutions_url: str) -> None:
