@@ -83,7 +83,9 @@ def postgresql_store_url(postgresql_server: engines.PostgreSQL, migrated_postgre
 
     All tests share it, one after the other: a test that changes more than rows needs `postgresql_url`.
     """
-    postgresql_server.execute("TRUNCATE dualsql_resources, dualsql_links", str(make_url(migrated_postgresql).database))
+    postgresql_server.execute(
+        "TRUNCATE dualsql_resources, dualsql_links", str(make_url(migrated_postgresql).database)
+    )
     return migrated_postgresql
 
 

@@ -15,11 +15,11 @@ from dualsql.settings import SettingsOptions
 
 SEALED = """
 BadParameterError ConfigurationError CountExecutionError DatabaseBusyError DualResponse DualResponseError
-DualResponseServer ForbiddenError ForbiddenSQLError Hook HookContext InsufficientScopeError LimitExceededError Mask MemoryStore NoTotalOrderError
-NotFreezableError Principal QueryExecutionError QueryTimeoutError Registry Resource ResourceChanges
-ResourceExpiredError ResourceNotFoundError ResourceStore ResultPage RowFilter RowSecurity SQLResourceStore Settings
-Shared StorageError
-TamperedError TenantFilter UnauthenticatedError UnknownColumnError
+DualResponseServer ForbiddenError ForbiddenSQLError Hook HookContext InsufficientScopeError
+LimitExceededError Mask MemoryStore NoTotalOrderError NotFreezableError Principal QueryExecutionError
+QueryTimeoutError Registry Resource ResourceChanges ResourceExpiredError ResourceNotFoundError ResourceStore
+ResultPage RowFilter RowSecurity SQLResourceStore Settings Shared StorageError TamperedError TenantFilter
+UnauthenticatedError UnknownColumnError
 """.split()
 
 
