@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # concrete classes each one's name.
 _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 
+_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
 
 # How the names of the rules' own values begin.
 _RESERVED = ("dualsql_tenant_", "dualsql_row_")
@@ -153,19 +154,16 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
         """GROUP BY a primary key lets a database take the row's other columns too; that of a rule has no key."""
         written = super().group_by_clause(select, **kw)
         groups = list(select._group_by_clauses)
-        if (
-            self._rule_of is not None
-            or not self.groups_strictly
-            or not groups
-            or not all(map(_identity, groups))
-        ):
+        if self._rule_of is not None or not self.groups_strictly or not groups:
+            return written
+        if any(map(_is_superaggregate, groups)):
             return written
         dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
         return ", ".join([written, *dependent])
 
     def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
         """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
-        grouped = {_identity(column) for column in groups}
+        grouped = {_identity(column) for column in groups} - {None}
         found: dict[Any, Any] = {}
         for part in [*select.inner_columns, *select._having_criteria, *select._order_by_clauses]:
             column: Any
@@ -235,6 +233,11 @@ def refuse(construct: str, hint: str = "Use the tables and constructs that this 
 def _plain(element: Any) -> Any:
     """The element under SQLAlchemy's annotations."""
     return getattr(element, "_Annotated__element", element)
+
+
+def _is_superaggregate(group: Any) -> bool:
+    """Whether it is ROLLUP or one of its kin, under which no key determines anything."""
+    return any(getattr(part, "name", None) in _SUPERAGGREGATES for part in visitors.iterate(group))
 
 
 def _identity(column: Any) -> Any:

@@ -198,6 +198,15 @@ SELECT_LISTS: dict[str, Statement] = {
     "grouped by a primary key": select(C.c_name, C.c_comment, func.count(O.o_orderkey))
     .select_from(customer.outerjoin(orders, _placed))
     .group_by(C.tenant_id, C.c_custkey),
+    "grouped by a primary key and an expression": select(C.c_name, func.count())
+    .group_by(C.tenant_id, C.c_custkey, func.lower(C.c_phone))
+    .having(func.length(C.c_address) > 0),
+    "grouped by a primary key and a label": select(
+        C.c_name, func.lower(C.c_phone).label("phone"), func.count()
+    ).group_by(C.tenant_id, C.c_custkey, "phone"),
+    "grouped by a primary key, correlated": select(
+        C.c_custkey, select(func.count()).where(O.o_custkey == C.c_nationkey).scalar_subquery()
+    ).group_by(C.tenant_id, C.c_custkey),
     "grouped by an alias's primary key": select(other.c.c_name, func.count())
     .join_from(other, orders, other.c.c_custkey == O.o_custkey)
     .group_by(other.c.tenant_id, other.c.c_custkey)

@@ -160,6 +160,8 @@ _numbers_listed = values(column("n", Integer), column("word", String), name="lis
 _series = func.generate_series(1, 6).table_valued("n", name="series").render_derived()
 _words = func.regexp_split_to_table(C.c_comment, " ").table_valued("word", name="words").render_derived()
 _sampled = customer.tablesample(func.bernoulli(100), name="sampled", seed=func.abs(7))
+_guest = customer.alias("guest")
+_taken = func.generate_series(1, 3).table_valued("c_custkey", name="customer").render_derived()
 _north, _south = north_ledger.alias("n"), south_ledger.alias("s")
 
 POSTGRESQL_ONLY: dict[str, Statement] = {
@@ -218,6 +220,12 @@ POSTGRESQL_ONLY: dict[str, Statement] = {
         C.c_custkey == 1
     ),
     "whole row as JSON": select(func.to_jsonb(C.c_comment), func.jsonb_build_object("k", C.c_name)),
+    "whole row of a table": select(func.to_jsonb(customer.table_valued())),
+    "whole row of an alias": select(func.to_jsonb(_guest.table_valued()), _guest.c.c_name),
+    "whole rows counted": select(func.count(customer.table_valued())),
+    "function that takes a table's name": select(_taken.c.c_custkey, _guest.c.c_comment).where(
+        _taken.c.c_custkey == _guest.c.c_custkey
+    ),
     "ordered-set aggregate": select(func.percentile_cont(0.5).within_group(O.o_totalprice)),
     "a null among types": union_all(select(C.c_custkey, cast(null(), String)), select(S.s_suppkey, S.s_name)),
 }

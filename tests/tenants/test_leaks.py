@@ -13,9 +13,16 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from sqlalchemy import select
+from sqlalchemy import Integer, String, TypeDecorator, bindparam, select
 
-from dualsql import ForbiddenError, Principal, ResourceNotFoundError
+from dualsql import (
+    DualResponseServer,
+    ForbiddenError,
+    ForbiddenSQLError,
+    Principal,
+    Registry,
+    ResourceNotFoundError,
+)
 from dualsql.formats import json
 from dualsql.freeze import thaw
 from dualsql.statement import Statement
@@ -26,7 +33,8 @@ from tests.tenants.office_rows import NOBODY
 from tests.tenants.random_statements import statements
 from tests.tenants.rules import HOOKS
 from tests.tenants.shapes import PORTABLE
-from tests.tenants.sites import REGISTRY, Site, opened_site
+from tests.tenants.sites import BASE_URL, REGISTRY, Site, opened_site
+from tests.tenants.tpch import Base
 from tests.tenants.tpch_rows import TENANTS, Tenant
 
 SMALL = TENANTS[3]
@@ -141,6 +149,37 @@ async def test_a_document_holds_no_value_of_its_maker_s(site: Site) -> None:
         documents.append(resource.document)
     assert documents[0] == documents[1]
     assert str(thaw(documents[0], REGISTRY)) == str(DOCUMENTS)
+
+
+class _Next(TypeDecorator[int]):
+    """An application's own type that binds another number than it was given."""
+
+    impl = Integer
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: object) -> int | None:
+        return None if value is None else value + 1
+
+
+@pytest.mark.parametrize("type_", [Integer(), String(), _Next()], ids=["integer", "text", "own"])
+@pytest.mark.parametrize("name", ["dualsql_tenant_0", "dualsql_row_0_0", "dualsql_tenant_7"])
+async def test_no_value_takes_the_name_of_a_rule_s(site: Site, name: str, type_: Any) -> None:
+    """SQLAlchemy makes one parameter of two that share a name, and binds it as the later one's type says."""
+    registry = Registry(Base, types={"next": _Next})
+    own_types = DualResponseServer(site.shared, base_url=BASE_URL, tables=registry, hooks=HOOKS)
+    stolen = select(Document.id, bindparam(name, 1, type_=type_).label("stolen"))
+    async with own_types:
+        with pytest.raises(ForbiddenSQLError, match="takes a rule's name"):
+            await own_types.create_response(stolen, name="x", principal=principal_of(TENANTS[0]))
+
+
+@pytest.mark.parametrize(
+    "name", ["dualsql.tenant_0", "dualsql tenant 0", "dualsql[tenant]0", "Dualsql_tenant_0"]
+)
+async def test_names_that_are_written_alike_stay_apart(site: Site, name: str) -> None:
+    statement: Statement = select(Document.tenant_id, bindparam(name, 1).label("mine"))
+    found = await answer(site.narrowed, statement, principal_of(TENANTS[1]))
+    assert set(found.rows) == {b'{"tenant_id":2,"mine":1}'}
 
 
 @pytest.mark.parametrize("principal", [None, Principal(id="x"), Principal(id="x", tenant=None)])

@@ -229,7 +229,7 @@ async def test_principals_take_turns_on_one_connection(secure: Secure) -> None:
 
 async def test_a_value_is_a_value(secure: Secure) -> None:
     """Nothing that stands in a principal becomes SQL or another setting."""
-    for tenant in ("1'; RESET ROLE; --", "1 OR true", "0) OR (1=1", "", "９"):
+    for tenant in ("1'; RESET ROLE; --", "1 OR true", "0) OR (1=1", "９"):
         hooks = (
             RowSecurity(setting=SETTING, value=lambda principal: principal.tenant),
             VIEWS_FILTERED,
