@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import BindParameter, CompoundSelect, Select, TextualSelect, util
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import ColumnElement
+from sqlalchemy.sql.cache_key import NO_CACHE
 
 from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
@@ -74,6 +75,7 @@ class Policy:
             for rule in _of_kind(hooks, RowFilter)
             for table in resolved(registry, [rule.table])
         ]
+        self._tenant_values: dict[str, TenantFilter] = {}  # name of a parameter -> whose value it takes
         self._conditions = self._tenant_conditions(registry)
         shared = [table for rule in _of_kind(hooks, Shared) for table in resolved(registry, rule.tables)]
         filtered = {*self._conditions, *(id(table) for table, _ in self._rows)}
@@ -88,9 +90,8 @@ class Policy:
         Raises:
             ForbiddenError: a rule needs a principal and there is none, or it has no value for this one.
         """
-        values: dict[str, Any] = {
-            _tenant_name(number): _value(rule.value, principal) for number, rule in enumerate(self._tenants)
-        }
+        tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
+        values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}
         settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
         predicates = [_required(predicate(_known(principal))) for _, predicate in self._rows]
         masks = [mask for mask in self._masks if not mask.is_lifted_for(principal)]
@@ -124,14 +125,27 @@ class Policy:
 
     def _tenant_conditions(self, registry: Registry) -> dict[int, list[ColumnElement[bool]]]:
         conditions: dict[int, list[ColumnElement[bool]]] = {}
-        for number, rule in enumerate(self._tenants):
+        parameters: dict[Any, BindParameter[Any]] = {}
+        for rule in self._tenants:
             chosen = self._tables if rule.tables is None else resolved(registry, rule.tables)
             for table in chosen:
                 column = column_of(table, rule.column, is_required=rule.tables is not None)
                 if column is not None:
-                    value = BindParameter(_tenant_name(number), type_=column.type, required=True)
+                    value = self._tenant_parameter(rule, column.type, parameters)
                     conditions.setdefault(id(table), []).append(column == value)
         return conditions
+
+    def _tenant_parameter(
+        self, rule: TenantFilter, type_: Any, known: dict[Any, BindParameter[Any]]
+    ) -> BindParameter[Any]:
+        """One for each type: all parameters of one name are bound as the last one's type says."""
+        cached = type_._static_cache_key
+        key = (id(rule), id(type_) if cached is NO_CACHE else cached)
+        if key not in known:
+            name = f"dualsql_tenant_{len(self._tenant_values)}"
+            known[key] = BindParameter(name, type_=type_, required=True)
+            self._tenant_values[name] = rule
+        return known[key]
 
     def _secured(self, registry: Registry, declared: set[int]) -> list[Any]:
         found: list[Any] = []
@@ -187,10 +201,6 @@ def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParam
             (f"dualsql_row_{number}_{place}", bound) for place, bound in enumerate(found.bindparams)
         ]
     return tuple(keys), parameters
-
-
-def _tenant_name(number: int) -> str:
-    return f"dualsql_tenant_{number}"
 
 
 def _known(principal: Principal | None) -> Principal:
