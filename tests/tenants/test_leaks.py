@@ -13,7 +13,19 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from sqlalchemy import Integer, String, TypeDecorator, bindparam, select
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+    bindparam,
+    exists,
+    insert,
+    select,
+    true,
+)
 
 from dualsql import (
     DualResponseServer,
@@ -22,16 +34,18 @@ from dualsql import (
     Principal,
     Registry,
     ResourceNotFoundError,
+    TenantFilter,
 )
 from dualsql.formats import json
 from dualsql.freeze import thaw
 from dualsql.statement import Statement
+from tests.engines import opened
 from tests.tenants.answers import Lines, answer, pages, truth
 from tests.tenants.databases import principal_of
 from tests.tenants.office import Document
 from tests.tenants.office_rows import NOBODY
 from tests.tenants.random_statements import statements
-from tests.tenants.rules import HOOKS
+from tests.tenants.rules import HOOKS, tenant_of
 from tests.tenants.shapes import PORTABLE
 from tests.tenants.sites import BASE_URL, REGISTRY, Site, opened_site
 from tests.tenants.tpch import Base
@@ -171,6 +185,26 @@ async def test_no_value_takes_the_name_of_a_rule_s(site: Site, name: str, type_:
     async with own_types:
         with pytest.raises(ForbiddenSQLError, match="takes a rule's name"):
             await own_types.create_response(stolen, name="x", principal=principal_of(TENANTS[0]))
+
+
+async def test_tenant_columns_of_two_types_are_bound_each_as_its_own(sqlite_url: str) -> None:
+    """One parameter for both would be bound as the later one's type says, and be another tenant to the other."""
+    metadata = MetaData()
+    one, two = (
+        Table(name, metadata, Column("id", Integer, primary_key=True), Column("tenant_id", type_))
+        for name, type_ in (("one", Integer()), ("two", _Next()))
+    )
+    own = TenantFilter(column="tenant_id", value=tenant_of)
+    beside = select(one.c.id, two.c.id.label("other")).select_from(one.join(two, true()))
+    async with opened(sqlite_url) as engine:
+        async with engine.begin() as connection:
+            await connection.run_sync(metadata.create_all)
+            for table in (one, two):
+                await connection.execute(insert(table), [{"id": n, "tenant_id": n} for n in (1, 2, 3)])
+        async with DualResponseServer(engine, base_url=BASE_URL, tables=metadata, hooks=[own]) as server:
+            for statement in (beside, select(one.c.id).where(exists().where(two.c.id > 0))):
+                found = await answer(server, statement, principal_of(TENANTS[0]))
+                assert [json.loads(line)["id"] for line in found.rows] == [1]
 
 
 @pytest.mark.parametrize(
