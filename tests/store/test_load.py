@@ -21,7 +21,7 @@ PROCESSES, TASKS = 4, 16
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seconds", [10])
+@pytest.mark.parametrize("seconds", [60])
 async def test_nothing_is_lost_under_load(store_url: str, sql_store: SQLResourceStore, seconds: int) -> None:
     reports = await asyncio.gather(*(_report(store_url, seconds, seed) for seed in range(PROCESSES)))
     living = [identifier for report in reports for identifier in report["living"]]
