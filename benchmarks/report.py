@@ -107,7 +107,7 @@ def _fetching(fetching: Fetching) -> Section:
 def _markdown(today: str, shown: Sequence[Section]) -> str:
     where = "\n".join(f"| {name} | {value} |" for name, value in machine.describe().items())
     tables = "\n\n".join(
-        f"## {section.title}\n\n{section.explanation}\n\n{_markdown_table(section)}" for section in shown
+        f"## {section.title}\n\n{section.explanation}\n\n{markdown_table(section)}" for section in shown
     )
     return (
         f"# Measured on {today}\n\n"
@@ -118,6 +118,7 @@ def _markdown(today: str, shown: Sequence[Section]) -> str:
     )
 
 
-def _markdown_table(section: Section) -> str:
+def markdown_table(section: Section) -> str:
+    """The section's headings and lines."""
     rule = ["---", *["---:"] * (len(section.headings) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in (section.headings, rule, *section.lines))
