@@ -24,6 +24,9 @@ MOST_SOURCES = 500
 DEEPEST = 300
 LONGEST_DESCENT = 30
 
+# An operator checks its operands itself; the others are an annotated parameter and a text's own.
+_TAKES_LISTS = frozenset({"binary", "note", "text"})
+
 
 class Decoder:
     """Decodes one document.
@@ -48,6 +51,8 @@ class Decoder:
         self._kept: list[Any] = []
         self._shared_terms = 0
         self._bind_names: set[str] = set()
+        self._lists: set[int] = set()  # numbers of the expanding parameters
+        self._tag = ""
         self._reads_own_types = False
         self._term = 1
         self._depth = 0
@@ -61,7 +66,7 @@ class Decoder:
         for node in nodes:
             tag, fields = node
             kind = KINDS[tag]
-            self._term, self._depth, self._used = 1, 0, frozenset()
+            self._tag, self._term, self._depth, self._used = tag, 1, 0, frozenset()
             element = kind.read(self, kind, expect(fields, dict))
             if isinstance(element, SelectBase):
                 self._count_sources()
@@ -93,6 +98,8 @@ class Decoder:
         self._depth = max(self._depth, self._depths[number])
         if self._sources[number]:
             self._use(self._sources[number])
+        if number in self._lists and self._tag not in _TAKES_LISTS:
+            malformed("a list of values outside of IN")
         return self._elements[number]
 
     def source(self, number: Any) -> Any:
@@ -142,8 +149,12 @@ class Decoder:
         return name in self._bind_names
 
     def _note_bind(self, element: Any) -> None:
-        if isinstance(element, BindParameter) and not element.unique:
+        if not isinstance(element, BindParameter):
+            return
+        if not element.unique:
             self._bind_names.add(element.key)
+        if element.expanding:
+            self._lists.add(len(self._elements))
 
     def keep(self, item: Any) -> None:
         """Keep an object alive that SQLAlchemy holds by a weak reference, at least until the statement is whole."""

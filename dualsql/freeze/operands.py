@@ -46,6 +46,8 @@ def is_operand(element: Any) -> bool:
     """Whether `element` is an expression that is whole, once `self_group` has put its parentheses."""
     if isinstance(element, elements.UnaryExpression):
         return element.modifier is None
+    if isinstance(element, elements.BindParameter):
+        return not element.expanding  # a list of values belongs to IN, and SQLAlchemy's cache keys ignore it
     if isinstance(element, elements.ColumnElement):
         return not isinstance(element, _OPEN_ENDED)
     return isinstance(element, _CLOSED)
@@ -85,6 +87,8 @@ def _check_members(element: Any) -> Any:
         bare = bare._element if isinstance(bare, elements.Label) else bare.clause
     if isinstance(bare, elements.NamedColumn):
         malformed("a name where the members of IN are due")
+    if isinstance(bare, elements.BindParameter):
+        return element if bare.expanding else malformed("one value where the members of IN are due")
     return check_operand(element)
 
 
