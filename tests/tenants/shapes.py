@@ -18,3 +18,6 @@ PORTABLE: dict[str, Statement] = {**QUERIES, **SHAPES}
 """For SQLite and PostgreSQL alike."""
 
 POSTGRESQL_ONLY = shapes_whole.POSTGRESQL_ONLY
+
+A_THIRD = list(PORTABLE)[::3]
+"""For what a long test does with all of them."""
