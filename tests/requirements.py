@@ -221,6 +221,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_properties.py": "any value and any nesting comes back",
     "freeze/test_refusals.py": "what no document can hold",
     "narrowing/test_policy.py": "what rules may say, and what stops a server",
+    "freeze/test_releases.py": "other releases of SQLAlchemy, other formats",
     "freeze/test_seal.py": "signatures and their secrets",
     "http/test_body.py": "bodies are bounded in size and time",
     "http/test_connection.py": "work stops when its caller hangs up",

@@ -26,6 +26,7 @@ from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import custom_op
 from sqlalchemy.sql.selectable import TableClause
+from sqlalchemy.sql.sqltypes import TableValueType, TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 from sqlalchemy.types import PickleType
 
@@ -38,7 +39,7 @@ sys.modules.setdefault("dualsql", _package)
 from dualsql.errors import ConfigurationError, DualResponseError, NotFreezableError  # noqa: E402
 from dualsql.freeze import Registry, freeze, thaw  # noqa: E402
 from dualsql.freeze.allowed import FUNCTIONS, OP_STRINGS  # noqa: E402
-from dualsql.freeze.types import CLASS_NAMES  # noqa: E402
+from dualsql.freeze.types import UnnameableError, write_type  # noqa: E402
 from dualsql.freeze.verify import prove_equal  # noqa: E402
 
 _LOADERS = (
@@ -65,7 +66,9 @@ class Adapter:
     def __init__(self, folder: Path) -> None:
         self._log = (folder / "adapter.jsonl").open("w")
         self._lists = folder / "allow_lists.json"
-        self._allowed: dict[str, set[str]] = {"functions": set(), "operators": set(), "types": set()}
+        self._allowed: dict[str, set[str]] = {
+            kind: set() for kind in ("functions", "operators", "own functions", "types")
+        }
 
     def encode(self, statement: Any) -> tuple[bytes, Registry]:
         internal = _is_internal()
@@ -93,7 +96,7 @@ class Adapter:
                 self._lists.write_text(json.dumps(lists, indent=1))
         return Registry(
             [*named.classes, *named.tables],
-            functions=named.functions,
+            functions=[*named.functions, *named.own_functions],
             operators=named.operators,
             types=named.types,
             allow_text=True,
@@ -158,6 +161,7 @@ class Named:
         self.tables: list[Any] = []
         self.classes: list[Any] = []
         self.functions: set[str] = set()
+        self.own_functions: set[type] = set()
         self.operators: set[str] = set()
         self.types: dict[str, TypeEngine[Any]] = {}
         mappers: dict[Mapper[Any], None] = {}
@@ -176,6 +180,7 @@ class Named:
         return {
             "functions": {name for name in self.functions if name.lower() not in FUNCTIONS},
             "operators": self.operators - OP_STRINGS,
+            "own functions": {f"{cls.__module__}.{cls.__qualname__}" for cls in self.own_functions},
             "types": {f"{type(it).__module__}.{type(it).__qualname__}" for it in self.types.values()},
         }
 
@@ -188,17 +193,18 @@ class Named:
         elif isinstance(element, FunctionElement):
             packages = getattr(element, "packagenames", ())
             self.functions.add(".".join([*packages, getattr(element, "name", "")]))
+            if not type(element).__module__.startswith("sqlalchemy."):
+                self.own_functions.add(type(element))
         for attribute in ("operator", "modifier", "negate", "expand_op"):
             operator = None if isinstance(element, type) else getattr(element, attribute, None)
             if isinstance(operator, custom_op):
                 self.operators.add(operator.opstring)
         kind = getattr(element, "type", None)
-        if (
-            isinstance(kind, TypeEngine)
-            and type(kind) not in CLASS_NAMES
-            and not isinstance(kind, PickleType)
-        ):
-            self.types[f"t{len(self.types)}"] = kind
+        if isinstance(kind, TypeEngine) and not isinstance(kind, PickleType | TableValueType | TupleType):
+            try:
+                write_type(kind)
+            except UnnameableError:
+                self.types[f"t{len(self.types)}"] = kind
 
 
 _LINKS = (

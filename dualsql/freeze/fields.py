@@ -114,7 +114,16 @@ class Kind:
 # Kept by SQLAlchemy under names that no class attribute announces.
 _MEMOS = {
     "dispatch",
-    *("_memoized_keys", "_cloned_set", "_is_clone_of", "description", "comparator", "proxy_set", "_orig"),
+    *(
+        "_memoized_keys",
+        "_cloned_set",
+        "_is_clone_of",
+        "description",
+        "comparator",
+        "proxy_set",
+        "_orig",
+        "_Annotated__element",
+    ),
     *("c", "_columns", "primary_key", "foreign_keys", "_generate_cache_key", "_annotations_cache_key"),
     *(
         "_from_objects",

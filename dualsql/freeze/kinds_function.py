@@ -75,14 +75,16 @@ _IGNORED = frozenset({"_has_args", "clauses", "packagenames", "name", "coerce_ar
 
 
 def _write(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
-    full_name = ".".join([*element.packagenames, element.name])
+    cls = type(element)
+    if enc.registry.has_function_class(cls):
+        return {**enc.fields(kind, element.__dict__), "class": cls.__name__}
+    full_name = ".".join([*getattr(element, "packagenames", ()), getattr(element, "name", cls.__name__)])
     if not enc.registry.allows_function(full_name):
         refuse(f"the function {full_name}"[:120], "If it is pure, allow it: Registry(..., functions=[name]).")
-    cls = type(element)
     if cls is not Function and _class_of(element.name) is not cls:
         refuse(
             f"the function class {cls.__qualname__}",
-            "Use func.name(...), or register the class with its name.",
+            "Use func.name(...), or register the class: Registry(..., functions=[TheClass]).",
         )
     written = enc.fields(kind, element.__dict__)
     written["name"] = write_name(element.name, enc.seeds)
@@ -94,6 +96,8 @@ def _write(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
 
 
 def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    if "class" in fields:
+        return _read_own(dec, kind, fields)
     name = read_name(fields.pop("name"), dec.seeds)
     packages = tuple([read_name(item, dec.seeds) for item in expect(fields.pop("packages", []), list)])
     if not dec.registry.allows_function(".".join([*packages, name])):
@@ -103,9 +107,7 @@ def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     state = element.__dict__
     state.update(kind.constants)
     dec.fill_state(kind, fields, state)
-    arguments = state.get("clause_expr")
-    if not isinstance(arguments, Grouping) or not isinstance(arguments.element, ClauseList):
-        malformed("function without arguments in parentheses")
+    _check_arguments(state)
     check_rows(state["type"], state.get("_table_value_type"))
     state["packagenames"] = packages
     if cls is None:
@@ -115,6 +117,24 @@ def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
         element.clause_expr.element.clauses
     )
     return element
+
+
+def _read_own(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+    """A function of a class that the application has registered."""
+    cls: Any = dec.registry.function_classes[expect(fields.pop("class"), str)]
+    element = cls.__new__(cls)
+    dec.fill_state(kind, fields, element.__dict__)
+    _check_arguments(element.__dict__)
+    element.__dict__["_has_args"] = bool(getattr(cls, "_has_args", False)) or bool(
+        element.clause_expr.element.clauses
+    )
+    return element
+
+
+def _check_arguments(state: dict[str, Any]) -> None:
+    arguments = state.get("clause_expr")
+    if not isinstance(arguments, Grouping) or not isinstance(arguments.element, ClauseList):
+        malformed("function without arguments in parentheses")
 
 
 def _class_of(name: str) -> type[GenericFunction[Any]] | None:
@@ -144,4 +164,4 @@ KINDS = (
 
 def is_function(cls: type) -> bool:
     """Whether elements of `cls` are encoded by the FUNCTION kind."""
-    return issubclass(cls, FunctionElement) and issubclass(cls, Function)
+    return issubclass(cls, FunctionElement)

@@ -31,7 +31,12 @@ def _write_columns(enc: Encoder, columns: Any) -> list[int]:
     for column in columns:
         if isinstance(column, selectable.FromClause):
             note_whole(enc, column)
-    return [enc.ref(column) for column in columns]
+    return [enc.ref(part) for column in columns for part in _parts(column)]
+
+
+def _parts(column: Any) -> list[Any]:
+    """The columns of `select(table.c["a", "b"])`, which is one list to SQLAlchemy."""
+    return column.clauses if type(column) is elements.ClauseList else [column]
 
 
 def _read_columns(dec: Decoder, wire: Any) -> list[Any]:

@@ -155,7 +155,10 @@ def _derive_cte(element: Any) -> None:
 def _derive_rows(element: Any) -> None:
     _derive_alias(element)
     if element._tableval_type is not TABLEVALUE:
-        check_rows(getattr(element.element, "type", None), element._tableval_type)
+        called = element.element
+        while isinstance(called, selectable.TableValuedAlias):  # .table_valued(...).alias(name)
+            called = called.element
+        check_rows(getattr(called, "type", None), element._tableval_type)
 
 
 def _prefixes(name: str, attribute: str) -> Field:

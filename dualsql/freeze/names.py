@@ -13,7 +13,7 @@ from dualsql.freeze.refusals import expect, malformed, refuse
 
 # Rendered without quotes by at least one dialect: bind names (Oracle), collations (SQL Server). Of a bind
 # name, SQLAlchemy replaces %():.[] and blanks on every dialect; -- would begin a comment.
-_BIND = re.compile(r"[\w$# .%():\[\]/]+(?:-[\w$# .%():\[\]/]+)*-?")
+_BIND = re.compile(r"[\w$# .%():?\[\]/]+(?:-[\w$# .%():?\[\]/]+)*-?")
 _COLLATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@]*(?:-[A-Za-z0-9_]+)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

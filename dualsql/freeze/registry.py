@@ -13,6 +13,7 @@ from sqlalchemy import MetaData, inspect
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import Mapper, configure_mappers
 from sqlalchemy.orm import registry as orm_registry
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -31,7 +32,8 @@ class Registry:
         tables: a MetaData, a DeclarativeBase subclass, a mapped class, a Table, or a sequence of these.
             Tables and classes defined later are unknown to it.
         functions: names allowed besides `allowed.FUNCTIONS`; "package.name" for `func.package.name`.
-            An allowed function can do whatever the database lets it do: allow pure ones.
+            An allowed function can do whatever the database lets it do: allow pure ones. A class of
+            functions of your own is given itself, and named in documents by its class name.
         types: TypeDecorators and other own types, by the name that documents use for them. They are
             trusted with the values of every column.
         operators: texts allowed in `.op(...)` besides `allowed.OP_STRINGS`.
@@ -44,7 +46,7 @@ class Registry:
         self,
         tables: Any,
         *,
-        functions: Iterable[str] = (),
+        functions: Iterable[str | type[FunctionElement[Any]]] = (),
         types: Mapping[str, type[TypeEngine[Any]] | TypeEngine[Any]] | None = None,
         operators: Iterable[str] = (),
         allow_text: bool = False,
@@ -52,7 +54,9 @@ class Registry:
     ) -> None:
         self.allow_text = allow_text
         self.maximum_size = maximum_size
-        self._functions = FUNCTIONS | {name.lower() for name in functions}
+        given = list(functions)
+        self._functions = FUNCTIONS | {name.lower() for name in given if isinstance(name, str)}
+        self.function_classes = {cls.__name__: cls for cls in given if isinstance(cls, type)}
         self._operators = OP_STRINGS | set(operators)
         self.types = {
             name: item() if isinstance(item, type) else item for name, item in (types or {}).items()
@@ -110,6 +114,10 @@ class Registry:
     def allows_function(self, name: str) -> bool:
         """Whether a document may call `name`, given with its packages as "package.name"."""
         return name.lower() in self._functions
+
+    def has_function_class(self, cls: type) -> bool:
+        """Whether `cls` is one of the classes of functions that documents may name."""
+        return self.function_classes.get(cls.__name__) is cls
 
     def allows_operator(self, text: str) -> bool:
         """Whether `text` may stand in `.op(text)`."""

@@ -63,6 +63,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Range, distinct_on
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import (
     Bundle,
@@ -83,6 +84,7 @@ from sqlalchemy.orm import (
     with_loader_criteria,
     with_polymorphic,
 )
+from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql.freeze import Registry
 
@@ -97,6 +99,19 @@ class Money(TypeDecorator[Decimal]):
 
     impl = Integer
     cache_ok = True
+
+
+class Shouted(FunctionElement[str]):
+    """A function of the application's own, with SQL of its own."""
+
+    name = "shouted"
+    type = String()
+    inherit_cache = True
+
+
+@compiles(Shouted)
+def _(element: Any, compiler: Any, **kw: Any) -> str:
+    return f"upper({compiler.process(element.clauses, **kw)})"
 
 
 metadata = MetaData()
@@ -180,9 +195,14 @@ class Card(Base):
 
 
 REGISTRY = Registry(
-    [metadata, Base], types={"Money": Money}, functions=["my_pure", "shop.price"], allow_text=True
+    [metadata, Base], types={"Money": Money}, functions=["my_pure", "shop.price", Shouted], allow_text=True
 )
 STRICT = Registry([metadata, Base])
+
+
+def _part_of(columns: Any) -> Any:
+    return columns  # SQLAlchemy's types do not know that select() takes it
+
 
 _zone = dt.timezone(dt.timedelta(hours=2))
 _buyer = customers.alias("buyer")
@@ -376,6 +396,11 @@ SHAPES: dict[str, Any] = {
         .render_derived()
         .c.key
     ),
+    "function table, aliased": select(
+        func.json_each(orders_.notes).table_valued("key", "value").alias("pairs").c.key
+    ),
+    "columns of a table": select(_part_of(customers_["id", "name"])),
+    "own function": select(Shouted(customers_.name), customers_.id).order_by(Shouted(customers_.name)),
     "function as column": select(func.unnest(orders_.tags).column_valued("tag")),
     "ordinality": select(func.unnest(orders_.tags).table_valued("tag", with_ordinality="n").render_derived()),
     "functions": select(

@@ -17,7 +17,6 @@ from tests.freeze.shop import (
     VALUES,
     Base,
     Card,
-    Engineer,
     Person,
     customers,
     metadata,
@@ -53,7 +52,7 @@ async def _fill(connection: AsyncConnection) -> None:
             await connection.execute(insert(orders).values(values))
     await connection.run_sync(Base.metadata.create_all)
     await connection.execute(insert(Base.metadata.tables["people"]), PEOPLE)
-    await connection.execute(insert(Engineer.__table__), [{"id": 1, "language": "x"}])
+    await connection.execute(insert(Base.metadata.tables["engineers"]), [{"id": 1, "language": "x"}])
     await connection.execute(insert(Base.metadata.tables["cards"]), CARDS)
 
 

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT customers.id, customers.name 
+FROM customers

@@ -1,0 +1,3 @@
+-- postgresql
+SELECT pairs.key 
+FROM json_each(sales.orders.notes) AS pairs
