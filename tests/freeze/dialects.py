@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
-from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.dialects.mysql import mariadb
+from sqlalchemy.dialects.postgresql import asyncpg, psycopg
 from sqlalchemy.engine import Dialect
 
 DIALECTS: dict[str, Dialect] = {
@@ -13,4 +14,6 @@ DIALECTS: dict[str, Dialect] = {
     "mysql": mysql.dialect(),
     "mssql": mssql.dialect(),
     "oracle": oracle.dialect(),
+    "psycopg": psycopg.dialect(),
+    "mariadb": mariadb.MariaDBDialect(),
 }

@@ -1,76 +1,76 @@
-"""Forged documents: valid ones taken apart, changed anywhere, and put together again."""
+"""Forged documents: valid ones taken apart, changed anywhere, and put together again; the rule: a seed says all."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import orjson
-from sqlalchemy.engine import Dialect
-
 from dualsql.errors import DualResponseError
-from dualsql.freeze import freeze, thaw
+from dualsql.freeze import freeze
 from dualsql.freeze.document import pack, unpack
+from dualsql.freeze.kinds import KINDS
 from tests.freeze.dialects import DIALECTS
-from tests.freeze.shop import SHAPES, STRICT
+from tests.freeze.judge import MARKERS, OPEN, SIZE, VAULT
+from tests.freeze.shop import SHAPES
 
-SIZE = STRICT.maximum_size
-MARKER = "zq'\"`]);--zq"
-WORDS: list[Any] = [
-    *(None, True, False, 0, 1, -1, 2**31, 2**63, 10**6, 1.5, "", "a", MARKER, [], {}, [0], [[0]], {"x": 0}),
-    *(
-        "id",
-        "customers",
-        "sales.orders",
-        "orders",
-        "Person",
-        "name",
-        "op",
-        "anon",
-        ["anon", 0, "%(x)999999999s"],
-    ),
-    *(["=", 0], ["own", "Money"], "PickleType", ["String", {"length": 10**15}]),
-    ["Enum", [[MARKER], MARKER, None, True]],
-    *(
-        ["op", MARKER, 0, [False, False, False], None, "BASE"],
-        ["op", "||", 15, [False, False, False], None, "BASE"],
-    ),
-    *(
-        "pg_sleep",
-        "pg_read_file",
-        "or_",
-        "and_",
-        "comma_op",
-        "desc_op",
-        "__class__",
-        "__init__",
-        "_sa_registry",
-    ),
+MARKER = MARKERS[0]
+NUMBERS: list[Any] = [0, 1, -1, 7, 2**31, 2**63 - 1, -(2**63), 10**6, 1.5, -0.0, 1e308, True, False]
+NAMES: list[Any] = [
+    *("id", "customers", "sales.orders", "orders", "Person", "name", VAULT, "x", "*"),
+    *("pg_sleep", "pg_read_file", "load_extension", "sqlite_version", "query_to_xml"),
+    *("or_", "and_", "comma_op", "desc_op", "in_op", "from_", "collate", "is_"),
+    *("__class__", "__init__", "_sa_registry", "PickleType", "NullType", "Numeric", "JSON.JSONPathType"),
+]
+SHAPED: list[Any] = [
+    *([], {}, [0], [[0]], {"x": 0}, ["=", 0], ["=", 5], ["own", "Money"]),
+    *(["anon", 0, "x"], ["anon", 0, "%(x)999999999s"], ["anon", MARKER], ["anon", 0, MARKER]),
     *(
         ["quoted", MARKER, False],
         ["quoted", "a", True],
+        ["quoted", "current_user", False],
+        ["short", "x" * 90, None],
+    ),
+    *(["String", {"length": 10**15}], ["String", {"collation": MARKER}], ["Numeric", {"precision": MARKER}]),
+    *(["Enum", [[MARKER], MARKER, None, True]], ["Interval", {"fields": MARKER}]),
+    *(["op", MARKER, 0, [False] * 3, None, "BASE"], ["op", "||", 15, [False] * 3, None, "BASE"]),
+    *(["op", "IN", 0, [True] * 3, None, "BASE"], ["op", "=", -20, [True, False, True], None, "BASE"]),
+    *(
         ["datetime", "x"],
         ["int", "9" * 10_000],
         ["decimal", "NaN"],
+        ["decimal", "1e999999999"],
+        ["float", "1e999"],
     ),
+    *(["list", [MARKER, ["bytes", "AAAA"]]], ["range", [MARKER, 1, "[)", False]], ["enum", ["os", "system"]]),
+    *(["table", [["id", "Integer"]]], ["tuple", ["Integer", "String"]], {"node": 0}),
 ]
-TAGS = sorted(
-    {"select", "text", "text select", "column", "table", "function", "bind", "binary", "note", "mapper"}
+WORDS: list[Any] = [None, *NUMBERS, *NAMES, *SHAPED, *MARKERS]
+FIELDS = sorted(
+    {field for kind in KINDS.values() for field in kind.by_name} | {"group", "of", "entity", "text"}
 )
+TAGS = sorted(KINDS)
 
 
 def documents() -> list[tuple[str, bytes]]:
-    """A document of every shape that the strict registry accepts."""
+    """A document of every shape that can be written without text."""
     found = []
     for name, statement in SHAPES.items():
         for dialect in DIALECTS.values():
             try:
-                found.append((name, freeze(statement, STRICT, dialect=dialect)))
+                found.append((name, freeze(statement, OPEN, dialect=dialect)))
                 break
             except DualResponseError:
                 continue
     return found
+
+
+def forged(body: Any) -> bytes:
+    """The document of a body; its fingerprint is what the server expects."""
+    return pack({**body, "print": "known"}, 50 * SIZE)
+
+
+# --- places in a document ---------------------------------------------------------------------------------------
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -82,6 +82,13 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from leaves(item, (*path, key))
 
 
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    """What stands at `path`."""
+    for key in path:
+        value = value[key]
+    return value
+
+
 def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     """A copy of `value` with `new` at `path`."""
     key, *rest = path
@@ -90,87 +97,115 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copied
 
 
+# --- one change -------------------------------------------------------------------------------------------------
+
+
+def _another_value(body: Any, rng: random.Random) -> Any:
+    return replaced(body, rng.choice(list(leaves(body))), rng.choice(WORDS))
+
+
+def _another_of_its_kind(body: Any, rng: random.Random) -> Any:
+    """A number for a number, a bool for a bool, a word for a word: what passes the first checks."""
+    path = rng.choice(list(leaves(body)))
+    found = at(body, path)
+    if isinstance(found, bool):
+        new: Any = not found
+    elif isinstance(found, int):
+        new = rng.choice([found - 1, found + 1, rng.randrange(len(body["nodes"])), *NUMBERS])
+    elif isinstance(found, str):
+        new = rng.choice([*TAGS, *NAMES, *MARKERS, found + MARKER, found[:-1], found.upper()])
+    else:
+        new = rng.choice(SHAPED)
+    return replaced(body, path, new)
+
+
+def _moved(body: Any, rng: random.Random) -> Any:
+    """Some other part of the document, in this place."""
+    paths = list(leaves(body))
+    return replaced(body, rng.choice(paths), at(body, rng.choice(paths)))
+
+
+def _reference(body: Any, rng: random.Random) -> Any:
+    """A reference to another node: numbers inside a node's fields are nearly all references."""
+    nodes = body["nodes"]
+    number = rng.randrange(len(nodes))
+    places = [path for path in leaves(nodes[number][1]) if type(at(nodes[number][1], path)) is int]
+    if not places:
+        return _moved(body, rng)
+    return replaced(body, ("nodes", number, 1, *rng.choice(places)), rng.randrange(max(number, 1)))
+
+
+def _field(body: Any, rng: random.Random) -> Any:
+    """A field more or a field less."""
+    number = rng.randrange(len(body["nodes"]))
+    fields = dict(body["nodes"][number][1])
+    if fields and rng.random() < 0.4:
+        del fields[rng.choice(list(fields))]
+    else:
+        fields[rng.choice(FIELDS)] = rng.choice([*WORDS, *range(number + 1), [rng.randrange(number + 1)]])
+    return replaced(body, ("nodes", number, 1), fields)
+
+
+def _node(body: Any, rng: random.Random) -> Any:
+    """Two nodes swapped, one doubled, one gone, or one of another kind."""
+    nodes = list(body["nodes"])
+    one, other = rng.randrange(len(nodes)), rng.randrange(len(nodes))
+    action = rng.randrange(4)
+    if action == 0:
+        nodes[one], nodes[other] = nodes[other], nodes[one]
+    elif action == 1:
+        nodes.insert(one, nodes[other])
+    elif action == 2 and len(nodes) > 1:
+        del nodes[one]
+    else:
+        nodes[one] = [rng.choice(TAGS), nodes[one][1]]
+    return {**body, "nodes": nodes}
+
+
+def _lineage(body: Any, rng: random.Random) -> Any:
+    size = len(body["nodes"])
+    group = [rng.randrange(size) for _ in range(rng.choice((2, 2, 3)))]
+    return {**body, "clones": [*body["clones"], group]}
+
+
+def _spliced(body: Any, rng: random.Random) -> Any:
+    """The head of one document and the tail of another, whose references now meet strangers."""
+    other = rng.choice(list(BODIES.values()))["nodes"]
+    nodes = body["nodes"]
+    return {**body, "nodes": nodes[: rng.randrange(1, len(nodes) + 1)] + other[rng.randrange(len(other)) :]}
+
+
+_CHANGES: list[Callable[[Any, random.Random], Any]] = [
+    *(_another_value, _another_of_its_kind, _another_of_its_kind, _moved),
+    *(_reference, _reference, _reference, _field, _node, _lineage, _spliced),
+]
+
+
 def mutate(body: Any, rng: random.Random) -> Any:
-    """`body` with one to three changes: a value, a swap, a deletion, a copy of another part, a new field."""
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        paths = list(leaves(body))
-        path = rng.choice(paths)
-        found = _at(body, path)
-        kind = rng.randrange(6)
-        if kind == 0:
-            new: Any = rng.choice(WORDS)
-        elif kind == 1:
-            new = _at(body, rng.choice(paths))
-        elif kind == 2 and isinstance(found, int):
-            new = found + rng.choice((-1, 1, 7))
-        elif kind == 3 and isinstance(found, dict):
-            new = {
-                **found,
-                rng.choice(["orm", "of", "group", "operator", "text", "type", "name", "x"]): rng.choice(
-                    WORDS
-                ),
-            }
-        elif kind == 4 and isinstance(found, list) and found:
-            new = [item for i, item in enumerate(found) if i != rng.randrange(len(found))]
-        elif isinstance(found, str):
-            new = rng.choice([*TAGS, MARKER, found + MARKER])
-        else:
-            new = rng.choice(WORDS)
-        body = replaced(body, path, new)
+    """`body` with one to three changes, most often one: what is changed much is refused early."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        try:
+            body = rng.choice(_CHANGES)(body, rng)
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError):
+            return body  # an earlier change has left no document to change
     return body
 
 
-def _at(value: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        value = value[key]
-    return value
-
-
-def forged(body: Any, *, seal_anew: bool) -> bytes:
-    """A document of a body; with `seal_anew`, its fingerprint is what the server would expect."""
-    return pack(body, 50 * SIZE) if not seal_anew else pack({**body, "print": _print(body)}, 50 * SIZE)
-
-
-def _print(body: Any) -> str:
-    from dualsql.freeze.decode import Decoder
-
-    decoder = Decoder(STRICT)
-    copied = orjson.loads(orjson.dumps(body))  # decoding takes a body apart
-    decoder.decode(copied["nodes"], copied["clones"])
-    return STRICT.fingerprint(decoder.named)
-
-
-def compile_everywhere(document: bytes) -> dict[str, str]:
-    """The SQL of a document on every dialect that can render it; thawing itself may only fail in our own way."""
-    statement = thaw(document, STRICT)
-    rendered = {}
-    for name, dialect in DIALECTS.items():
-        sql = _rendered(statement, dialect)
-        if sql is not None:
-            rendered[name] = sql
-    return rendered
-
-
-def _rendered(statement: Any, dialect: Dialect) -> str | None:
-    try:
-        return str(statement.compile(dialect=dialect))
-    except Exception:  # noqa: BLE001 - what cannot be compiled does no harm; SQLAlchemy says so in many ways
-        return None
-
-
-def attempt(body: Any) -> dict[str, str] | None:
-    """What a forged body becomes: SQL by dialect, or None when it is refused."""
-    try:
-        document = forged(body, seal_anew=True)
-    except Exception:  # noqa: BLE001 - decoding already failed: `thaw` must say so itself, in one way
-        try:
-            document = forged(body, seal_anew=False)
-        except DualResponseError:
-            return None  # not even JSON
-    try:
-        return compile_everywhere(document)
-    except DualResponseError:
-        return None
+def mutate_bytes(document: bytes, rng: random.Random) -> bytes:
+    """`document` with bits flipped, bytes cut out, doubled or set anew."""
+    changed = bytearray(document)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place = rng.randrange(len(changed))
+        action = rng.randrange(4)
+        if action == 0:
+            changed[place] ^= 1 << rng.randrange(8)
+        elif action == 1:
+            changed[place] = rng.randrange(256)
+        elif action == 2 and len(changed) > 2:
+            del changed[place : place + rng.randrange(1, 4)]
+        else:
+            changed[place:place] = changed[place : place + rng.randrange(1, 9)]
+    return bytes(changed)
 
 
 BODIES = {name: unpack(document, SIZE) for name, document in documents()}

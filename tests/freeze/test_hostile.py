@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import random
 import re
+import resource
 import sys
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
-from sqlalchemy import String, case, cast, column, func, select, values
-from sqlalchemy.dialects import postgresql
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dualsql.errors import DualResponseError, NotFreezableError, TamperedError
 from dualsql.freeze import freeze, is_bound_to_dialect, thaw
-from dualsql.freeze.document import MAGIC, VERSION, pack, unpack
-from tests.freeze.hostile import BODIES, MARKER, SIZE, attempt, leaves, mutate, replaced
-from tests.freeze.shop import REGISTRY, SHAPES, STRICT, customers, customers_, orders_
+from dualsql.freeze.document import MAGIC, VERSION, pack
+from tests.freeze.hostile import BODIES, MARKER, WORDS, at, leaves, mutate, mutate_bytes, replaced
+from tests.freeze.judge import MARKERS, OPEN, SIZE, WATCHMAN, judged, judged_body, unquoted
+from tests.freeze.shop import REGISTRY, SHAPES, STRICT
+
+# Forged statements make SQLAlchemy warn: that is no failure here, but an error elsewhere in these tests.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# --- what the interpreter itself sees ---------------------------------------------------------------------------
 
 _FORBIDDEN = (
     "exec",
@@ -36,11 +42,21 @@ _FORBIDDEN = (
 )
 _watching: list[bool] = []
 _seen: list[str] = []
+# SQLAlchemy writes a small function for each class of elements, once, from names of the class's own attributes.
+_GENERATED = re.compile(r"b['\"]def _generated_\w+\(self, \w+\):")
 
 
 def _audit(event: str, args: Any) -> None:
-    if _watching and event.startswith(_FORBIDDEN):
+    if _watching and event.startswith(_FORBIDDEN) and not _is_sqlalchemys(event, args):
         _seen.append(f"{event} {args!r}"[:200])
+
+
+def _is_sqlalchemys(event: str, args: Any) -> bool:
+    caller = sys._getframe(2).f_code
+    is_its = caller.co_name == "_exec_code_in_env" and caller.co_filename.endswith(
+        "sqlalchemy/util/langhelpers.py"
+    )
+    return is_its and (event == "exec" or _GENERATED.match(repr(args[0])) is not None)
 
 
 sys.addaudithook(_audit)
@@ -48,243 +64,212 @@ sys.addaudithook(_audit)
 
 @contextmanager
 def nothing_happens() -> Iterator[None]:
-    """Nothing is executed, imported or opened inside."""
+    """Nothing is executed, compiled, imported, opened or unpickled inside, and memory stays what it is."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     _seen.clear()
     _watching.append(True)
     try:
         yield
     finally:
         _watching.clear()
-    # SQLAlchemy writes small functions of its own, once per class, with text that no document reaches.
-    assert [event for event in _seen if not event.startswith(("compile", "exec"))] == []
+    assert _seen == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
 
 
-def test_the_watcher_sees() -> None:
-    with pytest.raises(AssertionError), nothing_happens(), Path(__file__).open():
-        pass
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """What SQLAlchemy imports when a kind of statement is first compiled is not the forger's doing."""
+    for body in BODIES.values():
+        assert judged_body(body) is not None
 
 
-def _unquoted(sql: str) -> str:
-    """The text with everything inside quotes taken away: '...', "...", `...`, [...]."""
-    return re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[(?:[^\]]|\]\])*\]""", "", sql)
+@pytest.mark.parametrize(
+    "code", ["open('/dev/null')", "exec('1')", "compile('1', 'x', 'eval')", "__import__('this')"]
+)
+def test_the_watcher_sees(code: str) -> None:
+    with pytest.raises(AssertionError), nothing_happens():
+        eval(code)
 
 
-def _tables(sql: str) -> set[str]:
-    words = re.findall(r"(?:FROM|JOIN)\s+([\w.\"`\[\]]+)", sql)
-    return {word for word in words if not re.fullmatch(r"[\w.]+|(?:[\"`\[][^\"`\]]*[\"`\]]\.?)+", word)}
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT gold FROM vault",
+        "SELECT 1 WHERE 1 IN vault",
+        "SELECT name FROM sqlite_master",
+        "SELECT sqlite_version()",
+    ],
+)
+def test_the_watchman_sees(sql: str) -> None:
+    with pytest.raises(AssertionError):
+        WATCHMAN.check(sql, 0)
 
 
-# After AS, or right behind a bracket (Oracle), it is the harmless name of an alias with its columns.
-_FORBIDDEN_CALL = re.compile(r"""(?<!AS )(?<!AS ["`\[])(?<!\) )(?<!\) ["`\[])pg_(sleep|read_file)\W?\(""")
+def test_quotes_are_read_as_each_database_reads_them() -> None:
+    assert "x" not in unquoted("SELECT 'a\\'' || 'x'", "mysql").replace("SELECT", "")
+    assert "x" in unquoted("SELECT 'a\\' || x || '", "postgresql")
+    assert "x" in unquoted("SELECT [a, x]", "postgresql")
+    assert "x" not in unquoted("SELECT [a, x]", "mssql")
 
 
-def _check(rendered: dict[str, str]) -> None:
-    for sql in rendered.values():
-        assert "zq" not in _unquoted(sql)
-        assert not _FORBIDDEN_CALL.search(sql)
-        assert not _tables(_unquoted(sql)) - {""}
+# --- a marker in every leaf -------------------------------------------------------------------------------------
+
+
+def _marked(name: str, markers: list[str]) -> None:
+    body = BODIES[name]
+    for path in list(leaves(body)):
+        if not isinstance(at(body, path), list | dict):
+            for marker in markers:
+                for wire in (marker, f"x{marker}", ["anon", 0, marker], ["quoted", marker, False]):
+                    judged_body(replaced(body, path, wire))
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_marker_in_any_leaf_is_never_rendered_as_written(name: str) -> None:
+    with nothing_happens():
+        _marked(name, [MARKERS[len(name) % len(MARKERS)]])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(8))
+def test_no_marker_in_any_leaf_is_rendered_as_written(part: int) -> None:
+    with nothing_happens():
+        for name in list(BODIES)[part::8]:
+            _marked(name, MARKERS)
+
+
+@pytest.mark.parametrize("name", list(BODIES)[::3])
+def test_numbers_are_numbers_everywhere(name: str) -> None:
+    """Huge, negative, not whole, a bool for a number, a number beyond JSON's."""
     body = BODIES[name]
-    for path in list(leaves(body)):
-        for marker in (MARKER, f"x{MARKER}", ["anon", 0, MARKER], ["quoted", MARKER, False]):
-            rendered = attempt(replaced(body, path, marker))
-            if rendered:
-                _check(rendered)
+    numbers = [
+        2**31,
+        2**63 - 1,
+        -1,
+        -(2**63),
+        1.5,
+        -0.0,
+        1e308,
+        True,
+        ["float", "1e999"],
+        ["float", "nan"],
+        ["int", "9" * 3999],
+    ]
+    with nothing_happens():
+        for path in list(leaves(body)):
+            if isinstance(at(body, path), int | float):
+                for number in numbers:
+                    judged_body(replaced(body, path, number))
+
+
+# --- mutations --------------------------------------------------------------------------------------------------
 
 
 def _fuzz(seed: int, count: int) -> int:
+    """The number of mutants that were thawed, and found harmless."""
     rng = random.Random(seed)
     bodies = list(BODIES.values())
-    accepted = 0
-    for _ in range(count):
-        rendered = attempt(mutate(rng.choice(bodies), rng))
-        if rendered:
-            accepted += 1
-            _check(rendered)
-    return accepted
+    return sum(judged_body(mutate(rng.choice(bodies), rng)) is not None for _ in range(count))
+
+
+def _fuzz_bytes(seed: int, count: int) -> None:
+    """Half of them damage the compressed document, half the JSON inside."""
+    rng = random.Random(seed)
+    documents = [pack({**body, "print": "known"}, SIZE) for body in BODIES.values()]
+    for number in range(count):
+        document = rng.choice(documents)
+        if number % 2:
+            judged(mutate_bytes(document, rng))
+        else:
+            plain = mutate_bytes(zlib.decompress(document[6:]), rng)
+            judged(document[:2] + len(plain).to_bytes(4, "big") + zlib.compress(plain, 1))
 
 
 def test_mutations_do_nothing() -> None:
     with nothing_happens():
         accepted = _fuzz(seed=20261121, count=3_000)
-    assert accepted > 100  # the fuzzer reaches behind the checks
+        _fuzz_bytes(seed=20261121, count=1_000)
+    assert accepted > 400  # the fuzzer reaches behind the checks
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_many_mutations_do_nothing(seed: int) -> None:
+    """200,000 together."""
     with nothing_happens():
-        _fuzz(seed, count=10_000)
+        _fuzz(seed, count=9_000)
+        _fuzz_bytes(seed, count=1_000)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(MARKERS) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+) | st.sampled_from(WORDS)  # fmt: skip
+_places = st.sampled_from([(name, path) for name, body in BODIES.items() for path in leaves(body)])
+
+
+def _try_place(place: tuple[str, tuple[Any, ...]], value: Any) -> None:
+    name, path = place
+    with nothing_happens():
+        judged_body(replaced(BODIES[name], path, value))
+
+
+_quiet = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+@given(_places, _json)
+@settings(_quiet, max_examples=300)
+def test_any_json_anywhere_does_nothing(place: tuple[str, tuple[Any, ...]], value: Any) -> None:
+    _try_place(place, value)
+
+
+@pytest.mark.long
+@given(_places, _json)
+@settings(_quiet, max_examples=20_000)
+def test_much_json_anywhere_does_nothing(place: tuple[str, tuple[Any, ...]], value: Any) -> None:
+    _try_place(place, value)
+
+
+@pytest.mark.parametrize("body", [[], "x", 1, None, {}, {"nodes": []}, {"nodes": {}, "clones": []}, [[]]])
+def test_json_that_is_no_body_is_refused(body: Any) -> None:
+    plain = orjson.dumps(body)
+    with pytest.raises(TamperedError):
+        thaw(bytes([MAGIC, VERSION]) + len(plain).to_bytes(4, "big") + zlib.compress(plain), STRICT)
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", list(BODIES)[::7])
 def test_changed_bytes_are_refused_in_one_way(name: str) -> None:
-    document = pack(BODIES[name], SIZE)
+    document = pack({**BODIES[name], "print": "known"}, SIZE)
     rng = random.Random(7)
     for _ in range(60):
         forged = bytearray(document)
         forged[rng.randrange(len(forged))] ^= 1 << rng.randrange(8)
         try:
-            statement = thaw(bytes(forged), STRICT)
+            statement = thaw(bytes(forged), OPEN)
         except DualResponseError:
             continue
         # A bit that zlib does not look at: the padding of its last block.
-        assert str(statement) == str(thaw(document, STRICT))
+        assert str(statement) == str(thaw(document, OPEN))
     for length in (0, 1, 5, 6, 7, len(document) // 2, len(document) - 1):
         with pytest.raises(TamperedError):
-            thaw(document[:length], STRICT)
+            thaw(document[:length], OPEN)
     with pytest.raises(TamperedError):
-        thaw(document + b"x", STRICT)
-
-
-def test_a_bomb_is_not_inflated() -> None:
-    bomb = zlib.compress(bytes(50_000_000), 9)
-    started = time.process_time()
-    for claimed in (10, SIZE):
-        with pytest.raises(TamperedError):
-            thaw(bytes([MAGIC, VERSION]) + claimed.to_bytes(4, "big") + bomb, STRICT)
-    assert time.process_time() - started < 1
+        thaw(document + b"x", OPEN)
 
 
 def test_an_unknown_version_is_refused_clearly() -> None:
-    document = bytearray(freeze(select(customers_.id), STRICT))
+    document = bytearray(freeze(SHAPES["columns"], STRICT))
     document[1] = 99
     with pytest.raises(NotFreezableError, match="format version 99"):
         thaw(bytes(document), STRICT)
 
 
-def _doubling(count: int) -> Any:
-    """A short document whose SQL would have 2**count terms."""
-    body = unpack(freeze(select(customers_.id + customers_.id), STRICT), SIZE)
-    nodes = body["nodes"][:-1]
-    for _ in range(count):
-        last = len(nodes) - 1
-        nodes.append(["binary", {"left": last, "right": last, "operator": "add", "type": "Integer"}])
-    nodes.append(["select", {"columns": [len(nodes) - 1]}])
-    return {**body, "nodes": nodes}
-
-
-def test_a_short_document_with_long_sql_is_refused() -> None:
-    assert attempt(_doubling(5))
-    started = time.process_time()
-    assert attempt(_doubling(60)) is None
-    assert time.process_time() - started < 1
-
-
-def test_a_deep_document_is_refused() -> None:
-    body = unpack(freeze(select(func.abs(customers_.id)), STRICT), SIZE)
-    nodes = body["nodes"][:-1]
-    for _ in range(20_000):
-        nodes.append(["unary", {"element": len(nodes) - 1, "operator": "neg", "type": "Integer"}])
-    nodes.append(["select", {"columns": [len(nodes) - 1]}])
-    assert attempt({**body, "nodes": nodes}) is None
-
-
-def test_parentheses_cannot_be_taken_away() -> None:
-    """A stored flag once dropped an OR's parentheses, so that an appended tenant filter was bypassed."""
-    either = (customers_.id == 1) | (customers_.id == 2)
-    body = unpack(freeze(select(customers_.id).where(either, customers_.name == "x"), STRICT), SIZE)
-    nodes = body["nodes"]
-    bare = [
-        [tag, {**fields, "where": fields["where"][:1]}] if tag == "select" else [tag, fields]
-        for tag, fields in nodes
-    ]
-    for number, (tag, fields) in enumerate(bare):
-        if tag == "grouping":
-            inside = fields["element"]
-            bare = [
-                [t, {**f, "where": [inside if n == number else n for n in f["where"]]}]
-                if t == "select"
-                else [t, f]
-                for t, f in bare
-            ]
-    from tests.freeze.hostile import forged
-
-    statement: Any = thaw(forged({**body, "nodes": bare}, seal_anew=True), STRICT)
-    assert "(customers.id = :id_1 OR customers.id = :id_2) AND" in str(
-        statement.where(customers_.name == "t")
-    )
-
-
-@pytest.mark.parametrize("tag", ["binary", "boolean", "unary", "list", "chain"])
-@pytest.mark.parametrize("flag", ["group", "group_contents", "_is_implicitly_boolean", "is_clause_list"])
-def test_derived_flags_cannot_be_stored(tag: str, flag: str) -> None:
-    for body in BODIES.values():
-        for number, (found, _fields) in enumerate(body["nodes"]):
-            if found == tag:
-                assert attempt(replaced(body, ("nodes", number, 1, flag), False)) is None
-                return
-
-
-def test_lineage_cannot_reach_registered_tables() -> None:
-    body = unpack(freeze(select(customers).join(orders_.id.table, orders_.id == customers_.id), STRICT), SIZE)
-    tables = [n for n, (tag, _) in enumerate(body["nodes"]) if tag in ("table", "column")]
-    assert attempt({**body, "clones": [tables]}) is None
-    assert customers._is_clone_of is None
-
-
-def test_thawing_leaves_the_registry_as_it_was() -> None:
-    before = {name: (dict(vars(t)), [dict(vars(c)) for c in t.c]) for name, t in STRICT.tables.items()}
-    _fuzz(seed=3, count=500)
-    for name, table in STRICT.tables.items():
-        state, columns = before[name]
-        assert {key: vars(table)[key] for key in state if key in vars(table)} == state or name
-        for found, old in zip(table.c, columns, strict=True):
-            assert found.type is old["type"]
-            assert found.key == old["key"]
-            assert vars(found).get("_is_clone_of") is old.get("_is_clone_of")
-            assert vars(found).get("_propagate_attrs") == old.get("_propagate_attrs")
-
-
-SMUGGLERS: dict[str, Any] = {
-    "label": (customers_.name.label("x"), "label"),
-    "function": (func.coalesce(customers_.name, "x"), "function"),
-    "harmless function": (func.lower(customers_.name), "function"),
-    "function without arguments": (func.listagg().within_group(customers_.name), "function"),
-    "cast": (cast(customers_.name, String), "cast"),
-    "case": (case((customers_.id == 1, customers_.name)), "case"),
-    "concatenation": (customers_.name + customers_.name, "binary"),
-    "loose column": (column("name", String), "column"),
-}
-
-
-@pytest.mark.parametrize("name", SMUGGLERS)
-def test_an_own_type_cannot_be_put_on_foreign_content(name: str) -> None:
-    """Reading through PickleType unpickles: it stays on its column, whatever a document says."""
-    expression, tag = SMUGGLERS[name]
-    body = unpack(freeze(select(orders_.secret, expression), STRICT, dialect=postgresql.dialect()), SIZE)
-    nodes = body["nodes"]
-    secret = next(
-        n for n, (found, fields) in enumerate(nodes) if found == "column" and fields.get("key") == "secret"
-    )
-    targets = [
-        n for n, (found, fields) in enumerate(nodes) if found == tag and (tag != "column" or "name" in fields)
-    ]
-    assert targets
-    for number in targets:
-        assert attempt(replaced(body, ("nodes", number, 1, "type"), ["=", secret])) is None
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [values(column("a", String), name="v").data([("x",)]), func.unnest(orders_.tags).table_valued("a")],
-)
-def test_an_own_type_cannot_be_put_on_rows_of_values(rows: Any) -> None:
-    statement = select(orders_.secret, rows.c.a)
-    body = unpack(freeze(statement, STRICT, dialect=postgresql.dialect()), SIZE)
-    nodes = body["nodes"]
-    secret = next(
-        n for n, (found, fields) in enumerate(nodes) if found == "column" and fields.get("key") == "secret"
-    )
-    for number, (tag, _fields) in enumerate(nodes):
-        if tag == "values":
-            body = replaced(body, ("nodes", number, 1, "columns", 0, 1), ["=", secret])
-        elif tag == "function":
-            body = replaced(body, ("nodes", number, 1, "type"), ["table", [["a", ["=", secret]]]])
-    assert attempt(body) is None
+# --- text -------------------------------------------------------------------------------------------------------
 
 
 def test_text_is_marked_as_bound_to_its_dialect() -> None:
@@ -297,3 +282,8 @@ def test_text_is_marked_as_bound_to_its_dialect() -> None:
 def test_text_of_a_server_that_allowed_it_is_refused_by_one_that_does_not() -> None:
     with pytest.raises(TamperedError):
         thaw(freeze(SHAPES["text"], REGISTRY), STRICT)
+
+
+def test_the_marker_is_noticed() -> None:
+    assert "zq" in unquoted(f"SELECT {MARKER}", "sqlite")
+    assert OPEN.maximum_size == STRICT.maximum_size

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from dualsql.errors import StorageError
-from dualsql.store import SQLResourceStore
+from dualsql.errors import StorageError, TamperedError
+from dualsql.freeze import Seal
+from dualsql.signing import require_signature, sign
+from dualsql.store import ResourceStore, SQLResourceStore
 from tests import engines
-from tests.store.samples import resource
+from tests.store.samples import minutes, resource
 
 BROKEN: list[tuple[str, str]] = [
     ("columns", ""),
@@ -83,3 +86,69 @@ async def _tamper(store: SQLResourceStore, url: str, column: str, value: Any) ->
         await store.get(victim.id)
     assert str(value)[:20] not in str(caught.value) or not value
     assert await store.get(other.id) == other
+
+
+OLD, NEW = "o" * 32, "n" * 32
+SWAPS: dict[str, dict[str, Any]] = {
+    "another resource's document": {"document": b"another"},
+    "a longer document": {"document": b"\x00\xffdocument "},
+    "a cut document": {"document": b"\x00\xffdocumen"},
+    "no document": {"document": b""},
+    "another owner": {"owner": "eve"},
+    "no owner": {"owner": None},
+    "another tenant": {"tenant": "two"},
+    "no tenant": {"tenant": None},
+    "owner and tenant exchanged": {"owner": "one", "tenant": "ana"},
+    "another source": {"source": "billing"},
+    "another time of making": {"created_at": minutes(1)},
+    "no signature": {"signature": b""},
+    "a signature of zeros": {"signature": bytes(32)},
+}
+
+
+@pytest.mark.parametrize("name", SWAPS)
+async def test_a_changed_row_is_refused_with_one_error(
+    store: ResourceStore, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    seal = Seal([NEW])
+    genuine = sign(seal, resource(owner="ana", tenant="one"))
+    await store.save(replace(genuine, **SWAPS[name]))
+    await _require_refusal(store, seal, genuine.id, caplog)
+
+
+async def test_the_signature_of_another_row_is_refused(
+    store: ResourceStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    seal = Seal([NEW])
+    one, other = (sign(seal, resource(owner="ana", tenant="one")) for _ in range(2))
+    await store.save(replace(one, document=other.document, signature=other.signature))
+    await _require_refusal(store, seal, one.id, caplog)
+
+
+async def test_a_secret_that_was_taken_away_signs_nothing(
+    store: ResourceStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    signed = sign(Seal([OLD]), resource())
+    await store.save(signed)
+    require_signature(Seal([NEW, OLD]), await _found(store, signed.id))
+    await _require_refusal(store, Seal([NEW]), signed.id, caplog)
+
+
+async def _found(store: ResourceStore, resource_id: str) -> Any:
+    found = await store.get(resource_id)
+    assert found is not None
+    return found
+
+
+async def _require_refusal(
+    store: ResourceStore, seal: Seal, resource_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = await _found(store, resource_id)
+    with pytest.raises(TamperedError) as caught:
+        require_signature(seal, found)
+    assert (caught.value.code, caught.value.message) == (
+        "TAMPERED_RESOURCE",
+        "The stored resource cannot be trusted.",
+    )
+    assert resource_id[:6] in caplog.text
+    assert resource_id not in caplog.text
