@@ -151,7 +151,7 @@ def _is_internal() -> bool:
 
 def _runs(frame: Any) -> bool:
     """Not the function that only turns the rows of a user's statement into objects, when it is called first."""
-    return frame.f_code.co_name != "instances"
+    return bool(frame.f_code.co_name != "instances")
 
 
 class Named:

@@ -143,7 +143,7 @@ _LEFT_BY_QUERY = frozenset(
         "execute_chooser",
         "_shard_id",
     }
-    | {"instance", "attr", "_syntax_extensions"}
+    | {"instance", "attr", "_syntax_extensions", "_enable_assertions"}
 )
 # Query.statement has these; others, as _enable_single_crit, would switch criteria off.
 _QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style", "_enable_eagerloads"})
