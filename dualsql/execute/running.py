@@ -83,6 +83,8 @@ class _Session(Generic[T]):
 
 async def _interrupt(connection: AsyncConnection, working: asyncio.Future[T]) -> None:
     """Stop a statement in the driver's thread, which a cancelled task does not reach."""
+    if working.done():
+        return  # its session is over or about to be, and the connection may be closed
     raw = await connection.get_raw_connection()
     # Repeated, because what the thread has not begun yet cannot be interrupted.
     while not working.done():
