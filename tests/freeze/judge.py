@@ -77,8 +77,13 @@ def _check_text(sql: str, dialect: str, compiled: Any) -> None:
 
 def _parameter_names(compiled: Any) -> set[str]:
     """The names of parameters as they are written: with nothing in them that could end a name."""
-    names = {*compiled.params, *compiled.escaped_bind_names.values()}
-    return {name for name in names if re.fullmatch(r"[\w$#]+", name)}
+    return {name for name in _parameters(compiled) if re.fullmatch(r"[\w$#?/ ]+", name)}
+
+
+def _parameters(compiled: Any) -> set[str]:
+    expanded = compiled._post_compile_expanded_state
+    names = compiled.params if expanded is None else expanded.parameters
+    return {*names, *compiled.escaped_bind_names.values()}
 
 
 def _check_placeholders(sql: str, style: str, compiled: Any) -> None:
@@ -89,7 +94,7 @@ def _check_placeholders(sql: str, style: str, compiled: Any) -> None:
     for rest in sql.split("%")[1:]:
         name = re.match(r"\(([^()]*)\)s", rest)
         assert name, sql
-        assert name[1] in {*compiled.params, *compiled.escaped_bind_names.values()}, sql
+        assert name[1] in _parameters(compiled), sql
 
 
 # --- the tables that SQLite would read --------------------------------------------------------------------------
