@@ -52,10 +52,7 @@ def _audit(event: str, args: Any) -> None:
 
 
 def _is_sqlalchemys(event: str, args: Any) -> bool:
-    caller = sys._getframe(2).f_code
-    is_its = caller.co_name == "_exec_code_in_env" and caller.co_filename.endswith(
-        "sqlalchemy/util/langhelpers.py"
-    )
+    is_its = sys._getframe(2).f_code.co_filename.endswith("sqlalchemy/util/langhelpers.py")
     return is_its and (event == "exec" or _GENERATED.match(repr(args[0])) is not None)
 
 
