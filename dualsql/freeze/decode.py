@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy.sql.elements import BindParameter
-from sqlalchemy.sql.selectable import SelectBase
+from sqlalchemy.sql.selectable import FromGrouping, Join, SelectBase
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -223,9 +223,24 @@ class Decoder:
                 origins[number] = origin
         for number, origin in origins.items():
             _check_descent(number, origins)
+            _check_apart(self._elements[number], self._elements[origin])
             state = self._elements[number].__dict__
             state["_is_clone_of"] = self._elements[origin]
             state.pop("_cloned_set", None)
+
+
+def _check_apart(clone: Any, origin: Any) -> None:
+    """A join takes what it joins out of FROM, and clones of it too: one within its own clone would vanish."""
+    for join, other in ((clone, origin), (origin, clone)):
+        waiting = [join]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Join):
+                waiting += [part.left, part.right]
+            elif isinstance(part, FromGrouping):
+                waiting.append(part.element)
+            if part is other:
+                malformed("a join that is a clone of its own part")
 
 
 def _check_descent(number: int, origins: dict[int, int]) -> None:

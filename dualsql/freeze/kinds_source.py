@@ -210,13 +210,19 @@ def _read_cell(dec: Decoder, wire: Any) -> Any:
     return dec.element(wire["node"]) if type(wire) is dict else dec.registry.values.read(wire)
 
 
+def _read_row(dec: Decoder, row: Any, width: int) -> tuple[Any, ...]:
+    if len(expect(row, list)) != width:
+        malformed("a row of VALUES with other columns than its head")
+    return tuple([_read_cell(dec, cell) for cell in row])
+
+
 def _read_values(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     columns = [
         ColumnClause(read_name(name, dec.seeds), dec.trusted_type(wire))
         for name, wire in fields.pop("columns")
     ]
     data = tuple(
-        [[tuple([_read_cell(dec, cell) for cell in row]) for row in rows] for rows in fields.pop("rows")]
+        [[_read_row(dec, row, len(columns)) for row in expect(rows, list)] for rows in fields.pop("rows")]
     )
     dec.widen(len(columns) + sum(len(row) for rows in data for row in rows))
     if kind.cls is selectable.ScalarValues:

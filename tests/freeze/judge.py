@@ -155,7 +155,9 @@ def _check_cache_key(statement: Any, sql: str) -> None:
     key = statement._generate_cache_key()
     if key is not None:
         text = _NAME.sub("?", sql)
-        assert _BY_KEY.setdefault(key.key, text) == text, "one cache key for two texts"
+        assert _BY_KEY.setdefault(key.key, text) == text, (
+            f"one cache key for two texts: {_BY_KEY[key.key]!r} and {text!r}"
+        )
 
 
 # --- all of it --------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class OwnBundle(Bundle[Any]):
 class OwnOption(CompileStateOption):
     """Would change the SQL in a way that only its code knows."""
 
-    _cache_key_traversal = ()
+    _cache_key_traversal = []
 
     def process_compile_state(self, compile_state: Any) -> None:
         compile_state.select_statement = compile_state.select_statement.where(Person.id > 3)
@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "unregistered decorator": (select(cast(customers_.id, orders_.cents.type)), "Money|own type"),
     "out parameter": (
-        select(customers_.id).where(customers_.id == outparam("x", Integer)),
+        select(customers_.id).where(customers_.id == outparam("x", Integer())),
         "OUT parameter",
     ),
     "name of a parameter": (
