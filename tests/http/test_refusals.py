@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from dualsql.errors import StorageError
 from dualsql.store import SQLResourceStore, upgrade
 from tests.engines import sqlite_url_in
 from tests.http.application import Application, assert_private, problem_of, running
@@ -181,19 +182,35 @@ async def store_url(institutions_url: str, tmp_path: Path) -> str:
     return url
 
 
-async def test_a_store_that_fails_is_unavailable_for_a_while(
-    institutions_url: str, store_url: str, make_engine: Callable[[str], AsyncEngine]
+@pytest.fixture(params=["sqlite", "postgresql"])
+def a_store_url(request: pytest.FixtureRequest) -> str:
+    """Of both kinds, in turn."""
+    wanted = {"sqlite": "store_url", "postgresql": "postgresql_store_url"}[request.param]
+    url: str = request.getfixturevalue(wanted)
+    return url
+
+
+async def test_a_store_that_fails_is_unavailable_and_comes_back_by_itself(
+    institutions_url: str, a_store_url: str, make_engine: Callable[[str], AsyncEngine]
 ) -> None:
-    async with running(institutions_url, store=SQLResourceStore(store_url), secrets=SECRETS) as application:
+    store = SQLResourceStore(a_store_url)
+    async with running(institutions_url, store=store, secrets=SECRETS) as application:
         path = await application.create()
-        async with make_engine(store_url).begin() as connection:
-            await connection.execute(text("DROP TABLE dualsql_resources"))
+        operator = make_engine(a_store_url)
+        async with operator.begin() as connection:
+            await connection.execute(text("ALTER TABLE dualsql_resources RENAME TO away"))
+        with pytest.raises(StorageError):
+            await application.create()
         for url in (path, "/resources/unknown", "/resources/%00"):
             response = await application.http.get(url)
             problem = problem_of(response, 503)
             assert (problem["error"], problem["code"]) == ("unavailable", "STORAGE_ERROR")
             assert response.headers["retry-after"].isdecimal()
             assert not [leak for leak in LEAKS if leak in response.text]
+        async with operator.begin() as connection:
+            await connection.execute(text("ALTER TABLE away RENAME TO dualsql_resources"))
+        assert (await application.http.get(path)).status_code == 200
+        await application.create()
 
 
 async def test_a_stored_resource_that_was_changed_is_not_served(
