@@ -207,6 +207,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "store/test_accesses.py": "a flush that is cut off",
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",

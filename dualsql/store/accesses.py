@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from datetime import datetime
 from typing import NamedTuple
 
@@ -45,16 +47,36 @@ class AccessLog:
             StorageError: the store failed; what it did not take stays pending.
         """
         for resource_id in list(self._pending):
-            access = self._pending.pop(resource_id)
-            try:
-                changes = ResourceChanges(accesses=access.number, accessed_at=access.last)
-                await self._store.update(resource_id, changes)
-            except BaseException:
-                self._take_back(resource_id, access)
-                raise
+            await _settled(self._write(resource_id))
+
+    async def _write(self, resource_id: str) -> None:
+        access = self._pending.pop(resource_id, None)
+        if access is None:  # another flush was faster
+            return
+        try:
+            changes = ResourceChanges(accesses=access.number, accessed_at=access.last)
+            await self._store.update(resource_id, changes)
+        except BaseException:
+            self._take_back(resource_id, access)
+            raise
 
     def _take_back(self, resource_id: str, access: Access) -> None:
         newer = self._pending.get(resource_id)
         self._pending[resource_id] = (
             access if newer is None else Access(access.number + newer.number, newer.last)
         )
+
+
+async def _settled(writing: Coroutine[None, None, None]) -> None:
+    """Await the write; if cancelled, only once it is known whether the store took it.
+
+    A statement cut off may have been executed: taken back and written again, it would count twice.
+    """
+    task = asyncio.create_task(writing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # what failed is pending again
+        raise

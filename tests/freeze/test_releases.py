@@ -26,12 +26,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.long
 @pytest.mark.parametrize("release", ["2.1.0", "2.1.5"])
 def test_releases_read_each_other(release: str, tmp_path: Path) -> None:
-    """Needs the package index once: uv makes an environment with the other release."""
-    uv = str(Path(sys.executable).parent / "uv")
+    """Needs the package index once, for an environment with the other release."""
     python = tmp_path / "environment" / "bin" / "python"
-    subprocess.run([uv, "venv", "-q", "--python", sys.executable, python.parents[1]], check=True)
+    subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
     packages = [f"sqlalchemy=={release}", "orjson"]
-    subprocess.run([uv, "pip", "install", "-q", "--python", python, *packages], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     program = Path(__file__).with_name("other_release.py")
     found = subprocess.run([python, program, ROOT, tmp_path], capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == [[], []]
