@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
+from dualsql.errors import UnknownColumnError
 from dualsql_client.wire import Column, ColumnType, Encoding
 
 SQLType = TypeEngine[Any]
@@ -65,6 +66,21 @@ def result_columns(outputs: Iterable[tuple[str | None, ColumnElement[Any]]]) -> 
         ResultColumn(name, expression, expression.type)
         for name, (_, expression) in zip(_unique_names(listed), listed, strict=True)
     )
+
+
+def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
+    """The columns of these names, in their order; all of them for None.
+
+    Raises:
+        UnknownColumnError: there is no such column.
+    """
+    if names is None:
+        return columns
+    named = {column.name: column for column in columns}
+    unknown = next((name for name in names if name not in named), None)
+    if unknown is not None:
+        raise UnknownColumnError(unknown, list(named))
+    return [named[name] for name in names]
 
 
 def plain_type(type_: SQLType) -> SQLType:

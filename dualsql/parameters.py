@@ -13,6 +13,7 @@ from dualsql.errors import BadParameterError, ConfigurationError, LimitExceededE
 from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.settings import Settings
+from dualsql.streams import StreamRequest
 from dualsql_client.wire import SortKey
 
 _LONGEST_NAME = 200
@@ -75,6 +76,14 @@ def checked_window(offset: int, limit: int | None, sort: Sequence[SortKey], sett
     _within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
     default = min(settings.default_page_size, settings.maximum_page_size)
     return _within("limit", default if limit is None else limit, 1, settings.maximum_page_size)
+
+
+def checked_stream(request: StreamRequest, settings: Settings) -> None:
+    """Refuse a stream whose bounds are out of bounds."""
+    _within("the number of sort keys", len(request.sort), 0, settings.maximum_sort_keys)
+    _within("skip", request.skip, 0, settings.maximum_offset)
+    if request.limit is not None:
+        _within("limit", request.limit, 0, settings.maximum_stream_rows)
 
 
 def _within(what: str, value: int, least: int, most: int) -> int:

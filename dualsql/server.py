@@ -26,7 +26,6 @@ from dualsql.errors import ConfigurationError
 from dualsql.execute import (
     Database,
     Sample,
-    Source,
     chosen_source,
     open_sources,
     prove_read_only,
@@ -37,7 +36,7 @@ from dualsql.gate import Gate, Listing
 from dualsql.identity import Audit, Authenticate
 from dualsql.linking import Links
 from dualsql.narrowing import Hook, Policy
-from dualsql.pages import ResultPage, seen_total
+from dualsql.pages import ResultPage
 from dualsql.parameters import (
     checked_count,
     checked_lifetime,
@@ -46,10 +45,10 @@ from dualsql.parameters import (
     checked_name,
     checked_registry,
     checked_size,
-    checked_window,
 )
+from dualsql.reading import Reader
 from dualsql.resource import Principal, Resource, new_resource
-from dualsql.response import DualResponse, instant
+from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings, SettingsOptions
 from dualsql.signing import seal_for
 from dualsql.statement import Statement
@@ -57,7 +56,8 @@ from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql.view import View, open_view
+from dualsql.streams import ResultStream, StreamRequest
+from dualsql.view import View
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 
@@ -111,10 +111,19 @@ class DualResponseServer:
         registry = checked_registry(tables, self.settings)
         self._policy = Policy(registry, hooks)
         self._sources = open_sources(databases, registry)
-        self._accesses = AccessLog(self.store)
+        accesses = AccessLog(self.store)
+        self._reader = Reader(
+            self._sources,
+            self._policy,
+            self._gate,
+            self.store,
+            accesses,
+            settings=self.settings,
+            addresses=self._addresses,
+        )
         self._housekeeper = Housekeeper(
             self.store,
-            self._accesses,
+            accesses,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
         )
@@ -170,7 +179,7 @@ class DualResponseServer:
         await self.start()
         database = chosen_source(self._sources, source)
         document = database.freeze(select)
-        view = self._view(database, document, principal)
+        view = self._reader.view(database, document, principal)
         sample = await view.sample(size, is_counted=is_counted)
         resource = new_resource(
             name=title,
@@ -253,24 +262,27 @@ class DualResponseServer:
             StorageError: with sliding expiration, the new expiry could not be written.
         """
         await self.start()
-        limit = checked_window(offset, limit, sort, self.settings)
-        view = self._view(chosen_source(self._sources, resource.source), resource.document, principal)
-        # One row more than asked for tells whether there is a next page, whatever was counted before.
-        found = await view.fetch(offset=offset, limit=limit + 1, sort=sort)
-        has_next = len(found) > limit
-        rows = found[:limit]
-        await self._gate.note("read", principal, resource=resource, rows=len(rows))
-        as_strings = json.integer_columns(view.columns) if integer_strings else ()
-        return ResultPage(
-            columns=json.describe(view.columns, integer_strings=as_strings),
-            rows=json.records(view.columns, rows, view.source.engine.dialect, integer_strings=as_strings),
-            total_count=seen_total(
-                known=resource.total_count, offset=offset, returned=len(rows), has_next=has_next
-            ),
+        return await self._reader.page(
+            resource,
             offset=offset,
-            has_next=has_next,
-            expires_at=await self._note_access(resource),
+            limit=limit,
+            sort=sort,
+            principal=principal,
+            integer_strings=integer_strings,
         )
+
+    async def stream_rows(
+        self, resource: Resource, request: StreamRequest, *, principal: Principal | None = None
+    ) -> ResultStream:
+        """All rows that `request` asks for, as bytes of its format; the query runs while they are read.
+
+        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+
+        Raises:
+            BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
+        """
+        await self.start()
+        return await self._reader.stream(resource, request, principal=principal)
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Keep the resource until it is deleted. False when it does not exist or has expired.
@@ -304,44 +316,17 @@ class DualResponseServer:
         self, resource: Resource, *, principal: Principal | None = None
     ) -> ResourceMetadata:
         """What GET answers about a resource without reading its rows; `principal` is for the audit."""
-        await self._gate.note("describe", principal, resource=resource)
-        return self.metadata_of(resource)
+        return await self._reader.describe(resource, principal=principal)
 
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
         """What may be said of a resource, without a word to the audit."""
-        accessed = self._accesses.last(resource.id) or resource.last_accessed_at
-        return ResourceMetadata(
-            status="pinned" if resource.is_pinned else "ready",
-            name=resource.name,
-            uri=self._addresses.uri(resource.id),
-            total_count=resource.total_count,
-            columns=list(resource.columns),
-            created_at=instant(resource.created_at),
-            expires_at=None if resource.expires_at is None else instant(resource.expires_at),
-            access_count=resource.access_count + self._accesses.pending(resource.id),
-            last_accessed_at=None if accessed is None else instant(accessed),
-            metadata=dict(resource.metadata),
-        )
+        return self._reader.metadata_of(resource)
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""
         from dualsql.http import build_router
 
         return build_router(self)
-
-    async def _note_access(self, resource: Resource) -> datetime | None:
-        """Count the access, and start the lifetime anew where it slides. Returns the expiry from now on."""
-        now = datetime.now(UTC)
-        self._accesses.note(resource.id, now)
-        if resource.expires_at is None or not self.settings.sliding_expiration:
-            return resource.expires_at
-        latest = resource.created_at + self.settings.maximum_lifetime
-        extended = max(resource.expires_at, min(now + resource.lifetime, latest))
-        await self.store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
-        return extended
-
-    def _view(self, database: Source, document: bytes, principal: Principal | None) -> View:
-        return open_view(database, document, principal, self._policy, self.settings)
 
     # Living and dying -----------------------------------------------------------------------------------
 

@@ -31,6 +31,9 @@ class Settings:
         maximum_body_size: bytes of a request body.
         body_timeout: how long a caller may take to send it.
         maximum_sort_keys: columns in one sort.
+        maximum_stream_rows: the most rows one stream carries.
+        maximum_stream_bytes: ... and bytes, before compression.
+        maximum_stream_duration: how long one stream may take, its reader's pauses included.
         maximum_document_size: bytes of a frozen Select, before compression.
         text_budget: characters of the sample table in a tool result's text.
         query_timeout: time one statement may run.
@@ -61,6 +64,9 @@ class Settings:
     maximum_body_size: int = 64 * 1024
     body_timeout: timedelta = timedelta(seconds=30)
     maximum_sort_keys: int = 16
+    maximum_stream_rows: int = 100_000_000
+    maximum_stream_bytes: int = 64 * 1024**3
+    maximum_stream_duration: timedelta = timedelta(hours=1)
     maximum_document_size: int = 1024 * 1024
     text_budget: int = 4_000
     query_timeout: timedelta = timedelta(seconds=30)
@@ -87,7 +93,8 @@ class Settings:
 # A zero would stop everything, or never pause.
 _POSITIVE = frozenset(
     """body_timeout cleanup_interval default_page_size maximum_body_size maximum_document_size maximum_link_lifetime
-    maximum_page_size query_timeout quota_bytes quota_resources""".split()
+    maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows
+    query_timeout quota_bytes quota_resources""".split()
 )
 
 
@@ -129,6 +136,9 @@ class SettingsOptions(TypedDict, total=False):
     maximum_body_size: int
     body_timeout: timedelta
     maximum_sort_keys: int
+    maximum_stream_rows: int
+    maximum_stream_bytes: int
+    maximum_stream_duration: timedelta
     maximum_document_size: int
     text_budget: int
     query_timeout: timedelta

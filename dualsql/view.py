@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dualsql import plan
 from dualsql.columns import ResultColumn
-from dualsql.execute import Rows, Sample, Source, fetch_rows, fetch_sample
+from dualsql.execute import Rows, Sample, Source, fetch_rows, fetch_sample, stream_rows
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Shape
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,13 @@ class View:
             head_start=self.settings.count_head_start,
         )
 
-    def _page(self, offset: int, limit: int, sort: Sequence[SortKey] = ()) -> AnySelect:
+    def stream(
+        self, encode: Callable[[Rows], T], *, sort: Sequence[SortKey], limit: int | None, skip: int
+    ) -> AsyncGenerator[T, None]:
+        """What `encode` makes of the rows from `skip` on, batch by batch."""
+        return stream_rows(self.source, self._page(skip, limit, sort), self.narrowing, encode)
+
+    def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
         return plan.page(self.shape, self.source.capabilities, offset=offset, limit=limit, sort=sort)
 
 

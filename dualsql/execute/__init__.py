@@ -4,6 +4,7 @@ from dualsql.execute.proof import prove_read_only, prove_row_security
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
 from dualsql.execute.source import Database, Source, chosen_source, open_source, open_sources
+from dualsql.execute.streaming import stream_rows
 
 __all__ = [
     "Database",
@@ -17,4 +18,5 @@ __all__ = [
     "open_sources",
     "prove_read_only",
     "prove_row_security",
+    "stream_rows",
 ]

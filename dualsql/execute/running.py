@@ -33,7 +33,7 @@ async def in_session(source: Source, narrowing: Narrowing | None, work: Work[T],
         QueryTimeoutError: it took longer than `timeout`; the database was told to stop.
         DatabaseBusyError: no connection was to be had in that time.
     """
-    session = _Session(source, narrowing, work)
+    session = Session(source, narrowing, work)
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             return await asyncio.shield(session.task)
@@ -52,7 +52,7 @@ async def in_session(source: Source, narrowing: Narrowing | None, work: Work[T],
         raise
 
 
-class _Session(Generic[T]):
+class Session(Generic[T]):
     """One connection, the work on it, and the way to stop it."""
 
     def __init__(self, source: Source, narrowing: Narrowing | None, work: Work[T]) -> None:

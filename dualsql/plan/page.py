@@ -17,9 +17,9 @@ from dualsql_client.wire import SortKey
 
 
 def page(
-    shape: Shape, capabilities: Capabilities, *, offset: int, limit: int, sort: Sequence[SortKey] = ()
+    shape: Shape, capabilities: Capabilities, *, offset: int, limit: int | None, sort: Sequence[SortKey] = ()
 ) -> AnySelect:
-    """At most `limit` rows from the row `offset` on, counted from 0 inside the author's own window.
+    """At most `limit` rows (None for all) from the row `offset` on, counted from 0 inside the author's own window.
 
     Raises:
         UnknownColumnError: a sort key names no column of the result.
@@ -33,8 +33,11 @@ def page(
     return ordered.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
 
 
-def _remaining(shape: Shape, offset: int, limit: int) -> int:
-    return limit if shape.limit is None else max(0, min(limit, shape.limit - offset))
+def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
+    if shape.limit is None:
+        return limit
+    left = max(0, shape.limit - offset)
+    return left if limit is None else min(limit, left)
 
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:

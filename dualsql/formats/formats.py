@@ -1,0 +1,32 @@
+"""Which formats a stream may have; the rule: one table, which requests, answers and documentation go by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dualsql.errors import BadParameterError
+from dualsql.formats.csv import CSVWriter
+from dualsql.formats.ndjson import JSONArrayWriter, NDJSONWriter
+from dualsql.formats.writer import Format
+
+FORMATS: Mapping[str, Format] = {
+    found.name: found
+    for found in (
+        Format(name="ndjson", media_type="application/x-ndjson", extension="ndjson", writer=NDJSONWriter),
+        Format(name="json", media_type="application/json", extension="json", writer=JSONArrayWriter),
+        Format(name="csv", media_type="text/csv", extension="csv", writer=CSVWriter),
+    )
+}
+
+
+def format_named(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        BadParameterError: there is none.
+    """
+    if name not in FORMATS:
+        raise BadParameterError(
+            f"There is no format {name[:40]!r}.", hint=f"Known here: {', '.join(FORMATS)}."
+        )
+    return FORMATS[name]

@@ -1,0 +1,82 @@
+"""What every format of a stream has in common; the rule: a stream that was cut never looks whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy.engine import Dialect
+
+from dualsql.columns import ResultColumn
+from dualsql.errors import DualResponseError
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Chunk(NamedTuple):
+    """A piece of a stream that ends with a whole row, and how many rows it holds."""
+
+    data: bytes
+    rows: int
+
+
+class Summary(NamedTuple):
+    """How a stream ended."""
+
+    rows: int
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How values are written.
+
+    Attributes:
+        integer_strings: whole numbers as strings, for readers that keep numbers as doubles.
+        guard_formulas: CSV: a cell that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+
+    integer_strings: bool = False
+    guard_formulas: bool = False
+
+
+class Writer(Protocol):
+    """Writes one stream, in this order: head, rows as often as there are some, end or failure."""
+
+    def head(self) -> bytes:
+        """What stands before the first row."""
+        ...
+
+    def rows(self, rows: Rows) -> Chunk:
+        """Some rows. Called where they are read, which may be another thread."""
+        ...
+
+    def end(self, summary: Summary) -> bytes:
+        """What stands after the last row."""
+        ...
+
+    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+        """The problem that ended the stream; None when the format has no place for it, and must be cut off."""
+        ...
+
+
+class WriterFactory(Protocol):
+    """Makes the writer of one stream."""
+
+    def __call__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> Writer: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format that a stream may be asked for in.
+
+    Attributes:
+        name: what `?format=` says.
+        extension: of a file of this format, without the dot.
+    """
+
+    name: str
+    media_type: str
+    extension: str
+    writer: WriterFactory
