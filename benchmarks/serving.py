@@ -1,33 +1,72 @@
-"""The server of the benchmark, in a process of its own: `python -m benchmarks.serving`.
+"""A server of the benchmarks in a process of its own; the rule: it is set up as a newcomer would set it up.
 
-Its first line on standard output is the tool result of every flight, as JSON.
+`uvicorn benchmarks.serving:app --factory` serves the database and the store that the environment names.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
+import os
+from datetime import timedelta
 
-import orjson
-import uvicorn
-from sqlalchemy import select
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
 
-from benchmarks.flights import database, flights, metadata
-from dualsql import DualResponseServer
+from benchmarks.flights import flights, metadata
+from benchmarks.statements import STATEMENTS
+from dualsql import (
+    DualResponseServer,
+    MemoryStore,
+    Principal,
+    ResourceStore,
+    Shared,
+    SQLResourceStore,
+    TenantFilter,
+)
+from dualsql.identity import static_tokens
+
+SECRET = "a secret of a benchmark, kept by nobody"
+DATABASE, BASE_URL, STORE, TENANT = (
+    f"DUALSQL_BENCH_{name}" for name in ("DATABASE", "BASE_URL", "STORE", "TENANT")
+)
+TOKEN = "the token of a tenant whose rows are all there are"
 
 
-async def serve() -> None:
-    """Serve on a free loopback port until the process is told to stop."""
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        base_url = f"http://127.0.0.1:{bound.getsockname()[1]}/resources"
-        dual = DualResponseServer(f"sqlite:///{database()}", base_url=base_url, tables=metadata)
-        response = await dual.create_response(select(flights), name="Every flight")
-        print(orjson.dumps(response.to_mcp_tool_result()).decode(), flush=True)
-        app = Starlette(routes=[Mount("/resources", dual.router())], lifespan=dual.lifespan)
-        await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve([bound])
+def app() -> Starlette:
+    """The application; POST /tool/NAME answers as a tool would that returns STATEMENTS[NAME].
+
+    With TENANT in the environment, flights are narrowed to that value of their year, which all of them have:
+    a bound value in every statement, and the same rows.
+    """
+    place, year = os.environ.get(STORE), os.environ.get(TENANT)
+    store: ResourceStore = SQLResourceStore(place) if place else MemoryStore()
+    principal = Principal(id="benchmark", tenant=year) if year else None
+    dual = DualResponseServer(
+        os.environ[DATABASE],
+        base_url=os.environ[BASE_URL],
+        tables=metadata,
+        store=store,
+        secrets=[SECRET],
+        hooks=_hooks() if year else (),
+        authenticate=static_tokens({TOKEN: principal}) if principal else None,
+        query_timeout=timedelta(minutes=5),
+    )
+
+    async def call(request: Request) -> JSONResponse:
+        name = request.path_params["name"]
+        response = await dual.create_response(
+            STATEMENTS[name], name=name, sample_size=5, count="none", principal=principal
+        )
+        return JSONResponse(response.to_mcp_tool_result())
+
+    routes = [Route("/tool/{name}", call, methods=["POST"]), Mount("/resources", dual.router())]
+    return Starlette(routes=routes, lifespan=dual.lifespan)
 
 
-if __name__ == "__main__":
-    asyncio.run(serve())
+def _hooks() -> list[TenantFilter | Shared]:
+    others = [table for table in metadata.sorted_tables if table is not flights]
+    return [
+        TenantFilter(column="year", value=lambda principal: int(principal.tenant or 0), tables=[flights]),
+        Shared(*others),
+    ]

@@ -13,6 +13,7 @@ import sys
 import types
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ sys.modules.setdefault("dualsql", _package)
 from dualsql.errors import ConfigurationError, DualResponseError, NotFreezableError  # noqa: E402
 from dualsql.freeze import Registry, freeze, thaw  # noqa: E402
 from dualsql.freeze.allowed import FUNCTIONS, OP_STRINGS  # noqa: E402
+from dualsql.freeze.kinds import kind_of  # noqa: E402
+from dualsql.freeze.kinds_own import OWN  # noqa: E402
 from dualsql.freeze.types import UnnameableError, write_type  # noqa: E402
 from dualsql.freeze.verify import prove_equal  # noqa: E402
 
@@ -67,7 +70,7 @@ class Adapter:
         self._log = (folder / "adapter.jsonl").open("w")
         self._lists = folder / "allow_lists.json"
         self._allowed: dict[str, set[str]] = {
-            kind: set() for kind in ("functions", "operators", "own functions", "types")
+            kind: set() for kind in ("functions", "operators", "own functions", "own elements", "types")
         }
 
     def encode(self, statement: Any) -> tuple[bytes, Registry]:
@@ -99,6 +102,7 @@ class Adapter:
             functions=[*named.functions, *named.own_functions],
             operators=named.operators,
             types=named.types,
+            elements=named.own_elements,
             allow_text=True,
         )
 
@@ -162,6 +166,7 @@ class Named:
         self.classes: list[Any] = []
         self.functions: set[str] = set()
         self.own_functions: set[type] = set()
+        self.own_elements: set[type] = set()
         self.operators: set[str] = set()
         self.types: dict[str, TypeEngine[Any]] = {}
         mappers: dict[Mapper[Any], None] = {}
@@ -181,6 +186,7 @@ class Named:
             "functions": {name for name in self.functions if name.lower() not in FUNCTIONS},
             "operators": self.operators - OP_STRINGS,
             "own functions": {f"{cls.__module__}.{cls.__qualname__}" for cls in self.own_functions},
+            "own elements": {f"{cls.__module__}.{cls.__qualname__}" for cls in self.own_elements},
             "types": {f"{type(it).__module__}.{type(it).__qualname__}" for it in self.types.values()},
         }
 
@@ -195,6 +201,10 @@ class Named:
             self.functions.add(".".join([*packages, getattr(element, "name", "")]))
             if not type(element).__module__.startswith("sqlalchemy."):
                 self.own_functions.add(type(element))
+        elif kind_of(element) is OWN:
+            with suppress(ConfigurationError):  # built on something that is not for elements of one's own
+                Registry([], elements=[type(element)])
+                self.own_elements.add(type(element))
         for attribute in ("operator", "modifier", "negate", "expand_op"):
             operator = None if isinstance(element, type) else getattr(element, attribute, None)
             if isinstance(operator, custom_op):
@@ -213,7 +223,10 @@ _LINKS = (
     *("proxy_owner", "entity_namespace", "parent", "_parententity", "_of_type", "mapper", "entity"),
     *("where_criteria", "_entity_namespace"),
 )
-_LISTS = ("_extra_criteria", "_with_options", "context", "_raw_columns", "with_polymorphic_mappers")
+_LISTS = (
+    *("_correlate", "_correlate_except"),
+    *("_extra_criteria", "_with_options", "context", "_raw_columns", "with_polymorphic_mappers"),
+)
 
 
 def _walk(statement: Any) -> Iterator[Any]:
@@ -237,6 +250,8 @@ def _linked(element: Any) -> Iterator[Any]:
         yield from _of(element, name) or ()
     if isinstance(element, Mapper | AliasedInsp):
         return
+    if kind_of(element) is OWN:
+        yield from vars(element).values()
     for notes in (_of(element, "_propagate_attrs"), _of(element, "_annotations")):
         yield from (notes or {}).values()
     for join in _of(element, "_setup_joins") or ():

@@ -1,0 +1,162 @@
+"""Pages: how many a second, and what the last costs; the rule: every server answers the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from benchmarks import peers
+from benchmarks.flights import ROWS, flights, metadata
+from benchmarks.load import Request, pages_per_second
+from benchmarks.statements import EACH, STATEMENTS
+from benchmarks.streaming import Server, served
+from benchmarks.timing import medians
+from dualsql import DualResponseServer
+from dualsql.store import upgrade
+from dualsql_client import ParsedDualResponse
+
+DEPTH, PAGE = 5_000, 100
+KEYSET_PAGE = 500
+SECONDS = 4.0
+REFERENCE_NODE = 1_562
+"""Pages a second of the reference's Node server, as published for two cores; not measured here."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Pages a second, the median of the runs."""
+
+    server: str
+    pages: float
+
+
+@dataclass(frozen=True)
+class Keyset:
+    """Median seconds of pages of KEYSET_PAGE rows, and of whole fetches made of them."""
+
+    engine: str
+    first: float
+    last: float
+    third: float
+    whole: float
+
+    @property
+    def last_to_first(self) -> float:
+        return self.last / self.first
+
+    @property
+    def growth(self) -> float:
+        """What three times the rows cost, in times."""
+        return self.whole / self.third
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Median seconds of a page through fetch_page and of its bare query through SQLAlchemy."""
+
+    engine: str
+    page: float
+    bare: float
+
+    @property
+    def difference(self) -> float:
+        return self.page - self.bare
+
+
+async def throughput(path: Path, note: Callable[[str], object], rounds: int) -> list[Throughput]:
+    """Pages a second of each server, in turns."""
+    url, store = f"sqlite:///{path}", f"sqlite:///{path.parent / 'resources.sqlite'}"
+    upgrade(store)
+    found: dict[str, list[float]] = {}
+    async with (
+        served(url) as memory,
+        served(url, store=store) as stored,
+        served(url, store=store, workers=2) as two,
+    ):
+        with (
+            peers.datasette(path) as datasette,
+            peers.fastapi_pagination(f"sqlite+aiosqlite:///{path}") as fastapi,
+        ):
+            requests = {
+                "dualsql, resources in memory": await _page_of(memory),
+                "dualsql, resources in SQLite": await _page_of(stored),
+                "dualsql, two workers": await _page_of(two),
+                "Datasette, without count": Request(
+                    "GET",
+                    f"{datasette.url}/{path.stem}/flights.json?_size={PAGE}&_next={DEPTH}&_nocount=1&_nofacet=1"
+                    "&_shape=objects",
+                    expected=b'"id": 5100',
+                ),
+                "fastapi-pagination": Request(
+                    "GET", f"{fastapi.url}/flights?limit={PAGE}&offset={DEPTH}", expected=b'"id":5100'
+                ),
+            }
+            for _ in range(rounds):
+                for name, request in requests.items():
+                    note(name)
+                    found.setdefault(name, []).append(await pages_per_second(request, seconds=SECONDS))
+    return [Throughput(name, median(speeds)) for name, speeds in found.items()]
+
+
+async def _page_of(server: Server) -> Request:
+    result = await server.result("flights")
+    body = json.dumps({"offset": DEPTH, "limit": PAGE}).encode()
+    return Request("POST", str(result.resource_url), body=body, expected=b'"id":5100')
+
+
+async def keyset(engine: str, url: str, note: Callable[[str], object], rounds: int) -> Keyset:
+    """First and last page, and whole fetches of a third of the rows and of all."""
+    async with served(url) as server:
+        everything, third = await server.result("flights"), await server.result("a third")
+        firsts, lasts, thirds, wholes = [], [], [], []
+        for _ in range(rounds):
+            note(f"{engine}: pages of {KEYSET_PAGE}")
+            small, big = await _all_pages(third, EACH), await _all_pages(everything, ROWS)
+            thirds.append(sum(small))
+            wholes.append(sum(big))
+            firsts.append(median(big[:20]))
+            lasts.append(median(big[-21:-1]))  # the very last page is shorter and would flatter the ratio
+    return Keyset(engine, median(firsts), median(lasts), median(thirds), median(wholes))
+
+
+async def _all_pages(result: ParsedDualResponse, rows: int) -> list[float]:
+    seconds, count, cursor = [], 0, None
+    while True:
+        begun = perf_counter()
+        page = await result.fetch(cursor=cursor, limit=KEYSET_PAGE)
+        seconds.append(perf_counter() - begun)
+        count += len(page.data)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    if count != rows:
+        raise SystemExit(f"The pages held {count:,} rows, and not {rows:,}.")
+    return seconds
+
+
+async def overhead(engine: str, url: str) -> Overhead:
+    """A page of 100 rows in this process, without HTTP, against its query through SQLAlchemy."""
+    bare = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
+    query = select(flights).order_by(flights.c.id).limit(PAGE).offset(DEPTH)
+
+    async def by_hand() -> None:
+        async with bare.connect() as connection:
+            (await connection.execute(query)).all()
+
+    async with DualResponseServer(url, base_url="http://127.0.0.1:1/resources", tables=metadata) as dual:
+        response = await dual.create_response(STATEMENTS["flights"], name="flights", count="none")
+
+        async def page() -> None:
+            resource = await dual.open_resource(response.resource_id, None, "read")
+            await dual.fetch_page(resource, offset=DEPTH, limit=PAGE)
+
+        taken = await medians({"page": page, "bare": by_hand})
+    await bare.dispose()
+    return Overhead(engine, taken["page"], taken["bare"])

@@ -1,0 +1,90 @@
+"""Servers in processes of their own; the rule: every one is told the same port, loop and number of workers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+START_DEADLINE = 60.0
+NOTHING: Mapping[str, str] = {}
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True)
+class Process:
+    """A running server.
+
+    Attributes:
+        url: where it listens, without a slash at the end.
+    """
+
+    pid: int
+    url: str
+
+    def resident(self) -> int:
+        """Bytes of memory that it holds now."""
+        return self._status("VmRSS")
+
+    def peak(self) -> int:
+        """The most bytes of memory it held since `forget_peak`."""
+        return self._status("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Let the peak begin anew (Linux: proc(5), clear_refs)."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _status(self, name: str) -> int:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+
+
+@contextmanager
+def uvicorn(
+    application: str, environment: Mapping[str, str] = NOTHING, *, workers: int = 1
+) -> Iterator[Process]:
+    """An ASGI application on a free port of the loopback; `{url}` in the environment's values is its address."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--log-level", "warning"]
+    command += ["--workers", str(workers), "--loop", "uvloop", "--http", "httptools"]
+    with running([*command, "--factory"], port, environment) as process:
+        yield process
+
+
+@contextmanager
+def running(
+    command: Sequence[str], port: int, environment: Mapping[str, str] = NOTHING, *, is_quiet: bool = False
+) -> Iterator[Process]:
+    """The command, once it listens on `port`, until the end of the block."""
+    url = f"http://127.0.0.1:{port}"
+    known = os.environ | {name: value.format(url=url) for name, value in environment.items()}
+    output = subprocess.DEVNULL if is_quiet else None
+    with subprocess.Popen(command, env=known, stdout=output, stderr=output) as process:
+        try:
+            _wait_until_listening(port, process)
+            yield Process(process.pid, url)
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        return int(bound.getsockname()[1])
+
+
+def _wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_DEADLINE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit("A server of the benchmark did not start.") from None
+            time.sleep(_PAUSE)

@@ -1,0 +1,67 @@
+"""What the servers of the benchmarks are asked for: `STATEMENTS`, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    Interval,
+    LargeBinary,
+    Numeric,
+    SmallInteger,
+    String,
+    Table,
+    Time,
+    Uuid,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from benchmarks.flights import ROWS, flights, metadata
+from dualsql.statement import AnySelect
+
+EACH = ROWS // 3
+"""Rows of the flights as they came: one of three copies."""
+
+TIMES_FIVE = 5
+
+copies = Table("copies", metadata, Column("number", SmallInteger, primary_key=True))
+"""The numbers 1 to 5: joined to the flights they are five million rows, none of which is stored twice."""
+
+every_type = Table(
+    "every_type",
+    metadata,
+    Column("id", BigInteger, primary_key=True),
+    Column("small", SmallInteger),
+    Column("price", Numeric(12, 2)),
+    Column("ratio", Double),
+    Column("name", String),
+    Column("is_open", Boolean),
+    Column("day", Date),
+    Column("local", DateTime),
+    Column("instant", DateTime(timezone=True)),
+    Column("clock", Time),
+    Column("length", Interval),
+    Column("key", Uuid),
+    Column("raw", LargeBinary),
+    Column("document", JSONB().with_variant(String, "sqlite")),
+    Column("numbers", ARRAY(BigInteger).with_variant(String, "sqlite")),
+)
+"""On PostgreSQL only."""
+
+STATEMENTS: Mapping[str, AnySelect] = {
+    "flights": select(flights).order_by(flights.c.id),
+    "a third": select(flights).where(flights.c.id <= EACH).order_by(flights.c.id),
+    "five times": (
+        select(flights, copies.c.number)
+        .join_from(flights, copies, copies.c.number <= TIMES_FIVE)
+        .order_by(flights.c.id, copies.c.number)
+    ),
+    "every type": select(every_type).order_by(every_type.c.id),
+}
