@@ -82,7 +82,7 @@ class Encoder:
         if number is not None:
             return number
         if isinstance(element, LambdaElement):
-            return self.ref(self.once(element, lambda: element._resolved))
+            return self.ref(self.resolved(element))
         if id(element) in self._open:
             _refuse_cycle()
         self._parents[id(element)] = self._current
@@ -107,6 +107,10 @@ class Encoder:
             self._alive.append(element)
             self._made[id(element)] = make()
         return self._made[id(element)]
+
+    def resolved(self, element: LambdaElement) -> Any:
+        """What a lambda gives: the same object however often it is asked for."""
+        return self.once(element, lambda: element._resolved)
 
     def is_numbered(self, element: Any) -> bool:
         """Whether the element's node is already written."""

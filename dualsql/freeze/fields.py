@@ -123,6 +123,7 @@ _MEMOS = {
         "proxy_set",
         "_orig",
         "_Annotated__element",
+        "_hash",
     ),
     *("c", "_columns", "primary_key", "foreign_keys", "_generate_cache_key", "_annotations_cache_key"),
     *(

@@ -16,6 +16,7 @@ from dualsql.freeze import (
     kinds_function,
     kinds_options,
     kinds_orm,
+    kinds_own,
     kinds_select,
     kinds_source,
 )
@@ -29,6 +30,7 @@ ALL = (
     *kinds_select.KINDS,
     *kinds_orm.KINDS,
     *kinds_options.KINDS,
+    *kinds_own.KINDS,
 )
 KINDS: dict[str, Kind] = {kind.tag: kind for kind in ALL}
 CLONABLE = frozenset(kind.tag for kind in ALL if kind.is_own)
@@ -55,4 +57,6 @@ def kind_of(element: Any) -> Kind | None:
         return KINDS["table"]
     if issubclass(cls, ColumnClause):
         return KINDS["column"]
+    if kinds_own.is_own_class(cls):
+        return kinds_own.OWN
     return None

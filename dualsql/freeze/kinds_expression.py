@@ -32,7 +32,7 @@ from dualsql.freeze.fields import (
     type_,
     word,
 )
-from dualsql.freeze.notes import ORM
+from dualsql.freeze.notes import NOTED
 from dualsql.freeze.operands import (
     BARE,
     CHAINED,
@@ -119,8 +119,10 @@ def _derive_cast(element: Any) -> None:
 
 
 def _derive_label(element: Any) -> None:
-    element.key = element._tq_label = element._tq_key_label = element.name
-    element._proxies = [element._element]
+    state = element.__dict__
+    state["key"] = state["_tq_key_label"] = state.get("key", element.name)
+    state["_tq_label"] = element.name
+    state["_proxies"] = [element._element]
 
 
 # --- writing with a second look -----------------------------------------------------------------------------------
@@ -141,17 +143,22 @@ def _read_chain(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     return Bare(element)
 
 
+def _write_label(enc: Encoder, kind: Kind, label: Any) -> dict[str, Any]:
+    written = enc.fields(kind, label.__dict__)
+    return written if label.key == label.name else {**written, "key": names.write_name(label.key, enc.seeds)}
+
+
 def _singleton(tag: str, element: Any) -> Kind:
     return Kind(tag, type(element), write=lambda *_: {}, read=lambda *_: element, is_own=False)
 
 
 def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> Kind:
-    return Kind(tag, cls, (*fields, type_(NULLTYPE), ORM), **more)
+    return Kind(tag, cls, (*fields, type_(NULLTYPE), *NOTED), **more)
 
 
 def _followed(tag: str, cls: Any, *fields: Field) -> Kind:
     """A kind whose type is that of the function inside, which its class looks up."""
-    return Kind(tag, cls, (*fields, ORM), frozenset({"type"}))
+    return Kind(tag, cls, (*fields, *NOTED), frozenset({"type"}))
 
 
 def _position(name: str, attribute: str) -> Field:
@@ -171,7 +178,7 @@ _BINARY = (
     operator("negate", INFIX),
     modifiers(),
     type_(BOOLEANTYPE),
-    ORM,
+    *NOTED,
 )
 _LIST = (operands("clauses"), operator("operator", CHAINED, absent=REQUIRED))
 _UNARY = (needed("element"), operator("operator", PREFIXED), operator("modifier", ORDERING))
@@ -192,7 +199,7 @@ KINDS = (
             call("call", "sql_function"),
             _position("left", "left_index"),
             _position("right", "right_index"),
-            ORM,
+            *NOTED,
         ),
         _FLAGS | {"operator", "negate", "modifiers", "type"},
         {
@@ -208,7 +215,7 @@ KINDS = (
     Kind(
         "boolean",
         elements.BooleanClauseList,
-        (*_LIST, ORM),
+        (*_LIST, *NOTED),
         _FLAGS | {"type"},
         {"group": True, "type": BOOLEANTYPE},
         _derive_list,
@@ -216,18 +223,18 @@ KINDS = (
     Kind(
         "chain",
         elements.ExpressionClauseList,
-        (*_LIST, type_(NULLTYPE), ORM),
+        (*_LIST, type_(NULLTYPE), *NOTED),
         _FLAGS,
         {"group": True},
         _derive_list,
         _write_chain,
         _read_chain,
     ),
-    Kind("array", postgresql_array, (*_LIST, type_(NULLTYPE), ORM), _FLAGS, {"group": True}, _derive_list),
+    Kind("array", postgresql_array, (*_LIST, type_(NULLTYPE), *NOTED), _FLAGS, {"group": True}, _derive_list),
     Kind(
         "list",
         elements.ClauseList,
-        (parts("clauses", cls=list), operator("operator", CHAINED, absent=operators.comma_op), ORM),
+        (parts("clauses", cls=list), operator("operator", CHAINED, absent=operators.comma_op), *NOTED),
         _FLAGS,
         {"group": True, "group_contents": True, "_text_converter_role": roles.ByOfRole},
         _derive_clause_list,
@@ -239,7 +246,7 @@ KINDS = (
             parts("clauses", cls=list),
             operator("operator", CHAINED, absent=operators.comma_op),
             type_(),
-            ORM,
+            *NOTED,
         ),
         _FLAGS,
         {"group": True, "group_contents": True, "_text_converter_role": roles.WhereHavingRole},
@@ -249,23 +256,27 @@ KINDS = (
     Kind(
         "order list",
         elements.OrderByList,
-        (parts("clauses", cls=list), ORM),
+        (parts("clauses", cls=list), *NOTED),
         _FLAGS,
         {"_text_converter_role": roles.OrderByRole},
     ),
-    Kind("unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), ORM), _FLAGS, {}, _derive_unary),
-    Kind("any", elements.CollectionAggregate, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_unary),
-    Kind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), ORM), _FLAGS, {}, _derive_exists),
+    Kind("unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), *NOTED), _FLAGS, {}, _derive_unary),
+    Kind(
+        "any", elements.CollectionAggregate, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_unary
+    ),
+    Kind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_exists),
     Kind(
         "as boolean",
         elements.AsBoolean,
-        (*_UNARY, operator("negate", PREFIXED), type_(BOOLEANTYPE), ORM),
+        (*_UNARY, operator("negate", PREFIXED), type_(BOOLEANTYPE), *NOTED),
         _FLAGS,
         {},
         _derive_as_boolean,
     ),
-    Kind("grouping", elements.Grouping, (needed("element"), ORM), frozenset({"type"}), {}, _derive_grouping),
-    Kind("scalar", ScalarSelect, (needed("element"), ORM), frozenset({"type"}), {}, _derive_scalar),
+    Kind(
+        "grouping", elements.Grouping, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_grouping
+    ),
+    Kind("scalar", ScalarSelect, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_scalar),
     Kind(
         "slice",
         elements.Slice,
@@ -292,7 +303,7 @@ KINDS = (
         (
             word("field", "field", lambda text: text.lower() in allowed.EXTRACT_FIELDS, REQUIRED),
             needed("from", "expr"),
-            ORM,
+            *NOTED,
         ),
         frozenset({"type"}),
         {"type": INTEGERTYPE},
@@ -300,12 +311,20 @@ KINDS = (
     Kind(
         "label",
         elements.Label,
-        (name_(), operand("of", "_element"), type_(NULLTYPE), name_("resolve", "_resolve_label", LEAVE), ORM),
+        (
+            name_(),
+            operand("of", "_element"),
+            type_(NULLTYPE),
+            name_("resolve", "_resolve_label", LEAVE),
+            name_("key", absent=LEAVE),
+            *NOTED,
+        ),
         frozenset({"key", "_tq_label", "_tq_key_label", "_proxies", "element"}),
         {},
         _derive_label,
+        _write_label,
     ),
-    Kind("label reference", elements._label_reference, (needed("element"), ORM)),
+    Kind("label reference", elements._label_reference, (needed("element"), *NOTED)),
     Kind("label name", elements._textual_label_reference, (name_("element", "element"),)),
     _followed(
         "over",

@@ -12,7 +12,7 @@ from sqlalchemy.sql.type_api import NULLTYPE
 
 from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, type_
 from dualsql.freeze.names import read_name, write_name
-from dualsql.freeze.notes import ORM
+from dualsql.freeze.notes import NOTED
 from dualsql.freeze.refusals import expect, malformed, refuse
 
 if TYPE_CHECKING:
@@ -69,9 +69,12 @@ _FIELDS = (
     function_type("rows", "_table_value_type", LEAVE),
     flag("ordinality", "_with_ordinality", absent=LEAVE),
     flag("monotonic", absent=LEAVE),
-    ORM,
+    *NOTED,
 )
-_IGNORED = frozenset({"_has_args", "clauses", "packagenames", "name", "coerce_arguments"})
+# Execution options are read from the whole statement, never from a function in it.
+_IGNORED = frozenset(
+    {"_has_args", "clauses", "packagenames", "name", "coerce_arguments", "_execution_options"}
+)
 
 
 def _write(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:

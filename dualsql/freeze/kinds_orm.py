@@ -190,7 +190,7 @@ def _write_note(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
     changed = {
         key: value
         for key, value in vars(element).items()
-        if key in known and key != "type" and value is not state.get(key)
+        if key in known and key not in ("type", "_annotations") and value is not state.get(key)
     }
     written: dict[str, Any] = {"of": enc.ref(base), "notes": _write_notes(enc, element._annotations)}
     if changed:

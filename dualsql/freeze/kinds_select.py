@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 from sqlalchemy.orm.context import _ORMCompileState
 from sqlalchemy.sql import elements, selectable
-from sqlalchemy.sql.base import SyntaxExtension
+from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.util import immutabledict
 
 from dualsql.freeze import names
 from dualsql.freeze.allowed import DROPPED_OPTIONS
 from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, operands, part, parts
 from dualsql.freeze.kinds_options import LOADER_OPTIONS
-from dualsql.freeze.kinds_source import PREFIXES, SUFFIXES, note_whole
+from dualsql.freeze.kinds_own import extension
+from dualsql.freeze.kinds_source import CTES, PREFIXES, SUFFIXES, note_whole
 from dualsql.freeze.notes import ORM, PLAIN_NOTES
 from dualsql.freeze.operands import check_one
 from dualsql.freeze.refusals import expect, malformed, refuse
@@ -31,12 +32,16 @@ def _write_columns(enc: Encoder, columns: Any) -> list[int]:
     for column in columns:
         if isinstance(column, selectable.FromClause):
             note_whole(enc, column)
-    return [enc.ref(part) for column in columns for part in _parts(column)]
+    return [enc.ref(part) for column in columns for part in _parts(enc, column)]
 
 
-def _parts(column: Any) -> list[Any]:
-    """The columns of `select(table.c["a", "b"])`, which is one list to SQLAlchemy."""
-    return column.clauses if type(column) is elements.ClauseList else [column]
+def _parts(enc: Encoder, column: Any) -> Any:
+    """The columns of `select(table.c["a", "b"])` or of `select(lambda: [a, b])`, one item to SQLAlchemy."""
+    if isinstance(column, LambdaElement):
+        column = enc.resolved(column)
+    if type(column) is elements.ClauseList:
+        return column.clauses
+    return column if isinstance(column, list | tuple) else [column]
 
 
 def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
@@ -86,18 +91,6 @@ def _read_params(dec: Decoder, wire: Any) -> Any:
     """Values of the document's own parameters only: a rule's parameter, added later, is found by name too."""
     values = {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
     return immutabledict({key: value for key, value in values.items() if dec.is_bind(key)})
-
-
-def _extension(name: str, attribute: str) -> Field:
-    """A clause of its own, as DISTINCT ON; any other element there would run into the clause before it."""
-
-    def read(dec: Decoder, wire: Any) -> Any:
-        element = dec.element(wire)
-        return element if isinstance(element, SyntaxExtension) else malformed("clause in a wrong place")
-
-    return Field(
-        name=name, attribute=attribute, write=lambda enc, value: enc.ref(value), read=read, absent=LEAVE
-    )
 
 
 def _check_options(enc: Encoder, options: Any) -> Any:
@@ -213,16 +206,6 @@ _FETCH = Field(
     absent=LEAVE,
 )
 _PARAMS = Field(name="params", attribute="_params", write=_write_params, read=_read_params, absent=LEAVE)
-_CTES = (
-    parts("ctes", "_independent_ctes", absent=LEAVE),
-    Field(
-        name="nested",
-        attribute="_independent_ctes_opts",
-        write=lambda enc, value: [bool(opts.nesting) for opts in value],
-        read=lambda dec, wire: tuple([selectable._CTEOpts(expect(item, bool)) for item in wire]),
-        absent=LEAVE,
-    ),
-)
 _STYLE = choice(
     "labels",
     "_label_style",
@@ -240,7 +223,7 @@ _LIMITS = (
     parts("group", "_group_by_clauses", absent=LEAVE),
     _STYLE,
 )
-_STATEMENT = (*_CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, PLAIN_NOTES, ORM)
+_STATEMENT = (*CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, PLAIN_NOTES, ORM)
 
 
 # --- text ---------------------------------------------------------------------------------------------------------
@@ -301,10 +284,10 @@ KINDS = (
             flag("auto correlate", "_auto_correlate", default=True, absent=LEAVE),
             flag("distinct", "_distinct", absent=LEAVE),
             parts("distinct on", "_distinct_on", absent=LEAVE),
-            _extension("after select", "_post_select_clause"),
-            _extension("before columns", "_pre_columns_clause"),
-            _extension("after criteria", "_post_criteria_clause"),
-            _extension("after body", "_post_body_clause"),
+            extension("after select", "_post_select_clause"),
+            extension("before columns", "_pre_columns_clause"),
+            extension("after criteria", "_post_criteria_clause"),
+            extension("after body", "_post_body_clause"),
             PREFIXES,
             SUFFIXES,
             *_HINTS,

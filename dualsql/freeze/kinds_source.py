@@ -11,7 +11,7 @@ from sqlalchemy.sql.elements import ColumnClause, _anonymous_label
 from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
 from dualsql.freeze import allowed
-from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, operand, part
+from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, operand, part, parts
 from dualsql.freeze.kinds_function import check_rows, function_type
 from dualsql.freeze.names import read_name, write_name
 from dualsql.freeze.notes import ORM
@@ -87,7 +87,8 @@ def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
     if column.type is not NULLTYPE:
         written["type"] = enc.type(column.type)
     if isinstance(column, Column):
-        written["key"] = write_name(column.key, enc.seeds)
+        key: Any = column.key
+        written["key"] = write_name(column.name if key is None else key, enc.seeds)  # it may be named late
     if not column.is_literal:
         return {"name": write_name(column.name, enc.seeds), **written}
     if column.name == "*":
@@ -233,9 +234,22 @@ def _read_values(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     lateral = expect(fields.get("lateral", False), bool)
     if lateral:
         element._is_lateral = True
+    dec.fill_state(
+        kind, {name: fields[name] for name in ("ctes", "nested") if name in fields}, element.__dict__
+    )
     return element
 
 
+CTES = (
+    parts("ctes", "_independent_ctes", absent=LEAVE),
+    Field(
+        name="nested",
+        attribute="_independent_ctes_opts",
+        write=lambda enc, value: [bool(opts.nesting) for opts in value],
+        read=lambda dec, wire: tuple([selectable._CTEOpts(expect(item, bool)) for item in wire]),
+        absent=LEAVE,
+    ),
+)
 _NAMED = (name_(), needed("of", "element"), ORM)
 _ALIAS_IGNORED = frozenset({"_orig_name"})
 
@@ -303,7 +317,7 @@ KINDS = (
         Kind(
             tag,
             cls,
-            (name_(absent=LEAVE), flag("literal", "literal_binds"), flag("lateral", "_is_lateral")),
+            (name_(absent=LEAVE), flag("literal", "literal_binds"), flag("lateral", "_is_lateral"), *CTES),
             frozenset({"_column_args", "_data", "_unnamed", "named_with_column", "type"}),
             write=_write_values,
             read=_read_values,

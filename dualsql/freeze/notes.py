@@ -46,6 +46,10 @@ ORM = Field(name="orm", attribute="_propagate_attrs", write=write_plugin, read=r
 
 def is_plain(key: Any, value: Any) -> bool:
     """Whether SQLAlchemy takes the note for nothing but a part of the cache key."""
+    if (
+        key == "_no_filter_by"
+    ):  # on the secondary table of a write-only collection; only filter_by() asks for it
+        return value is True
     named = type(key) is str and names.is_identifier(key) and not key.startswith("_") and key not in _MEANT
     return named and (
         value is None or type(value) in (bool, int) or (type(value) is str and len(value) < 200)
@@ -68,3 +72,4 @@ def _read_plain(dec: Decoder, wire: Any) -> Any:
 PLAIN_NOTES = Field(
     name="notes", attribute="_annotations", write=_write_plain, read=_read_plain, absent=LEAVE
 )
+NOTED = (ORM, PLAIN_NOTES)

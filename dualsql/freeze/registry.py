@@ -13,6 +13,8 @@ from sqlalchemy import MetaData, inspect
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import Mapper, configure_mappers
 from sqlalchemy.orm import registry as orm_registry
+from sqlalchemy.sql.base import SyntaxExtension
+from sqlalchemy.sql.elements import ClauseElement, WrapsColumnExpression
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy.sql.type_api import TypeEngine
@@ -36,6 +38,10 @@ class Registry:
             functions of your own is given itself, and named in documents by its class name.
         types: TypeDecorators and other own types, by the name that documents use for them. They are
             trusted with the values of every column.
+        elements: classes of your own, made of ColumnElement or SyntaxExtension with a function under
+            `@compiles`; documents name them by their class names. They may hold expressions, whole numbers
+            and flags. The function gets any expression where one is due, so it must set parentheses of its
+            own, and render nothing but what `compiler.process` gives it.
         operators: texts allowed in `.op(...)` besides `allowed.OP_STRINGS`.
         allow_text: accept text(), literal_column() and TextualSelect, which are rendered as written and
             see every table of the database.
@@ -48,6 +54,7 @@ class Registry:
         *,
         functions: Iterable[str | type[FunctionElement[Any]]] = (),
         types: Mapping[str, type[TypeEngine[Any]] | TypeEngine[Any]] | None = None,
+        elements: Iterable[type[ClauseElement]] = (),
         operators: Iterable[str] = (),
         allow_text: bool = False,
         maximum_size: int = ONE_MEBIBYTE,
@@ -57,6 +64,7 @@ class Registry:
         given = list(functions)
         self._functions = FUNCTIONS | {name.lower() for name in given if isinstance(name, str)}
         self.function_classes = {cls.__name__: cls for cls in given if isinstance(cls, type)}
+        self.element_classes = {cls.__name__: _checked_element(cls) for cls in elements}
         self._operators = OP_STRINGS | set(operators)
         self.types = {
             name: item() if isinstance(item, type) else item for name, item in (types or {}).items()
@@ -118,6 +126,10 @@ class Registry:
     def has_function_class(self, cls: type) -> bool:
         """Whether `cls` is one of the classes of functions that documents may name."""
         return self.function_classes.get(cls.__name__) is cls
+
+    def has_element_class(self, cls: type) -> bool:
+        """Whether `cls` is one of the application's own elements that documents may name."""
+        return self.element_classes.get(cls.__name__) is cls
 
     def allows_operator(self, text: str) -> bool:
         """Whether `text` may stand in `.op(text)`."""
@@ -210,6 +222,20 @@ class Registry:
             if isinstance(column.type, SQLEnum) and column.type.enum_class is not None
         }
         return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
+
+
+_BUILT_ON = frozenset((*WrapsColumnExpression.__mro__, *SyntaxExtension.__mro__))
+
+
+def _checked_element(cls: type[ClauseElement]) -> type[ClauseElement]:
+    """`cls`, unless it makes another Select, bound parameter or operator: those have rules of their own."""
+    bases = {base for base in cls.__mro__ if base.__module__.startswith("sqlalchemy.")}
+    if bases <= _BUILT_ON:
+        return cls
+    raise ConfigurationError(
+        f"{cls.__qualname__} cannot be registered as an element."[:200],
+        hint="Build it on ColumnElement, or on SyntaxExtension and ClauseElement.",
+    )
 
 
 def _flattened(tables: Any) -> Iterator[Any]:

@@ -24,6 +24,7 @@ from typing import Any
 
 from sqlalchemy.dialects.postgresql import BitString, Range
 from sqlalchemy.dialects.postgresql.ranges import MultiRange
+from sqlalchemy.engine import Row
 
 from dualsql.freeze.refusals import expect, malformed, refuse
 
@@ -186,6 +187,7 @@ _WRITERS: dict[type, tuple[str, Writer]] = {
     uuid.UUID: ("uuid", _as_text),
     list: ("list", _write_items),
     tuple: ("tuple", _write_items),
+    Row: ("tuple", _write_items),  # which is what drivers take it for
     set: ("set", _write_items),
     frozenset: ("frozenset", _write_items),
     dict: ("dict", _write_dict),
