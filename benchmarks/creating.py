@@ -7,7 +7,7 @@ describes and encodes the rows, signs and stores the resource.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from benchmarks.flights import airlines, flights, metadata, planes
+from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import medians
 from dualsql import DualResponseServer, MemoryStore, ResourceStore, SQLResourceStore
 from dualsql.statement import AnySelect
@@ -116,7 +117,9 @@ async def _compare(
     taken = await medians(
         {
             "by hand": lambda: _by_hand(engine, query),
-            "dualsql": lambda: server.create_response(query, name=name, sample_size=SAMPLE_SIZE),
+            "dualsql": lambda: server.create_response(
+                query, name=name, sample_size=SAMPLE_SIZE, count="exact"
+            ),
         }
     )
     return Creation(name, store_name, total, taken["by hand"], taken["dualsql"])
@@ -127,3 +130,28 @@ async def _by_hand(engine: AsyncEngine, query: AnySelect) -> int:
         (await connection.execute(query.limit(SAMPLE_SIZE))).all()
         count = select(func.count()).select_from(query.order_by(None).subquery())
         return (await connection.execute(count)).scalar_one()
+
+
+def report(creations: Sequence[Creation]) -> Report:
+    """Every query beside its floor."""
+    section = Section(
+        "create_response against its two queries by hand, in milliseconds",
+        f"Sample of {SAMPLE_SIZE} rows and exact count. By hand: both queries through SQLAlchemy, one after "
+        f"the other, nothing else. Floor: {RATIO} x by hand + {ALLOWANCE * 1000:g} ms.",
+        ("query", "store", "rows", "by hand", "dualsql", "ratio", "floor"),
+        [_line(creation) for creation in creations],
+    )
+    holds = all(creation.holds for creation in creations)
+    return Report("create", "What create_response costs", [section], creations, holds)
+
+
+def _line(creation: Creation) -> Sequence[str]:
+    return (
+        creation.query,
+        creation.store,
+        f"{creation.rows:,}",
+        f"{creation.by_hand * 1000:.1f}",
+        f"{creation.create_response * 1000:.1f}",
+        f"{creation.ratio:.2f}",
+        verdict(holds=creation.holds),
+    )

@@ -14,11 +14,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
-from sqlalchemy import Column, DateTime, Float, Index, Integer, MetaData, String, Table, create_engine
+from sqlalchemy import (
+    Column,
+    DateTime,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    create_engine,
+)
 
 COPIES = 3
 ROWS = 336_776 * COPIES
-FILE = Path(".bench") / "flights-1.sqlite"
+FILE = Path(".bench") / "flights-2.sqlite"
 
 metadata = MetaData()
 
@@ -80,6 +91,10 @@ planes = Table(
     Column("engine", String),
 )
 
+TIMES_FIVE = 5
+copies = Table("copies", metadata, Column("number", SmallInteger, primary_key=True))
+"""The numbers 1 to 5: joined to the flights they are five million rows, none of which is stored twice."""
+
 
 def database() -> Path:
     """The built file; the first call takes some ten seconds."""
@@ -101,6 +116,7 @@ def _build(path: Path) -> None:
             _insert(connection, table, _lines(f"{table.name}.csv"))
         _insert(connection, flights, ([str(number), *line] for number, line in enumerate(_flights(), 1)))
         _copy_flights(connection)
+        _insert(connection, copies, ([str(number)] for number in range(1, TIMES_FIVE + 1)))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ANALYZE")
 

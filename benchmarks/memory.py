@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.bare import csv_rows
-from benchmarks.flights import ROWS
-from benchmarks.statements import TIMES_FIVE
+from benchmarks.flights import ROWS, TIMES_FIVE
+from benchmarks.report import Report, Section, verdict
 from benchmarks.streaming import Server, served
 
 MEBIBYTE = 1024 * 1024
@@ -53,3 +53,25 @@ async def _above_idle(server: Server, name: str, form: str) -> int:
     server.process.forget_peak()
     await csv_rows(server.http, rows)
     return server.process.peak() - idle
+
+
+def report(peaks: Sequence[Peak]) -> Report:
+    """Every peak beside its ceiling."""
+    section = Section(
+        "Memory of a streaming server above the idle one, at the most, in MiB",
+        "Linux's VmHWM of the uvicorn process while one client reads the whole stream, less what it held "
+        "before; imports are behind it.",
+        ("format", "engine", "rows", "MiB", "ceiling", ""),
+        [
+            (
+                peak.format,
+                peak.engine,
+                f"{peak.rows:,}",
+                f"{peak.above_idle / MEBIBYTE:.1f}",
+                f"{peak.ceiling / MEBIBYTE:g}",
+                verdict(holds=peak.holds),
+            )
+            for peak in peaks
+        ],
+    )
+    return Report("memory", "What a stream holds", [section], peaks, all(peak.holds for peak in peaks))

@@ -80,7 +80,7 @@ def summary(costs: Sequence[Cost]) -> tuple[float, float]:
     return median(ratios), quantiles(ratios, n=10)[-1]
 
 
-async def measure(folder: Path, report: Callable[[Cost], None]) -> list[Cost]:
+async def measure(folder: Path, report: Callable[[Cost], object]) -> list[Cost]:
     """Every statement on both engines."""
     costs = []
     for name, opened in (("sqlite", _sqlite(folder)), ("postgresql", _postgresql())):

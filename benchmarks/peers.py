@@ -58,15 +58,15 @@ async def _session(request: Request) -> AsyncIterator[AsyncSession]:
 Session = Annotated[AsyncSession, Depends(_session)]
 
 
+async def _read(session: Session) -> Any:
+    return await apaginate(session, select(flights).order_by(flights.c.id))
+
+
 def app() -> FastAPI:
     """GET /flights?limit=&offset=."""
     application = FastAPI()
     application.state.engine = create_async_engine(os.environ[DATABASE])
-    page: Any = LimitOffsetPage[_model()]  # type: ignore[misc]
-
-    @application.get("/flights", response_model=page)
-    async def read(session: Session) -> Any:
-        return await apaginate(session, select(flights).order_by(flights.c.id))
-
+    page: Any = LimitOffsetPage
+    application.get("/flights", response_model=page[_model()])(_read)
     add_pagination(application)
     return application

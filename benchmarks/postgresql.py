@@ -13,14 +13,14 @@ import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import Table, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks.flights import database, flights, metadata
-from benchmarks.statements import TIMES_FIVE, copies
+from benchmarks.flights import TIMES_FIVE, copies, database, flights, metadata
+from benchmarks.statements import every_type
 from tests import engines
 
 TYPED_ROWS = 200_000
 
 _EVERY_TYPE = f"""
-INSERT INTO every_type SELECT
+INSERT INTO {{table}} SELECT
     n, n % 1000, n / 7.0, n / 3.0::float8, 'name "' || n || '", ' || chr(945 + n % 20), n % 3 = 0,
     date '2000-01-01' + n % 9000, timestamp '2001-01-01' + n * interval '1 second 1 millisecond',
     timestamptz '2002-01-01 00:00Z' + n * interval '1 minute', time '00:00' + n * interval '1 second',
@@ -42,7 +42,7 @@ async def loaded() -> AsyncIterator[str]:
         try:
             await _copy(connection, flights, _flights(database()))
             await _copy(connection, copies, ((number,) for number in range(1, TIMES_FIVE + 1)))
-            await connection.execute(_EVERY_TYPE)
+            await connection.execute(_EVERY_TYPE.format(table=every_type.name))
             await connection.execute("VACUUM ANALYZE")
         finally:
             await connection.close()

@@ -5,7 +5,7 @@ The server is uvicorn in a process of its own, the client is here, both on loopb
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +19,10 @@ from benchmarks import bare, peers
 from benchmarks.flights import ROWS
 from benchmarks.postgresql import TYPED_ROWS
 from benchmarks.processes import Process, uvicorn
+from benchmarks.report import Report, Section, verdict
 from benchmarks.serving import BASE_URL, DATABASE, TENANT, TOKEN
 from dualsql_client import DualResponseClient, ParsedDualResponse
 
-ROUNDS = 5
 TENANT_OF_ALL = "2013"
 
 Work = Callable[[], Awaitable[int]]
@@ -188,3 +188,30 @@ def _dicts(result: ParsedDualResponse) -> Work:
 
 def _csv(server: Server, result: ParsedDualResponse) -> Work:
     return lambda: bare.csv_rows(server.http, f"{result.resource_url}/rows?format=csv")
+
+
+def report(races: Sequence[Race]) -> Report:
+    """Every race beside its floor."""
+    section = Section(
+        "All rows over HTTP against the driver alone",
+        "uvicorn and the client in two processes on loopback; the other one reads the same rows in the "
+        "client's process, without HTTP (Datasette: over HTTP too). Median seconds of runs taken in turns; "
+        "the ratio is theirs to ours, 1.0 being as fast.",
+        ("what", "engine", "rows/s", "seconds", "against", "its seconds", "ratio", "floor", ""),
+        [_line(race) for race in races],
+    )
+    return Report("stream", "What a million rows cost", [section], races, all(race.holds for race in races))
+
+
+def _line(race: Race) -> Sequence[str]:
+    return (
+        race.what,
+        race.engine,
+        f"{race.rows / race.seconds:,.0f}",
+        f"{race.seconds:.2f}",
+        race.against,
+        f"{race.other_seconds:.2f}",
+        f"{race.ratio:.2f}",
+        "" if race.floor is None else f"{race.floor:g}",
+        verdict(holds=race.holds),
+    )

@@ -1,0 +1,60 @@
+"""The parts of the benchmarks, by name; the rule: each brings up what it needs, so that one can run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from benchmarks import creating, memory, narrowing, narrowing_report, paging, streaming
+from benchmarks.flights import database
+from benchmarks.postgresql import loaded
+from benchmarks.report import Report
+
+ROUNDS = 5
+
+Note = Callable[[str], object]
+"""Takes what is being done now, for a person who waits."""
+
+
+async def create(_: Note, __: int) -> Report:
+    """create_response against its two queries by hand."""
+    return creating.report(await creating.measure(database()))
+
+
+async def stream(note: Note, rounds: int) -> Report:
+    """All rows, against the drivers and Datasette."""
+    async with loaded() as url:
+        return streaming.report(await streaming.measure(database(), url, note, rounds))
+
+
+async def page(note: Note, rounds: int) -> Report:
+    """Pages a second, keyset pages from the first to the last, overhead."""
+    path = database()
+    speeds = await paging.throughput(path, note, rounds)
+    async with loaded() as url:
+        engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
+        keysets = [await paging.keyset(name, place, note, rounds) for name, place in engines.items()]
+        overheads = [await paging.overhead(name, place) for name, place in engines.items()]
+    return paging.report(speeds, keysets, overheads)
+
+
+async def remember(note: Note, _: int) -> Report:
+    """The memory of a server that streams."""
+    async with loaded() as url:
+        peaks = await memory.measure("SQLite", f"sqlite:///{database()}", note)
+        return memory.report(peaks + await memory.measure("PostgreSQL", url, note))
+
+
+async def narrow(note: Note, _: int) -> Report:
+    """Narrowed statements against conditions by hand."""
+    folder = database().parent
+    costs = await narrowing.measure(folder, lambda cost: note(f"{cost.engine}: {cost.statement}"))
+    return narrowing_report.report(costs, await narrowing.overhead(folder))
+
+
+PARTS: Mapping[str, Callable[[Note, int], Awaitable[Report]]] = {
+    "create": create,
+    "stream": stream,
+    "page": page,
+    "memory": remember,
+    "narrow": narrow,
+}
