@@ -221,6 +221,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_hostile.py": "forged and damaged documents",
     "freeze/test_hostile_bombs.py": "short documents that would be long statements",
     "freeze/test_hostile_types.py": "own types that would meet foreign content",
+    "freeze/test_own_elements.py": "elements of an application's own, and forged ones",
     "freeze/test_properties.py": "any value and any nesting comes back",
     "freeze/test_refusals.py": "what no document can hold",
     "narrowing/test_policy.py": "what rules may say, and what stops a server",

@@ -19,6 +19,7 @@ from dualsql.freeze.allowed import FUNCTIONS
 from dualsql.freeze.document import pack
 from dualsql.freeze.verify import UNCOMPILABLE
 from tests.freeze.dialects import DIALECTS
+from tests.freeze.own import ELEMENTS
 from tests.freeze.shop import Base, metadata
 
 MARKERS = [
@@ -42,7 +43,7 @@ class KnownPrints(Registry):
         return "known"
 
 
-OPEN = KnownPrints([metadata, Base])
+OPEN = KnownPrints([metadata, Base], elements=ELEMENTS)
 SIZE = OPEN.maximum_size
 
 # --- text outside of quotes -------------------------------------------------------------------------------------

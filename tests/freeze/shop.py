@@ -87,6 +87,7 @@ from sqlalchemy.orm import (
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql.freeze import Registry
+from tests.freeze.own import ELEMENTS, Everything, Known, Least, Window
 
 
 class Status(enum.Enum):
@@ -195,7 +196,11 @@ class Card(Base):
 
 
 REGISTRY = Registry(
-    [metadata, Base], types={"Money": Money}, functions=["my_pure", "shop.price", Shouted], allow_text=True
+    [metadata, Base],
+    types={"Money": Money},
+    functions=["my_pure", "shop.price", Shouted],
+    elements=ELEMENTS,
+    allow_text=True,
 )
 STRICT = Registry([metadata, Base])
 
@@ -480,6 +485,15 @@ SHAPES: dict[str, Any] = {
         customers_.id > bindparam("least", callable_=lambda: 1, type_=Integer)
     ),
     "function as comparison": select(func.my_pure(customers_.id, 2).as_comparison(1, 2)),
+    "own element": select(Known(customers_.parent_id), Known(customers_.id + 1).label("next")).where(
+        Least(customers_.id, Known(customers_.parent_id)) < 3
+    ),
+    "own clause": select(customers_.id, func.count().over())
+    .ext(Window(customers_.parent_id))
+    .ext(Everything())
+    .where(customers_.id > 1),
+    "own element of the orm": select(Known(Person.id), Person.name).where(Least(Person.id, 4) < 3),
+    "values with a cte": select(_named.add_cte(select(customers_.id).cte("unused"))),
     "orm cte": select(aliased(Card, select(Card).cte("cards2"), name="c2")),
     **{
         f"value of {name}": select(orders_.id).where(orders_[name] == value) for name, value in VALUES.items()
