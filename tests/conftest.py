@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.store import upgrade
-from tests import engines
+from tests import engines, mariadb
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +41,23 @@ def postgresql_url(postgresql_server: engines.PostgreSQL) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[mariadb.MariaDB]:
+    """The session's MariaDB; `.database()` makes a database for whatever scope asks."""
+    program = mariadb.find_server()
+    if program is None:
+        pytest.skip("MariaDB is not installed (Debian: apt-get install mariadb-server)")
+    with mariadb.mariadb_server(program) as server:
+        yield server
+
+
+@pytest.fixture
+def mariadb_url(mariadb_server: mariadb.MariaDB) -> Iterator[str]:
+    """The async URL of an empty MariaDB database."""
+    with mariadb_server.database() as url:
+        yield url
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """The async URL of an empty SQLite file."""
@@ -49,7 +66,14 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=engines.ENGINES)
 def database_url(request: pytest.FixtureRequest) -> str:
-    """The async URL of an empty database, once for every engine."""
+    """The async URL of an empty database, once for every engine that can keep resources."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture(params=engines.SOURCES)
+def source_url(request: pytest.FixtureRequest) -> str:
+    """The async URL of an empty database, once for every engine that queries run on."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 

@@ -27,7 +27,10 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 ENGINES = ("sqlite", "postgresql")
-"""Every database a test of storage or execution runs on."""
+"""Every database resources can be kept in."""
+
+SOURCES = (*ENGINES, "mariadb")
+"""Every database that queries run on."""
 
 START_DEADLINE = 60.0
 """Seconds a server may take to accept its first connection."""
@@ -139,14 +142,14 @@ def _embedded(folder: Path) -> Iterator[PostgreSQL]:
 
 @contextmanager
 def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
-    identity = _unprivileged_user()
+    identity = unprivileged_user()
     if identity:
         os.chown(folder, identity["user"], identity["group"])
     data, log = folder / "data", folder / "log"
     initdb: list[str | Path] = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", data]
     subprocess.run(initdb, check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
     options = [word for option in SERVER_OPTIONS for word in ("-c", option)]
-    command: list[str | Path] = [*_dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]
+    command: list[str | Path] = [*dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]
     with log.open("wb") as output:
         process: subprocess.Popen[bytes] = subprocess.Popen(
             command, stdout=output, stderr=output, cwd=folder, **identity
@@ -160,19 +163,19 @@ def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
         process.wait(timeout=START_DEADLINE)
 
 
-def _unprivileged_user() -> dict[str, Any]:
-    """What subprocess needs to leave root, under which PostgreSQL refuses to start; {} for anyone else."""
+def unprivileged_user(name: str = "postgres") -> dict[str, Any]:
+    """What subprocess needs to leave root, under which servers refuse to start; {} for anyone else."""
     if os.geteuid() != 0:
         return {}
     names = {entry.pw_name: entry for entry in pwd.getpwall()}
-    user = names.get("postgres") or names["nobody"]
+    user = names.get(name) or names["nobody"]
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
-def _dies_with_us() -> list[str]:
+def dies_with_us(end: str = "INT") -> list[str]:
     """A prefix that stops the server when a killed test session leaves it behind (Linux)."""
     setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "INT"] if setpriv else []
+    return [setpriv, "--pdeathsig", end] if setpriv else []
 
 
 def _wait_until_up(server: PostgreSQL, process: subprocess.Popen[bytes], log: Path) -> None:

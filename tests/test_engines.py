@@ -7,11 +7,11 @@ from collections.abc import Callable
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from tests import engines
+from tests import engines, mariadb
 
 
-async def test_an_engine_answers(engine: AsyncEngine) -> None:
-    async with engine.connect() as connection:
+async def test_an_engine_answers(source_url: str, make_engine: Callable[[str], AsyncEngine]) -> None:
+    async with make_engine(source_url).connect() as connection:
         assert await connection.scalar(text("SELECT 1")) == 1
 
 
@@ -23,3 +23,13 @@ async def test_each_test_has_a_database_of_its_own(
     with postgresql_server.database() as url:
         async with engines.opened(url) as other, other.connect() as connection:
             assert await connection.scalar(text("SELECT to_regclass('mine')")) is None
+
+
+async def test_each_test_has_a_mariadb_of_its_own(
+    mariadb_server: mariadb.MariaDB, mariadb_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    async with make_engine(mariadb_url).begin() as connection:
+        await connection.execute(text("CREATE TABLE mine (id int)"))
+    with mariadb_server.database() as url:
+        async with engines.opened(url) as other, other.connect() as connection:
+            assert (await connection.execute(text("SHOW TABLES"))).all() == []
