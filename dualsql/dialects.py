@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, types
 
 from dualsql.columns import SQLType, plain_type
+from dualsql.keyforms import KeyForm, mysql_form, postgresql_form, raw_form
 
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
+
+
+class MakeKeyForm(Protocol):
+    """`is_stored` is for a plain column of a table, as the table has it."""
+
+    def __call__(self, expression: ColumnElement[Any], *, is_stored: bool) -> KeyForm | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,9 @@ class Capabilities:
         interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
+        nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
+        searches_row_values: (a, b) > (x, y) is looked up in an index.
+        key_form: how the value of an order key is read and given back; None when it cannot be.
     """
 
     name: str
@@ -42,6 +52,9 @@ class Capabilities:
     interrupts: bool
     sortable: Transform
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
+    nulls_last_by_default: tuple[bool, bool]
+    searches_row_values: bool
+    key_form: MakeKeyForm
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -70,9 +83,13 @@ def _postgresql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]
 
 
 def _mysql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    # The default collations take 'a', 'A' and 'á' as equal.
-    is_text = isinstance(plain_type(expression.type), types.String)
-    return [cast(expression, types.LargeBinary)] if is_text else [expression]
+    plain = plain_type(expression.type)
+    if isinstance(plain, types.String) and not isinstance(plain, types.Enum):
+        # The default collations take 'a', 'A' and 'á' as equal.
+        return [cast(expression, types.LargeBinary)]
+    # 0.0 equals -0.0, 1.0 equals 1.00, and what has no type may be text.
+    is_loose = isinstance(plain, types.Numeric | types.Float | types.NullType)
+    return [expression, cast(expression, types.LargeBinary)] if is_loose else [expression]
 
 
 def _is_sortable(type_: SQLType) -> bool:
@@ -123,6 +140,9 @@ _SQLITE = Capabilities(
     interrupts=True,
     sortable=_as_it_is,
     distinguishing=_sqlite_keys,
+    nulls_last_by_default=(False, True),
+    searches_row_values=True,
+    key_form=raw_form,
 )
 _POSTGRESQL = Capabilities(
     name="PostgreSQL",
@@ -136,6 +156,9 @@ _POSTGRESQL = Capabilities(
     interrupts=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_postgresql_keys,
+    nulls_last_by_default=(True, False),
+    searches_row_values=True,
+    key_form=postgresql_form,
 )
 _MYSQL = Capabilities(
     name="MariaDB",
@@ -149,6 +172,9 @@ _MYSQL = Capabilities(
     interrupts=False,
     sortable=_as_it_is,
     distinguishing=_mysql_keys,
+    nulls_last_by_default=(False, True),
+    searches_row_values=False,
+    key_form=mysql_form,
 )
 _KNOWN = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL, "mysql": _MYSQL, "mariadb": _MYSQL}
 

@@ -10,7 +10,8 @@ DualResponseError
 ├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
 ├── ResourceExpiredError       RESOURCE_EXPIRED         it was there, and its time is over
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
-│   └── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
+│   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
+│   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
 ├── UnauthenticatedError       UNAUTHENTICATED          the request's credential is missing or not right
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
 │   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token was issued for less
@@ -126,6 +127,16 @@ class UnknownColumnError(BadParameterError):
             hint=guess or "Use one of the result's columns.",
             details={"column": name[:80], "columns": known},
         )
+
+
+class BadCursorError(BadParameterError):
+    """The cursor is not this server's, or was given for another resource, order or principal: all one answer."""
+
+    code = "BAD_CURSOR"
+    default_hint = "Repeat the sort that gave it, as the same caller; or begin again without a cursor."
+
+    def __init__(self) -> None:
+        super().__init__("The cursor is not good for this request.")
 
 
 class UnauthenticatedError(DualResponseError):

@@ -10,7 +10,7 @@ from dualsql import plan
 from dualsql.columns import ResultColumn
 from dualsql.execute import Rows, Sample, Source, fetch_rows, fetch_sample, stream_rows
 from dualsql.narrowing import HookContext, Narrowing, Policy
-from dualsql.plan import Shape
+from dualsql.plan import Ordered, Shape
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
@@ -57,8 +57,13 @@ class View:
         """What `encode` makes of the rows from `skip` on, batch by batch."""
         return stream_rows(self.source, self._page(skip, limit, sort), self.narrowing, encode)
 
+    def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
+        """The statement in the order asked for."""
+        hides = self.narrowing.form.hides
+        return plan.ordered(self.shape, self.source.capabilities, sort=sort, is_masked=hides)
+
     def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
-        return plan.page(self.shape, self.source.capabilities, offset=offset, limit=limit, sort=sort)
+        return plan.page(self.ordered(sort), offset=offset, limit=limit)
 
 
 def open_view(

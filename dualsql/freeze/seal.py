@@ -30,6 +30,14 @@ class Seal:
     def __repr__(self) -> str:
         return f"Seal({len(self._secrets)} secrets)"
 
+    def subkeys(self, purpose: bytes) -> tuple[bytes, ...]:
+        """32 bytes for each secret, in their order, that tell nothing of it: HKDF-SHA256 (RFC 5869)."""
+        # Without a salt, and of a single block.
+        return tuple(
+            hmac.digest(hmac.digest(bytes(32), secret, sha256), purpose + b"\x01", sha256)
+            for secret in self._secrets
+        )
+
     def sign(self, *parts: bytes | str | None) -> bytes:
         """32 bytes that only a holder of the first secret can make for exactly these parts."""
         return _digest(self._secrets[0], parts)

@@ -102,6 +102,7 @@ KINDS: Mapping[str, Kind] = {
     "FORBIDDEN_SQL": Kind(403, "forbidden"),
     "FOREIGN_REQUEST": Kind(403, "forbidden"),
     "BAD_PARAMETER": Kind(400, "bad_request"),
+    "BAD_CURSOR": Kind(400, "bad_request"),
     "CALLER_GONE": Kind(400, "bad_request"),
     "UNKNOWN_COLUMN": Kind(422, "unprocessable"),
     "NO_TOTAL_ORDER": Kind(422, "unprocessable"),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, select
+from sqlalchemy import Alias, BindParameter, ColumnElement, Select, select
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.selectable import CTE, TableClause
@@ -52,6 +52,13 @@ class Form:
     def narrows(self, table: Table) -> bool:
         """Whether the table is read through a SELECT of its own."""
         return id(table) in self._conditions or id(table) in self._masks
+
+    def hides(self, column: Any) -> bool:
+        """Whether a mask stands in the place of this column of a table, or of its alias."""
+        table = getattr(column, "table", None)
+        while isinstance(table, Alias):
+            table = table.element
+        return column.key in self._masks.get(id(getattr(table, "_Annotated__element", table)), ())
 
     def select_of(self, table: Table) -> Select[Any]:
         """The SELECT that a narrowed table is read through: its rows and columns under the rules."""

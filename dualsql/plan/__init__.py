@@ -1,7 +1,28 @@
-"""Derive count, sample and page; the rule: a Select in, a Select out, never a connection."""
+"""Derive count, sample and page; the rule: a Select in, a Select out, never a connection.
+
+    shape     any statement as a plain Select, its author's limit set aside
+    order     the keys its rows are put in order by; ties, constancy: what makes the order total, what spoils it
+    page      rows from an offset on
+    keyset    rows beside the place of another; beyond: the conditions
+    count     how many there are
+
+READ IN THIS ORDER.
+"""
 
 from dualsql.plan.count import count
-from dualsql.plan.page import page
+from dualsql.plan.keyset import KeyedSelect, Place, keyed_page, page_beside
+from dualsql.plan.page import Ordered, ordered, page
 from dualsql.plan.shape import Shape, shape
 
-__all__ = ["Shape", "count", "page", "shape"]
+__all__ = [
+    "KeyedSelect",
+    "Ordered",
+    "Place",
+    "Shape",
+    "count",
+    "keyed_page",
+    "ordered",
+    "page",
+    "page_beside",
+    "shape",
+]

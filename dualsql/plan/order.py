@@ -2,173 +2,206 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TextClause
-from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over, _anonymous_label
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
-from sqlalchemy.sql.visitors import iterate
+from sqlalchemy import ColumnElement, FromClause, Join, TableSample, null
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import ColumnClause, TextClause, _textual_label_reference
 
-from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
+from dualsql.errors import UnknownColumnError
+from dualsql.plan.constancy import is_random, tells_time
+from dualsql.plan.keys import Key, Order, column_identity, plain, split_modifiers, unlabelled, without_repeats
 from dualsql.plan.shape import Shape
+from dualsql.plan.ties import distinct_on, is_constant, is_table, leaves_of, tie_breaker
 from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
 
-Keys = list[ColumnElement[Any]]
-
-# Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
-_ROW_FUNCTIONS = frozenset(
-    """abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date
-    date_format date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday
-    least left length lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt
-    strftime substr substring time to_char to_date trim trunc unixepoch upper year month""".split()
-)
-_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
+IsMasked = Callable[[Any], bool]
+"""Whether a table's column may hold other values than the table, NULL among them."""
 
 
-def total_order(shape: Shape, capabilities: Capabilities) -> Keys:
-    """The author's ORDER BY, then whatever makes it total."""
-    own: Keys = list(shape.select._order_by_clauses) or distinct_on(shape.select)
-    return own + _tie_breaker(shape, capabilities)
-
-
-def distinct_on(select: AnySelect) -> Keys:
-    """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
-    extension = select._pre_columns_clause
-    clauses = getattr(extension, "clauses", [extension])
-    return [*select._distinct_on, *(key for clause in clauses for key in getattr(clause, "_distinct_on", ()))]
-
-
-def requested_order(
-    shape: Shape, sort: Sequence[SortKey], columns: dict[str, ResultColumn], capabilities: Capabilities
-) -> Keys:
-    """ORDER BY for the columns a reader asked for; NULLs come last in both directions."""
-    keys: Keys = []
-    keeps_not_null = bool(sort) and _keeps_not_null(shape.select)
-    for wanted in sort:
-        column = columns[wanted["field"]]
-        if _is_constant(column.expression):
-            continue
-        expression = capabilities.sortable(column.expression)
-        key = expression.desc() if wanted.get("order") == "desc" else expression.asc()
-        if keeps_not_null and not getattr(column.expression, "nullable", True):
-            keys.append(key)
-        elif capabilities.nulls_last:
-            keys.append(key.nulls_last())
-        else:
-            keys += [expression.is_(None), key]
-    return keys
-
-
-def _tie_breaker(shape: Shape, capabilities: Capabilities) -> Keys:
-    return _row_identity(shape.select) or _group_identity(shape.select) or _whole_row(shape, capabilities)
-
-
-def _row_identity(select: AnySelect) -> Keys:
-    """The primary keys of all tables, if each row of the result stands for one row of each; else nothing."""
-    outputs = [*select.selected_columns, *select._order_by_clauses]
-    if _is_distinct(select) or select._group_by_clauses or select._having_criteria:
-        return []
-    if any(_may_aggregate(element) for element in outputs):
-        return []
-    leaves = list(_leaves(select))
-    if not all(_is_table(leaf) and list(leaf.primary_key) for leaf in leaves) or _is_renewed(leaves, select):
-        return []
-    return [key for leaf in leaves for key in leaf.primary_key]
-
-
-def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
-    """Whether SQLAlchemy made one of these aliases just now: that of a relationship's secondary table.
-
-    It makes another one whenever the statement is compiled, so that no ORDER BY can name it.
-    """
-    unnamed = any(isinstance(leaf, Alias) and isinstance(leaf.name, _anonymous_label) for leaf in leaves)
-    return unnamed and set(leaves) != set(_leaves(select))
-
-
-def _group_identity(select: AnySelect) -> Keys:
-    """The GROUP BY keys, which tell groups apart; not under ROLLUP and its kin, where a NULL is ambiguous."""
-    groups = select._group_by_clauses
-    if _is_distinct(select) or any(_is_superaggregate(group) for group in groups):
-        return []
-    return list(groups)
-
-
-def _whole_row(shape: Shape, capabilities: Capabilities) -> Keys:
-    """Every output: rows equal in all of them cannot be told apart by anyone."""
-    expressions = [column.expression for column in shape.columns if not _is_constant(column.expression)]
-    if shape.select._distinct and not distinct_on(shape.select):
-        # Values that compare equal were merged, and PostgreSQL takes no other expressions here.
-        return expressions
-    return [key for expression in expressions for key in capabilities.distinguishing(expression)]
-
-
-def _is_distinct(select: AnySelect) -> bool:
-    return bool(select._distinct or distinct_on(select))
-
-
-def _is_superaggregate(group: ClauseElement) -> bool:
-    # ROLLUP(...) arrives inside a ClauseList; bare text could be anything.
-    return any(
-        isinstance(node, TextClause)
-        or (isinstance(node, FunctionElement) and _function_name(node) in _SUPERAGGREGATES)
-        for node in iterate(group)
-    )
-
-
-def _keeps_not_null(select: AnySelect) -> bool:
-    """Whether a column declared NOT NULL has no NULL in the result either."""
-    sources = list(_sources(select))
-    if any(isinstance(source, Join) and (source.isouter or source.full) for source in sources):
-        return False
-    # A subquery copies the flag of its first SELECT; only a table's own constraint can be relied on.
-    return all(isinstance(source, Join) or _is_table(source) for source in sources)
-
-
-def _is_table(source: FromClause) -> bool:
-    """A table or an alias of one; a subquery's alias carries keys too, which its rows may repeat."""
-    while isinstance(source, Alias):
-        source = source.element
-    return isinstance(source, Table)
-
-
-def _is_constant(expression: ColumnElement[Any]) -> bool:
-    # ORDER BY of a bare value is an error on PostgreSQL, and orders nothing anywhere.
-    return isinstance(getattr(expression, "element", expression), BindParameter)
-
-
-def _leaves(select: AnySelect) -> Iterator[FromClause]:
-    return (source for source in _sources(select) if not isinstance(source, Join))
-
-
-def _sources(select: AnySelect) -> Iterator[FromClause]:
-    stack: list[FromClause] = list(reversed(select.get_final_froms()))
-    while stack:
-        source = stack.pop()
-        yield source
-        if isinstance(source, Join):
-            stack += [source.right, source.left]
-
-
-def _may_aggregate(element: ClauseElement) -> bool:
-    """Whether an aggregate could stand in `element`, outside of subqueries and window functions."""
-    stack: list[Any] = [element]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, SelectBase | ScalarSelect | Exists):
-            continue
-        if isinstance(node, Over):
-            stack += [part for part in (node.partition_by, node.order_by) if part is not None]
-            stack += node.element.get_children()
-            continue
-        if isinstance(node, FunctionElement) and _function_name(node) not in _ROW_FUNCTIONS:
-            return True
-        stack += node.get_children()
+def never(_column: Any) -> bool:
+    """No column is masked."""
     return False
 
 
-def _function_name(function: FunctionElement[Any]) -> str:
-    return str(getattr(function, "name", "")).lower()
+_MOST_KEYS = 100
+
+_MOVES = "Its order is another one at every reading."
+_CLOCK = "Its order depends on the time of day."
+_UNREADABLE = "Its ORDER BY is text, or names what cannot be found."
+_HIDDEN = "It orders DISTINCT rows by what is not among their columns."
+_INEXACT = "It is ordered by values that this database does not take back as it gave them."
+_TOO_MANY = "It is ordered by too many columns."
+
+
+def order_of(
+    shape: Shape,
+    capabilities: Capabilities,
+    *,
+    sort: Sequence[SortKey] = (),
+    is_masked: IsMasked = never,
+) -> Order:
+    """The requested keys, then the author's ORDER BY, then whatever makes it total.
+
+    Raises:
+        UnknownColumnError: a requested key names no column of the result.
+    """
+    reader = _KeyReader(shape, capabilities, is_masked)
+    keys = tuple(
+        without_repeats(
+            [
+                *reader.requested(sort),
+                *reader.authored(),
+                *map(reader.key, tie_breaker(shape, capabilities)),
+            ]
+        )
+    )
+    is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
+    return Order(keys, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
+
+
+class _KeyReader:
+    """Makes keys of expressions, with all that is known of them in one statement."""
+
+    def __init__(self, shape: Shape, capabilities: Capabilities, is_masked: IsMasked) -> None:
+        self._shape = shape
+        self._capabilities = capabilities
+        self._is_masked = is_masked
+        self._has_null_rows = dict(_sides(shape.select.get_final_froms()))
+        self._outputs = {
+            _identity(column.expression): position for position, column in enumerate(shape.columns)
+        }
+
+    def requested(self, sort: Sequence[SortKey]) -> Iterator[Key]:
+        """The keys a reader asked for; NULLs come last in both directions."""
+        named = {column.name: column for column in self._shape.columns}
+        for wanted in sort:
+            column = named.get(wanted["field"])
+            if column is None:
+                raise UnknownColumnError(wanted["field"], list(named))
+            if not is_constant(column.expression):
+                expression = self._capabilities.sortable(column.expression)
+                yield self.key(expression, is_descending=wanted.get("order") == "desc", is_nulls_last=True)
+
+    def authored(self) -> Iterator[Key]:
+        """The author's ORDER BY, or the keys of DISTINCT ON, which put rows in order too."""
+        select = self._shape.select
+        for clause in list(select._order_by_clauses) or distinct_on(select):
+            base, modifiers = split_modifiers(clause)
+            expression = self._resolved(base)
+            if expression is None:
+                yield _bare_text(clause)
+            elif not is_constant(expression):
+                yield self.key(
+                    expression,
+                    is_descending=operators.desc_op in modifiers,
+                    is_nulls_last=_stated(modifiers),
+                    written=clause,
+                )
+
+    def key(
+        self,
+        expression: ColumnElement[Any],
+        *,
+        is_descending: bool = False,
+        is_nulls_last: bool | None = None,
+        written: Any = None,
+    ) -> Key:
+        """The key of an expression; NULLs stand where the database puts them, unless it is said."""
+        resolved = self._resolved(expression)
+        if resolved is None:
+            return _bare_text(expression)
+        value = unlabelled(resolved)
+        side = self._has_null_rows.get(id(plain(getattr(value, "table", None))))
+        is_stored = side is not None and not self._is_masked(value)
+        default = self._capabilities.nulls_last_by_default[is_descending]
+        return Key(
+            expression=resolved,
+            form=self._capabilities.key_form(value, is_stored=is_stored),
+            is_descending=is_descending,
+            is_nulls_last=default if is_nulls_last is None else is_nulls_last,
+            is_nullable=not is_stored or side is True or getattr(value, "nullable", True) is not False,
+            is_stored=is_stored,
+            output=self._output(resolved),
+            written=written,
+        )
+
+    def _resolved(self, base: Any) -> ColumnElement[Any] | None:
+        """The expression itself where a name stands for it; None for text that only a database reads."""
+        if isinstance(base, _textual_label_reference):
+            return self._named(base.element)
+        # A bare number is the position of a column.
+        is_text = isinstance(base, TextClause) or (
+            isinstance(base, ColumnClause) and base.is_literal and base.name.strip().isdigit()
+        )
+        return None if is_text else base
+
+    def _named(self, name: str) -> ColumnElement[Any] | None:
+        for output in self._shape.select.selected_columns:
+            if name in (getattr(output, "name", None), getattr(output, "_tq_label", None)):
+                return output
+        found = (leaf.c[name] for leaf in leaves_of(self._shape.select) if name in leaf.c)
+        return next(found, None)
+
+    def _output(self, expression: ColumnElement[Any]) -> int | None:
+        position = self._outputs.get(_identity(expression))
+        if position is not None or not self._shape.select._distinct:
+            return position
+        value = unlabelled(expression)
+        same = (
+            position
+            for position, column in enumerate(self._shape.columns)
+            if unlabelled(column.expression).compare(value)
+        )
+        return next(same, None)
+
+
+def _bare_text(clause: Any) -> Key:
+    return Key(expression=null(), is_nulls_last=True, written=clause, is_text=True)
+
+
+def _identity(expression: Any) -> Any:
+    value = unlabelled(expression)
+    return column_identity(value) or id(value)
+
+
+def _stated(modifiers: Sequence[Any]) -> bool | None:
+    if operators.nulls_last_op in modifiers:
+        return True
+    return False if operators.nulls_first_op in modifiers else None
+
+
+def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
+    """Why the place of a row cannot be told by its keys; empty when it can."""
+    if len(keys) > _MOST_KEYS:
+        return _TOO_MANY
+    is_merged = bool(select._distinct) and not distinct_on(select)
+    for key in keys:
+        if key.is_text:
+            return _UNREADABLE
+        if is_merged and key.output is None:
+            return _HIDDEN
+        if key.form is None:
+            return _INEXACT
+        if tells_time(key.expression):
+            return _CLOCK
+    return ""
+
+
+def _is_sampled(select: AnySelect) -> bool:
+    return any(isinstance(leaf, TableSample) and leaf.seed is None for leaf in leaves_of(select))
+
+
+def _sides(sources: Sequence[FromClause], *, has_null_rows: bool = False) -> Iterator[tuple[int, bool]]:
+    """Each table that is read, and whether an outer join may fill its columns with NULLs."""
+    # A subquery copies the NOT NULL of its first SELECT; only a table's own constraint can be relied on.
+    for source in sources:
+        if isinstance(source, Join):
+            left, right = (has_null_rows or source.full, has_null_rows or source.full or source.isouter)
+            yield from _sides([source.left], has_null_rows=left)
+            yield from _sides([source.right], has_null_rows=right)
+        elif is_table(source):
+            yield id(plain(source)), has_null_rows

@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import select
 
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
-from dualsql.errors import UnknownColumnError
+from dualsql.plan.keys import Order
 from dualsql.plan.options import with_criteria_of
-from dualsql.plan.order import distinct_on, requested_order, total_order
+from dualsql.plan.order import IsMasked, never, order_of
 from dualsql.plan.shape import Shape
+from dualsql.plan.ties import distinct_on
 from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
 
 
-def page(
-    shape: Shape, capabilities: Capabilities, *, offset: int, limit: int | None, sort: Sequence[SortKey] = ()
-) -> AnySelect:
-    """At most `limit` rows (None for all) from the row `offset` on, counted from 0 inside the author's own window.
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A statement with the order that its rows are read in."""
+
+    shape: Shape
+    order: Order
+    capabilities: Capabilities
+
+
+def ordered(
+    shape: Shape, capabilities: Capabilities, *, sort: Sequence[SortKey] = (), is_masked: IsMasked = never
+) -> Ordered:
+    """The statement in its author's order, or as `sort` asks.
 
     Raises:
         UnknownColumnError: a sort key names no column of the result.
     """
     if sort and (shape.is_cut or distinct_on(shape.select)):
         shape = _nested(shape, capabilities)
-    named = {column.name: column for column in shape.columns}
-    _require_known(sort, named)
-    keys = requested_order(shape, sort, named, capabilities) + total_order(shape, capabilities)
-    ordered = shape.select.order_by(None).order_by(*keys)
-    return ordered.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
+    return Ordered(shape, order_of(shape, capabilities, sort=sort, is_masked=is_masked), capabilities)
+
+
+def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
+    """At most `limit` rows (None for all) from the row `offset` on, counted from 0 inside the author's own window."""
+    shape = rows.shape
+    arranged = shape.select.order_by(None).order_by(*rows.order.clauses(rows.capabilities))
+    return arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
+
+
+def whole(rows: Ordered) -> AnySelect:
+    """All rows of the statement, in an order only where it decides which rows there are."""
+    shape = rows.shape
+    if shape.is_cut:
+        return page(rows, offset=0, limit=None)
+    unordered = shape.select.order_by(None)
+    return (
+        unordered.order_by(*rows.order.clauses(rows.capabilities)) if distinct_on(shape.select) else unordered
+    )
 
 
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
@@ -42,17 +67,10 @@ def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:
     """The same rows as a subquery: another order must not change which rows the author's limit keeps."""
-    ordered = shape.select.order_by(None).order_by(*total_order(shape, capabilities))
-    cut = ordered.limit(shape.limit).offset(shape.offset or None)
+    cut = whole(ordered(shape, capabilities))
     inner = cut.subquery("result")
     columns = tuple(
         ResultColumn(column.name, expression, column.type)
         for column, expression in zip(shape.columns, inner.c, strict=True)
     )
     return Shape(with_criteria_of(cut, select(*inner.c)), columns)
-
-
-def _require_known(sort: Sequence[SortKey], named: dict[str, ResultColumn]) -> None:
-    for key in sort:
-        if key["field"] not in named:
-            raise UnknownColumnError(key["field"], list(named))

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, select
-from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import (
     BindParameter,
     Label,
     UnaryExpression,
-    _label_reference,
     _textual_label_reference,
 )
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql.columns import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
+from dualsql.plan.keys import split_modifiers
 from dualsql.plan.options import require_plain_columns, with_criteria_of
 from dualsql.plan.text import has_outer_order
 from dualsql.statement import AnyCompound, AnySelect, Statement
@@ -26,9 +25,6 @@ from dualsql.statement import AnyCompound, AnySelect, Statement
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
 _WRAP = "Wrap it: inner = statement.subquery(); select(inner).order_by(inner.c....)."
-_ORDER_MODIFIERS = frozenset(
-    {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,7 @@ def _without_window(statement: AnyGenerative) -> AnyGenerative:
 
 
 def _select_from_compound(statement: AnyCompound) -> AnySelect:
-    order = [_split_modifiers(clause) for clause in statement._order_by_clauses]
+    order = [split_modifiers(clause) for clause in statement._order_by_clauses]
     outputs = list(statement.selected_columns)
     wrapped = list(statement.order_by(None).subquery("result").c)
     keys = []
@@ -112,18 +108,6 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
             key = UnaryExpression(key, modifier=modifier)
         keys.append(key)
     return with_criteria_of(statement, select(*wrapped).order_by(*keys))
-
-
-def _split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
-    """`x DESC NULLS LAST` as (x, [nulls_last, desc])."""
-    modifiers = []
-    while isinstance(clause, UnaryExpression) and clause.modifier in _ORDER_MODIFIERS:
-        modifiers.append(clause.modifier)
-        clause = clause.element
-    if isinstance(clause, _label_reference):
-        base, inner = _split_modifiers(clause.element)
-        return base, modifiers + inner
-    return clause, modifiers
 
 
 def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:

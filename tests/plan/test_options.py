@@ -11,7 +11,7 @@ from sqlalchemy.orm import Bundle, defer, joinedload, load_only, with_loader_cri
 
 from dualsql.dialects import capabilities_of
 from dualsql.errors import NotFreezableError
-from dualsql.plan import count, page, shape
+from dualsql.plan import Place, count, ordered, page, page_beside, shape
 from tests.schools import Program, School
 
 SQLITE = sqlite.dialect()
@@ -31,8 +31,10 @@ def test_a_criterion_is_never_lost(name: str) -> None:
     assert capabilities is not None
     shaped = shape(_CRITERIA[name])
     key = shaped.columns[0].name
-    sorted_page = page(shaped, capabilities, offset=0, limit=5, sort=[{"field": key, "order": "desc"}])
-    for derived in (count(shaped), page(shaped, capabilities, offset=0, limit=5), sorted_page):
+    for_sorting = ordered(shaped, capabilities, sort=[{"field": key, "order": "desc"}])
+    plain = ordered(shaped, capabilities)
+    beside = page_beside(plain, Place(values=(3,)), limit=5).select
+    for derived in (count(shaped), beside, *(page(rows, offset=0, limit=5) for rows in (plain, for_sorting))):
         compiled = derived.compile(dialect=SQLITE)
         assert str(compiled).count("schools.state = ?") == (2 if name == "union" else 1)
         assert "NJ" in compiled.params.values()

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from dualsql.dialects import Capabilities, capabilities_of
 from dualsql.errors import NotFreezableError, NoTotalOrderError, UnknownColumnError
-from dualsql.plan import count, page, shape
+from dualsql.plan import count, ordered, page, shape
 from tests.schools import Program, School, visits
 
 DIALECTS: dict[str, Any] = {
@@ -32,7 +32,7 @@ def sql(statement: Select[Any], dialect: str = "sqlite") -> str:
 
 
 def order_of(statement: Any, dialect: str = "sqlite", sort: Any = ()) -> str:
-    paged = page(shape(statement), capabilities(dialect), offset=0, limit=5, sort=sort)
+    paged = page(ordered(shape(statement), capabilities(dialect), sort=sort), offset=0, limit=5)
     return sql(paged, dialect).rpartition(" ORDER BY ")[2].partition(" LIMIT ")[0].strip()
 
 
@@ -75,29 +75,28 @@ def test_distinct_on_keeps_its_keys_in_front() -> None:
 
 def test_sorting_a_cut_result_does_not_change_which_rows_it_has() -> None:
     cut = select(Program.level).order_by(Program.field).limit(3)
-    sorted_page = page(
-        shape(cut), capabilities("sqlite"), offset=0, limit=5, sort=[{"field": "level", "order": "desc"}]
-    )
-    inner = sql(sorted_page)
+    by_level = ordered(shape(cut), capabilities("sqlite"), sort=[{"field": "level", "order": "desc"}])
+    inner = sql(page(by_level, offset=0, limit=5))
     assert (
         inner.index("ORDER BY programs.field") < inner.index("LIMIT") < inner.index("ORDER BY result.level")
     )
 
 
 def test_a_window_ends_where_the_author_s_limit_does() -> None:
-    paged = page(shape(select(School.id).limit(10).offset(4)), capabilities("sqlite"), offset=8, limit=5)
+    cut = ordered(shape(select(School.id).limit(10).offset(4)), capabilities("sqlite"))
+    paged = page(cut, offset=8, limit=5)
     parameters = paged.compile(dialect=DIALECTS["sqlite"]).params
     assert sorted(parameters.values()) == [2, 12]
 
 
 def test_nulls_last_where_a_null_can_be() -> None:
     assert order_of(select(School.enrollment), sort=[{"field": "enrollment"}]).startswith(
-        "schools.enrollment ASC NULLS LAST"
+        "schools.enrollment NULLS LAST"
     )
     assert order_of(select(School.enrollment), "mysql", [{"field": "enrollment"}]).startswith(
-        "schools.enrollment IS NULL, schools.enrollment ASC"
+        "schools.enrollment IS NULL, schools.enrollment, "
     )
-    assert order_of(select(School.name), sort=[{"field": "name"}]) == "schools.name ASC, schools.id"
+    assert order_of(select(School.name), sort=[{"field": "name"}]) == "schools.name, schools.id"
 
 
 def test_the_count_drops_the_order_and_keeps_the_limit() -> None:
@@ -108,7 +107,7 @@ def test_the_count_drops_the_order_and_keeps_the_limit() -> None:
 
 def test_row_locks_are_dropped() -> None:
     locked = select(School.id).with_for_update()
-    paged = page(shape(locked), capabilities("postgresql"), offset=0, limit=1)
+    paged = page(ordered(shape(locked), capabilities("postgresql")), offset=0, limit=1)
     assert "FOR UPDATE" not in sql(paged, "postgresql")
 
 

@@ -1,0 +1,138 @@
+"""A place in a result as a text for its reader; the rule: nobody else can read it, make it or use it elsewhere.
+
+A cursor holds values of a row, so it is encrypted (AES-GCM) as well as authenticated. Its key is derived from the
+server's secret, the resource, the order and the principal: one of another resource, order or principal does not
+decrypt, and each key encrypts too little for its random nonces ever to meet.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from dualsql.errors import BadCursorError, NotFreezableError
+from dualsql.freeze import Seal
+from dualsql.freeze.values import Values
+from dualsql.plan import Place
+from dualsql.resource import Principal
+
+MAXIMUM_LENGTH = 16 * 1024
+"""Characters of a cursor."""
+
+_PURPOSE = b"dualsql.cursors/1"
+_VERSION = b"\x01"
+_NONCE_SIZE = 12
+_VALUES = Values({})
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place, and the number of its row.
+
+    Attributes:
+        row: counted from 0 when the page that gave the cursor was read.
+    """
+
+    place: Place
+    row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """All that a cursor is good for.
+
+    Attributes:
+        order: a fingerprint of the keys that the rows are ordered by.
+    """
+
+    resource_id: str
+    order: bytes
+    principal: Principal | None
+
+
+class Cursors:
+    """Writes and reads cursors with the secrets of a seal: the first writes, every one of them reads."""
+
+    def __init__(self, seal: Seal) -> None:
+        self._keys = seal.subkeys(_PURPOSE)
+
+    def write(self, cursor: Cursor, scope: Scope) -> str | None:
+        """The cursor as text; None when it would be too long, or holds what has no exact text."""
+        try:
+            payload = _packed(cursor)
+        except NotFreezableError:
+            return None
+        nonce = secrets.token_bytes(_NONCE_SIZE)
+        sealed = AESGCM(_key(self._keys[0], scope)).encrypt(nonce, payload, _VERSION)
+        text = _encoded(_VERSION + nonce + sealed)
+        return text if len(text) <= MAXIMUM_LENGTH else None
+
+    def read(self, text: str, scope: Scope) -> Cursor:
+        """What `write` was given for the same scope.
+
+        Raises:
+            BadCursorError: any other text.
+        """
+        sealed = _decoded(text)
+        if sealed[:1] != _VERSION:
+            raise BadCursorError
+        nonce, body = sealed[1 : 1 + _NONCE_SIZE], sealed[1 + _NONCE_SIZE :]
+        for key in self._keys:
+            try:
+                return _unpacked(AESGCM(_key(key, scope)).decrypt(nonce, body, _VERSION))
+            except (InvalidTag, ValueError):  # ValueError: a nonce cut short
+                continue
+        raise BadCursorError
+
+
+def _key(subkey: bytes, scope: Scope) -> bytes:
+    """A key for one scope; each part carries its length, so that no two scopes look alike."""
+    who = scope.principal
+    parts = (scope.resource_id, None if who is None else who.id, None if who is None else who.tenant)
+    told = [scope.order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
+    return hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha256)
+
+
+def _packed(cursor: Cursor) -> bytes:
+    place = cursor.place
+    values = [_VALUES.write(_plain(value)) for value in place.values]
+    document = [cursor.row, place.is_backward, place.is_included, values]
+    # PostgreSQL and SQLite may hold what is no text in Unicode; it comes back as it was.
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _unpacked(payload: bytes) -> Cursor:
+    row, is_backward, is_included, values = json.loads(payload.decode("utf-8", "surrogatepass"))
+    read = tuple(_VALUES.read(value) for value in values)
+    return Cursor(Place(values=read, is_backward=is_backward, is_included=is_included), row)
+
+
+def _plain(value: Any) -> Any:
+    """The value in a class of Python's own: asyncpg has a UUID that is faster to make."""
+    return UUID(int=value.int) if isinstance(value, UUID) else value
+
+
+def _encoded(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    if len(text) > MAXIMUM_LENGTH or not text.isascii():
+        raise BadCursorError
+    try:
+        sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (NotBase64, ValueError):
+        raise BadCursorError from None
+    if _encoded(sealed) != text:  # Python skips what is not of the alphabet
+        raise BadCursorError
+    return sealed

@@ -1,0 +1,138 @@
+"""An ORDER BY as keys; the rule: a key says all that tells which of two rows comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import ClauseElement, Label, UnaryExpression, _label_reference
+from sqlalchemy.sql.visitors import iterate
+
+from dualsql.dialects import Capabilities
+from dualsql.keyforms import KeyForm
+
+_ORDER_MODIFIERS = frozenset(
+    {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of an order.
+
+    Attributes:
+        is_nullable: NULLs may come up; without them `is_nulls_last` means nothing.
+        is_stored: it is a plain column of a table, which an index may stand for.
+        output: its position among the outputs, when it is one of them.
+        written: the author's own clause for it.
+        is_text: only that clause can be understood, and by a database alone.
+        form: how a value of it is read and given back, if it can be.
+    """
+
+    expression: ColumnElement[Any]
+    form: KeyForm | None = None
+    is_descending: bool = False
+    is_nulls_last: bool
+    is_nullable: bool = True
+    is_stored: bool = False
+    output: int | None = None
+    written: ClauseElement | None = None
+    is_text: bool = False
+
+    def reversed(self) -> Key:
+        """The key that puts the same rows the other way round."""
+        return replace(
+            self, is_descending=not self.is_descending, is_nulls_last=not self.is_nulls_last, written=None
+        )
+
+    def clauses(self, capabilities: Capabilities) -> list[Any]:
+        """The key in an ORDER BY."""
+        if self.written is not None:
+            return [self.written]
+        key = self.expression.desc() if self.is_descending else self.expression
+        if (
+            not self.is_nullable
+            or self.is_nulls_last is capabilities.nulls_last_by_default[self.is_descending]
+        ):
+            return [key]
+        if capabilities.nulls_last:
+            return [key.nulls_last() if self.is_nulls_last else key.nulls_first()]
+        # In their place by hand: false comes before true.
+        missing = self.expression
+        return [missing.is_(None) if self.is_nulls_last else missing.is_not(None), key]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The keys that rows are put in order by.
+
+    Attributes:
+        is_total: no two rows that differ tie, so that joined pages are the result.
+        obstacle: why a row's place cannot be told by its keys; empty when it can.
+    """
+
+    keys: tuple[Key, ...]
+    is_total: bool = True
+    obstacle: str = ""
+
+    def clauses(self, capabilities: Capabilities) -> list[Any]:
+        """The whole ORDER BY."""
+        return [clause for key in self.keys for clause in key.clauses(capabilities)]
+
+    def fingerprint(self) -> bytes:
+        """Equal for orders whose places mean the same, in whatever process they were made."""
+        told = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
+        return sha256(repr(told).encode()).digest()
+
+
+def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
+    """`x DESC NULLS LAST` as (x, [nulls_last, desc])."""
+    modifiers = []
+    while isinstance(clause, UnaryExpression) and clause.modifier in _ORDER_MODIFIERS:
+        modifiers.append(clause.modifier)
+        clause = clause.element
+    if isinstance(clause, _label_reference):
+        base, inner = split_modifiers(clause.element)
+        return base, modifiers + inner
+    return clause, modifiers
+
+
+def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    """What a label stands for."""
+    return expression.element if isinstance(expression, Label) else expression
+
+
+def column_identity(expression: Any) -> tuple[int, str] | None:
+    """Equal for all forms of one column of one source; None for anything else."""
+    source = getattr(expression, "table", None)
+    if source is None or getattr(expression, "is_literal", False):
+        return None
+    return id(plain(source)), expression.key
+
+
+def plain(element: Any) -> Any:
+    """The element under SQLAlchemy's annotations."""
+    return getattr(element, "_Annotated__element", element)
+
+
+def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
+    """The keys but those of columns that came before: rows that reach them are equal there."""
+    seen: set[tuple[int, str]] = set()
+    for key in keys:
+        identity = column_identity(key.expression)
+        if identity is not None and identity in seen:
+            continue
+        if identity is not None:
+            seen.add(identity)
+        yield key
+
+
+def _features(expression: ColumnElement[Any]) -> Iterator[tuple[str, str]]:
+    for part in iterate(expression):
+        name = str(getattr(part, "name", ""))
+        # An anonymous name is another one in each process.
+        yield part.__visit_name__, "" if "%(" in name else name

@@ -1,0 +1,155 @@
+"""Cut a page out of a Select beside the place of a row; the rule: what comes next is asked for, never counted.
+
+The condition stands beside the author's own where each row of the result is a row of its sources. It stands around
+the statement where taking rows away would change the others: groups, windows, the author's own LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, select, true, types, union_all
+
+from dualsql.errors import NoTotalOrderError
+from dualsql.keyforms import KeyForm
+from dualsql.plan.beyond import Part, Term, after, parts_after
+from dualsql.plan.keys import Key
+from dualsql.plan.options import with_criteria_of
+from dualsql.plan.page import Ordered, page, whole
+from dualsql.plan.ties import reads_row_by_row
+from dualsql.statement import AnyCompound, AnySelect
+
+_HINT = "Page by offset, or sort by columns of the result."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a row stands in an order.
+
+    Attributes:
+        values: of its keys, as their forms read them.
+        is_backward: the rows before it are meant, not those after it.
+        is_included: ... and the row itself too.
+    """
+
+    values: tuple[Any, ...]
+    is_backward: bool = False
+    is_included: bool = False
+
+
+class KeyedSelect(NamedTuple):
+    """A Select whose rows tell their place.
+
+    Attributes:
+        select: the result's columns, and behind them what else it takes to tell a place.
+        keys: None where the order has an obstacle.
+        positions: where in a row the value of each key is.
+    """
+
+    select: AnySelect
+    keys: Sequence[Key] | None
+    positions: Sequence[int]
+
+    def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The values of the row's keys; None where one could not be given back."""
+        if self.keys is None:
+            return None
+        values = tuple(row[position] for position in self.positions)
+        for key, value in zip(self.keys, values, strict=True):
+            if key.form is None or not (value is None or key.form.comes_back(value)):
+                return None
+        return values
+
+
+def keyed_page(rows: Ordered, *, offset: int, limit: int | None) -> KeyedSelect:
+    """As `page`, from an offset on, with rows that tell their place."""
+    cut = page(rows, offset=offset, limit=limit)
+    return KeyedSelect(cut, None, ()) if rows.order.obstacle else _read(cut, rows.order.keys, rows)
+
+
+def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelect:
+    """At most `limit` rows (None for all) after `place`; backward, those before it, the nearest first.
+
+    Raises:
+        NoTotalOrderError: in this order no place can be told.
+    """
+    if rows.order.obstacle:
+        raise NoTotalOrderError(f"Its rows cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
+    keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
+    if rows.shape.is_cut or not reads_row_by_row(rows.shape.select):
+        statement, keys = _around(_carried(whole(rows), keys, rows), keys, rows)
+        parts = [Part(after(_terms(keys, place), rows.capabilities, or_equal=place.is_included), keys)]
+    else:
+        statement = rows.shape.select
+        parts = parts_after(_terms(keys, place), rows.capabilities, or_equal=place.is_included)
+    if len(parts) > 1:
+        pieces = [
+            select(*_carried(_cut(statement, part, rows, limit), keys, rows).subquery("part").c)
+            for part in parts
+        ]
+        statement, keys = _around(union_all(*pieces), keys, rows)
+        parts = [Part(true(), keys)]
+    return _read(_cut(statement, parts[0], rows, limit), keys, rows)
+
+
+def _terms(keys: Sequence[Key], place: Place) -> list[Term]:
+    return [Term.of(key, value) for key, value in zip(keys, place.values, strict=True)]
+
+
+def _cut(statement: AnySelect, part: Part, rows: Ordered, limit: int | None) -> AnySelect:
+    clauses = [clause for key in part.keys for clause in key.clauses(rows.capabilities)]
+    return statement.where(part.condition).order_by(None).order_by(*clauses).limit(limit)
+
+
+def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSelect:
+    """The statement with the values of its keys."""
+    positions, added = _places(keys, rows, lambda form: form.read)
+    return KeyedSelect(statement.add_columns(*added), keys, positions)
+
+
+def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:
+    """The statement with its keys themselves, for a statement around it."""
+    return statement.add_columns(*_places(keys, rows, lambda form: form.carried)[1])
+
+
+def _around(
+    inner: AnySelect | AnyCompound, keys: Sequence[Key], rows: Ordered
+) -> tuple[AnySelect, list[Key]]:
+    """A SELECT of the same rows from a statement that carries its keys, and the keys as they are called there."""
+    columns = list(inner.subquery("result").c)
+    positions, _ = _places(keys, rows, lambda form: form.carried)
+    outer = with_criteria_of(rows.shape.select, select(*columns[: len(rows.shape.columns)]))
+    return outer, [
+        replace(
+            key,
+            expression=columns[position],
+            form=rows.capabilities.key_form(columns[position], is_stored=False),
+            is_stored=False,
+            written=None,
+        )
+        for key, position in zip(keys, positions, strict=True)
+    ]
+
+
+def _places(
+    keys: Sequence[Key], rows: Ordered, column: Callable[[KeyForm], ColumnElement[Any]]
+) -> tuple[list[int], list[ColumnElement[Any]]]:
+    """Where each key is in a row, and the columns to be added for those that are no output."""
+    positions: list[int] = []
+    added: list[ColumnElement[Any]] = []
+    for key in keys:
+        if key.output is not None and _is_shown_as_it_is(key.expression):
+            positions.append(key.output)
+        else:
+            assert key.form is not None  # or the order would have an obstacle
+            positions.append(len(rows.shape.columns) + len(added))
+            added.append(column(key.form).label(None))
+    return positions, added
+
+
+def _is_shown_as_it_is(expression: ColumnElement[Any]) -> bool:
+    """Whether the column's value, as the result has it, is the driver's own."""
+    type_ = expression.type
+    return isinstance(type_, types.Integer | types.String) and not isinstance(type_, types.Enum)
