@@ -5,6 +5,7 @@ Names are the specification's (seeds/000), in snake_case except where MCP demand
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
@@ -77,6 +78,63 @@ class Page(TypedDict):
     has_prev: bool
     next_offset: int | None
     expires_at: str | None
+
+
+StreamFormat = Literal["ndjson", "json", "csv", "arrow", "parquet"]
+
+RESUME_HEADER = "Dualsql-Resume"
+"""The token of a stream that can be gone on with."""
+NO_RESUME_HEADER = "Dualsql-No-Resume"
+"""Why one cannot: NO_TOTAL_ORDER, or FORMAT."""
+TOTAL_COUNT_HEADER = "Dualsql-Total-Count"
+"""Rows of the whole result, where that is known."""
+ROWS_TRAILER = "Dualsql-Rows"
+"""Rows of a whole stream, from a server that sends trailers."""
+
+SUMMARY_KEY = "$summary"
+PROBLEM_KEY = "$problem"
+
+
+class RowsRequest(TypedDict, total=False):
+    """Body of POST /{id}/rows; GET has the same names as parameters, lists joined by commas.
+
+    `resume`, `after` and `last` go on with a broken stream: its token, the number of complete rows received, and
+    `row_digest` of the last of them.
+    """
+
+    format: StreamFormat
+    columns: list[str]
+    sort: SortKey | list[SortKey] | None
+    limit: int
+    cursor: str
+    big_integers: Literal["number", "string"]
+    guard_formulas: bool
+    resume: str
+    after: int
+    last: str
+
+
+class StreamSummary(TypedDict):
+    """Under SUMMARY_KEY, alone in the last line of an NDJSON stream that is whole."""
+
+    rows: int
+    complete: Literal[True]
+
+
+class StreamProblem(TypedDict):
+    """Under PROBLEM_KEY, alone in the last line of an NDJSON stream that failed after `rows` rows."""
+
+    code: str
+    message: str
+    hint: str
+    details: dict[str, Any]
+    rows: int
+    complete: Literal[False]
+
+
+def row_digest(row: bytes) -> str:
+    """What `last` says of a row: its bytes as they came, without line break or separator."""
+    return sha256(row).hexdigest()[:32]
 
 
 class ResourceMetadata(TypedDict):
