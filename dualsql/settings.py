@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Literal, TypedDict, cast
 
@@ -11,6 +11,9 @@ from dualsql.errors import ConfigurationError
 
 Action = Literal["read", "pin", "delete"]
 """What can be done with a resource."""
+
+SnapshotTags = Mapping[str, str | Callable[[], str | None]]
+"""By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
 
 ALL_ACTIONS: frozenset[Action] = frozenset({"read", "pin", "delete"})
 
@@ -34,6 +37,9 @@ class Settings:
         maximum_stream_rows: the most rows one stream carries.
         maximum_stream_bytes: ... and bytes, before compression.
         maximum_stream_duration: how long one stream may take, its reader's pauses included.
+        stream_stall_timeout: how long its reader may take nothing.
+        maximum_streams: how many run in this process at once.
+        snapshot_tags: by source: while the tag is the same, so are the rows, and streams of them get an ETag.
         maximum_document_size: bytes of a frozen Select, before compression.
         text_budget: characters of the sample table in a tool result's text.
         query_timeout: time one statement may run.
@@ -67,6 +73,9 @@ class Settings:
     maximum_stream_rows: int = 100_000_000
     maximum_stream_bytes: int = 64 * 1024**3
     maximum_stream_duration: timedelta = timedelta(hours=1)
+    stream_stall_timeout: timedelta = timedelta(minutes=1)
+    maximum_streams: int = 32
+    snapshot_tags: SnapshotTags = field(default_factory=dict)
     maximum_document_size: int = 1024 * 1024
     text_budget: int = 4_000
     query_timeout: timedelta = timedelta(seconds=30)
@@ -93,8 +102,8 @@ class Settings:
 # A zero would stop everything, or never pause.
 _POSITIVE = frozenset(
     """body_timeout cleanup_interval default_page_size maximum_body_size maximum_document_size maximum_link_lifetime
-    maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows
-    query_timeout quota_bytes quota_resources""".split()
+    maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows maximum_streams
+    query_timeout quota_bytes quota_resources stream_stall_timeout""".split()
 )
 
 
@@ -139,6 +148,9 @@ class SettingsOptions(TypedDict, total=False):
     maximum_stream_rows: int
     maximum_stream_bytes: int
     maximum_stream_duration: timedelta
+    stream_stall_timeout: timedelta
+    maximum_streams: int
+    snapshot_tags: SnapshotTags
     maximum_document_size: int
     text_budget: int
     query_timeout: timedelta
