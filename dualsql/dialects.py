@@ -38,6 +38,7 @@ class Capabilities:
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
         nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
         searches_row_values: (a, b) > (x, y) is looked up in an index.
+        keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
     """
 
@@ -54,6 +55,7 @@ class Capabilities:
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     nulls_last_by_default: tuple[bool, bool]
     searches_row_values: bool
+    keeps_zones: bool
     key_form: MakeKeyForm
 
 
@@ -142,6 +144,7 @@ _SQLITE = Capabilities(
     distinguishing=_sqlite_keys,
     nulls_last_by_default=(False, True),
     searches_row_values=True,
+    keeps_zones=False,
     key_form=raw_form,
 )
 _POSTGRESQL = Capabilities(
@@ -158,6 +161,7 @@ _POSTGRESQL = Capabilities(
     distinguishing=_postgresql_keys,
     nulls_last_by_default=(True, False),
     searches_row_values=True,
+    keeps_zones=True,
     key_form=postgresql_form,
 )
 _MYSQL = Capabilities(
@@ -174,6 +178,7 @@ _MYSQL = Capabilities(
     distinguishing=_mysql_keys,
     nulls_last_by_default=(False, True),
     searches_row_values=False,
+    keeps_zones=False,
     key_form=mysql_form,
 )
 _KNOWN = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL, "mysql": _MYSQL, "mariadb": _MYSQL}

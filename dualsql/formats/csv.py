@@ -1,10 +1,14 @@
-"""Rows as CSV (RFC 4180); the rule: NULL is an empty field."""
+"""Rows as CSV (RFC 4180); the rule: NULL is an empty field, and an empty text is "".
+
+A value is written as in JSON, without the quotes that only JSON needs; NaN and the infinities are words here, as
+PostgreSQL spells them. What is not a scalar is a field of JSON.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -16,23 +20,27 @@ from dualsql.formats import json
 from dualsql.formats.writer import Chunk, Options, Rows, Summary
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_STRUCTURED = frozenset({"json", "array"})
 
 
 class CSVWriter:
     """A line of names, then one for each row."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
-        self._columns = columns
-        self._dialect = dialect
-        self._guard = options.guard_formulas
+        self._names = [column.name for column in columns]
+        self._converters = json.converters(columns, dialect)
+        self._structured = [
+            (position, _as_json)
+            for position, column in enumerate(columns)
+            if column.describe()["encoding"] in _STRUCTURED
+        ]
 
     def head(self) -> bytes:
-        return self._lines([[column.name for column in self._columns]])
+        return ",".join([self._name(name) for name in self._names]).encode() + b"\r\n"
 
     def rows(self, rows: Rows) -> Chunk:
-        records = json.records(self._columns, rows, self._dialect)
-        plain = orjson.loads(json.dumps(records))
-        return Chunk(self._lines([[self._cell(value) for value in row.values()] for row in plain]), len(rows))
+        ready = json.converted(json.converted(rows, self._converters), self._structured)
+        return Chunk(self._lines(ready), len(rows))
 
     def end(self, summary: Summary) -> bytes:
         return b""
@@ -40,16 +48,86 @@ class CSVWriter:
     def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
         return None
 
-    def _lines(self, rows: Sequence[Sequence[Any]]) -> bytes:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\r\n").writerows(rows)
-        return text.getvalue().encode()
+    def _name(self, name: str) -> str:
+        return name if name.isidentifier() else _quoted(name)
 
-    def _cell(self, value: Any) -> Any:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, list | dict):
-            return orjson.dumps(value).decode()
-        if self._guard and isinstance(value, str) and value.startswith(_FORMULA):
-            return "'" + value
-        return value
+    def _lines(self, rows: Rows) -> bytes:
+        return _from_json(rows) or _one_by_one(rows, _cell)
+
+
+class DatabaseCSVWriter(CSVWriter):
+    """Takes the lines of a database that writes CSV itself, too."""
+
+    def text(self, lines: bytes) -> Chunk:
+        """Whole lines, each ended by a bare line feed, their values as this format has them."""
+        if b'"' not in lines:
+            return Chunk(lines.replace(b"\n", b"\r\n"), lines.count(b"\n"))
+        # Every other piece is inside quotes, where a line feed belongs to a value.
+        pieces = lines.split(b'"')
+        ended = [piece.replace(b"\n", b"\r\n") for piece in pieces[::2]]
+        rows = sum(piece.count(b"\n") for piece in pieces[::2])
+        pieces[::2] = ended
+        return Chunk(b'"'.join(pieces), rows)
+
+
+class GuardedCSVWriter(CSVWriter):
+    """Puts an apostrophe before a cell that a spreadsheet would take for a formula."""
+
+    def _name(self, name: str) -> str:
+        return _guarded_cell(name) if name.startswith(_FORMULA) else super()._name(name)
+
+    def _lines(self, rows: Rows) -> bytes:
+        return _one_by_one(rows, _guarded_cell)
+
+
+def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> CSVWriter:
+    """The writer that `options` ask for."""
+    chosen = GuardedCSVWriter if options.guard_formulas else DatabaseCSVWriter
+    return chosen(columns, dialect, options)
+
+
+def _from_json(rows: Rows) -> bytes | None:
+    """The lines cut out of one JSON array of arrays, three times as fast as one by one; None if that is not safe.
+
+    It is when nothing in the texts looks like JSON's own signs: no escape, no bracket, no null.
+    """
+    written = json.dumps(rows)
+    if b"\\" in written or b"{" in written or written.count(b"[") != len(rows) + 1:
+        return None
+    nulls = written.count(b"null")
+    if nulls and nulls != sum([row.count(None) for row in rows]):
+        return None
+    return written[2:-2].replace(b"],[", b"\r\n").replace(b"null", b"") + b"\r\n" if rows else b""
+
+
+def _one_by_one(rows: Rows, cell: Any) -> bytes:
+    return "".join([",".join([cell(value) for value in row]) + "\r\n" for row in rows]).encode()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
+        return _word(value)
+    written = json.dumps(value)
+    if not written.startswith((b'"', b"[", b"{")):
+        return written.decode()
+    return _quoted(orjson.loads(written) if written.startswith(b'"') else written.decode())
+
+
+def _guarded_cell(value: Any) -> str:
+    return _quoted("'" + value) if isinstance(value, str) and value.startswith(_FORMULA) else _cell(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _word(value: float | Decimal) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value).decode()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dualsql.errors import BadParameterError
-from dualsql.formats.csv import CSVWriter
+from dualsql.formats.arrow import ArrowWriter, ParquetWriter
+from dualsql.formats.csv import csv_writer
 from dualsql.formats.ndjson import JSONArrayWriter, NDJSONWriter
 from dualsql.formats.writer import Format
 
@@ -14,7 +15,20 @@ FORMATS: Mapping[str, Format] = {
     for found in (
         Format(name="ndjson", media_type="application/x-ndjson", extension="ndjson", writer=NDJSONWriter),
         Format(name="json", media_type="application/json", extension="json", writer=JSONArrayWriter),
-        Format(name="csv", media_type="text/csv", extension="csv", writer=CSVWriter),
+        Format(name="csv", media_type="text/csv", extension="csv", writer=csv_writer),
+        # These two need the extra dualsql[arrow]; without it, their writers say so.
+        Format(
+            name="arrow",
+            media_type="application/vnd.apache.arrow.stream",
+            extension="arrows",
+            writer=ArrowWriter,
+        ),
+        Format(
+            name="parquet",
+            media_type="application/vnd.apache.parquet",
+            extension="parquet",
+            writer=ParquetWriter,
+        ),
     )
 }
 

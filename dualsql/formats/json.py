@@ -26,6 +26,8 @@ LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, a reader that keeps numbers as doubles (JavaScript, many a model's host) loses digits."""
 
 Converter = Callable[[Any], Any]
+Converters = Sequence[tuple[int, Converter]]
+Rows = Sequence[Sequence[Any]]
 
 
 def dumps(value: object) -> bytes:
@@ -79,23 +81,43 @@ def records(
 ) -> list[Row]:
     """Rows as objects by column name, their values ready for `dumps`."""
     names = [column.name for column in columns]
+    ready = converted(rows, converters(columns, dialect, integer_strings=integer_strings))
+    return [dict(zip(names, row, strict=True)) for row in ready]
+
+
+def converters(
+    columns: Sequence[ResultColumn], dialect: Dialect, *, integer_strings: Iterable[str] = ()
+) -> Converters:
+    """What must be done to some columns, by position, before `dumps` takes their values."""
     as_strings = frozenset(integer_strings)
-    converters = [
+    return [
         (position, converter)
         for position, column in enumerate(columns)
         if (converter := str if column.name in as_strings else _converter(column.type, dialect))
     ]
-    if not converters:
-        return [dict(zip(names, row, strict=True)) for row in rows]
-    return [dict(zip(names, _converted(row, converters), strict=True)) for row in rows]
 
 
-def _converted(row: Sequence[Any], converters: list[tuple[int, Converter]]) -> list[Any]:
+def converted(rows: Rows, converters: Converters) -> Rows:
+    """The rows with `converters` applied to all values but NULL; the very same rows when there are none."""
+    return [_converted(row, converters) for row in rows] if converters else rows
+
+
+def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:
     values = list(row)
     for position, converter in converters:
         if values[position] is not None:
             values[position] = converter(values[position])
     return values
+
+
+def lines(records: Sequence[Row]) -> bytes:
+    """The records as JSON objects, each on a line of its own; see `dumps`."""
+    encoded = dumps(records)
+    # Written as one array and cut where that is safe, which takes a third of the time of one call for each: every
+    # brace begins a record, so that no text holds "},{".
+    if encoded.count(b"{") == len(records):
+        return encoded[1:-1].replace(b"},{", b"}\n{") + b"\n" if records else b""
+    return b"".join([dumps(record) + b"\n" for record in records])
 
 
 def _converter(type_: SQLType, dialect: Dialect) -> Converter | None:
@@ -165,7 +187,11 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
 def _dumps_slowly(value: object) -> bytes:
     """For what orjson refuses: whole numbers beyond 64 bits inside a JSON column."""
     try:
-        return json.dumps(_finite(value), default=_encode, ensure_ascii=False, allow_nan=False).encode()
+        compact = (",", ":")  # as orjson writes, which those who cut the text rely on
+        finite = _finite(value)
+        return json.dumps(
+            finite, default=_encode, ensure_ascii=False, allow_nan=False, separators=compact
+        ).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise QueryExecutionError(
             "A value of the result has no JSON form.",

@@ -6,6 +6,7 @@ NDJSON: one object a line, then {"$summary": {"rows": n, "complete": true}} or {
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy.engine import Dialect
 
@@ -19,23 +20,30 @@ class NDJSONWriter:
     """One object a line."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
-        self._columns = columns
-        self._dialect = dialect
-        self._as_strings = json.integer_columns(columns) if options.integer_strings else ()
+        as_strings = json.integer_columns(columns) if options.integer_strings else ()
+        self._names = [column.name for column in columns]
+        self._converters = json.converters(columns, dialect, integer_strings=as_strings)
 
     def head(self) -> bytes:
         return b""
 
     def rows(self, rows: Rows) -> Chunk:
-        records = json.records(self._columns, rows, self._dialect, integer_strings=self._as_strings)
-        return Chunk(b"".join(json.dumps(record) + b"\n" for record in records), len(rows))
+        names = self._names
+        ready = json.converted(rows, self._converters)
+        # `strict` would cost a tenth of the time; a row is as long as the statement's columns.
+        return Chunk(json.lines([dict(zip(names, row)) for row in ready]), len(rows))  # noqa: B905
 
     def end(self, summary: Summary) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n"
 
     def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
-        problem = {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
-        return json.dumps({"$problem": problem | summary._asdict()}) + b"\n"
+        return json.dumps({"$problem": problem(error, summary)}) + b"\n"
+
+
+def problem(error: DualResponseError, summary: Summary) -> dict[str, Any]:
+    """What a stream's last record says of the error that ended it."""
+    said: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
+    return said | summary._asdict()
 
 
 class JSONArrayWriter:

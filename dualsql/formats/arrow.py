@@ -1,0 +1,149 @@
+"""Rows as an Arrow IPC stream or a Parquet file; the rule: the counts are in the last thing written.
+
+Arrow: the last message is a batch of no rows whose custom metadata holds `rows` and `complete`, or `problem`, as
+the last record of NDJSON has them. Parquet: the footer has the number of rows, and `dualsql.complete`; a stream that
+failed has no footer, and is no Parquet file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.engine import Dialect
+
+from dualsql.columns import ResultColumn
+from dualsql.errors import DualResponseError
+from dualsql.formats import json
+from dualsql.formats.arrow_types import ArrowSchema
+from dualsql.formats.ndjson import problem
+from dualsql.formats.writer import Chunk, Options, Rows, Summary
+
+ROW_GROUP_BYTES = 8 * 1024 * 1024
+"""In memory, as Arrow has it: what is held back until a row group is written."""
+
+# Where a message's length should stand, a length that no message follows: a reader that does not look at metadata
+# must not take a stream that failed for a whole one.
+_CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"
+
+
+class ArrowWriter:
+    """An Arrow IPC stream.
+
+    Attributes:
+        arrow: the schema; `batch` takes batches of it.
+    """
+
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+        self.arrow = ArrowSchema(columns, dialect)
+        self._sink = _Sink()
+        self._stream: Any = None
+
+    def head(self) -> bytes:
+        from pyarrow import ipc
+
+        self._stream = ipc.new_stream(self._sink.file, self.arrow.schema)
+        return self._sink.taken()
+
+    def rows(self, rows: Rows) -> Chunk:
+        return self.batch(self.arrow.batch(rows))
+
+    def batch(self, batch: Any) -> Chunk:
+        """A pyarrow.RecordBatch of the schema."""
+        self._stream.write_batch(batch)
+        return Chunk(self._sink.taken(), batch.num_rows)
+
+    def end(self, summary: Summary) -> bytes:
+        self._say(summary._asdict())
+        self._stream.close()
+        return self._sink.taken()
+
+    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+        self._say({"problem": problem(error, summary)})
+        return self._sink.taken() + _CUT_OFF
+
+    def _say(self, said: dict[str, Any]) -> None:
+        metadata = {name: json.dumps(value) for name, value in said.items()}
+        self._stream.write_batch(self.arrow.empty(), custom_metadata=metadata)
+
+
+class ParquetWriter:
+    """A Parquet file, whose row groups are written as they fill."""
+
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+        self.arrow = ArrowSchema(columns, dialect)
+        self._sink = _Sink()
+        self._file: Any = None
+        self._held: list[Any] = []
+        self._size = 0
+
+    def head(self) -> bytes:
+        from pyarrow import parquet
+
+        # Dictionaries are kept for the length of a row group: it is small.
+        self._file = parquet.ParquetWriter(self._sink.file, self.arrow.schema, compression="zstd")
+        return self._sink.taken()
+
+    def rows(self, rows: Rows) -> Chunk:
+        return self.batch(self.arrow.batch(rows))
+
+    def batch(self, batch: Any) -> Chunk:
+        """A pyarrow.RecordBatch of the schema; its bytes may come with a later chunk."""
+        self._held.append(batch)
+        self._size += batch.nbytes
+        if self._size >= ROW_GROUP_BYTES:
+            self._write_held()
+        return Chunk(self._sink.taken(), batch.num_rows)
+
+    def end(self, summary: Summary) -> bytes:
+        self._write_held()
+        self._file.add_key_value_metadata(
+            {f"dualsql.{name}": json.dumps(value).decode() for name, value in summary._asdict().items()}
+        )
+        self._file.close()
+        return self._sink.taken()
+
+    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+        return None
+
+    def _write_held(self) -> None:
+        from pyarrow import Table
+
+        if self._held:
+            held, self._held, self._size = self._held, [], 0
+            table = Table.from_batches(held)
+            self._file.write_table(table, row_group_size=table.num_rows)
+
+
+class _Sink:
+    """A file that only grows, and whose bytes are taken as they come."""
+
+    def __init__(self) -> None:
+        import pyarrow as pa
+
+        self._raw = _Raw()
+        self.file = pa.PythonFile(self._raw, mode="w")
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        return self._raw.taken()
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        # The memory is Arrow's own, and is used again.
+        piece = bytes(data)
+        self._pieces.append(piece)
+        return len(piece)
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
