@@ -207,7 +207,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
-    "store/test_accesses.py": "a flush that is cut off",
+    "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
@@ -246,6 +246,7 @@ BEYOND: dict[str, str] = {
     "store/test_load.py": "a store under load",
     "store/test_memory.py": "the memory store's bound",
     "store/test_outage.py": "databases that go away",
+    "store/test_outages.py": "what the log says of them",
     "store/test_principals.py": "what a store keeps for each principal; links",
     "store/test_tampering.py": "rows somebody else wrote",
     "tenants/test_masks.py": "nothing can be learned of a masked value",

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
-from dualsql.store.protocol import ResourceChanges, ResourceStore
+from dualsql.errors import StorageError
+from dualsql.store.protocol import Access, ResourceStore
 
+logger = logging.getLogger(__name__)
 
-class Access(NamedTuple):
-    """Accesses not yet written, and the last of them."""
+MAXIMUM_PENDING = 50_000
+"""Resources whose accesses can wait, about 15 MB; while the store takes none, the longest unused are forgotten."""
 
-    number: int
-    last: datetime
+_BATCH = 200
+
+# A batch, and two of its resources alone: it is not one of the resources that fails, it is the store.
+_OUTAGE = 3
 
 
 class AccessLog:
-    """Accesses of this process since they were last written to the store."""
+    """Accesses of this process since they were last written to the store, the latest last."""
 
-    def __init__(self, store: ResourceStore) -> None:
+    def __init__(self, store: ResourceStore, *, maximum: int = MAXIMUM_PENDING) -> None:
         self._store = store
+        self._maximum = maximum
         self._pending: dict[str, Access] = {}
+        self._refused: set[str] = set()
+        self._forgotten = 0
 
     def note(self, resource_id: str, now: datetime) -> Access:
         """Remember one access; the store learns of it with the next flush."""
         access = Access(self.pending(resource_id) + 1, now)
+        self._pending.pop(resource_id, None)
         self._pending[resource_id] = access
+        self._keep_within_bounds()
         return access
 
     def pending(self, resource_id: str) -> int:
@@ -40,31 +50,69 @@ class AccessLog:
         access = self._pending.get(resource_id)
         return access.last if access else None
 
+    def total(self) -> int:
+        """How many accesses, of all resources, the store does not know of yet."""
+        return sum(access.number for access in self._pending.values())
+
     async def flush(self) -> None:
-        """Write what is pending, one resource after the other.
+        """Write what is pending; a resource that is refused does not keep the others waiting.
 
         Raises:
             StorageError: the store failed; what it did not take stays pending.
         """
-        for resource_id in list(self._pending):
-            await _settled(self._write(resource_id))
+        batches, failures = deque(self._batches()), 0
+        failure: StorageError | None = None
+        while batches and failures < _OUTAGE:
+            batch = batches.popleft()
+            try:
+                await _settled(self._write(batch))
+                failures = 0
+            except StorageError as error:
+                failure, failures = error, failures + 1
+                if len(batch) > 1:
+                    batches.extendleft([resource_id] for resource_id in reversed(batch))
+                else:
+                    self._refused.update(batch)
+        if failure is not None:
+            raise failure
+        self._confess()
 
-    async def _write(self, resource_id: str) -> None:
-        access = self._pending.pop(resource_id, None)
-        if access is None:  # another flush was faster
+    def _batches(self) -> Iterable[Sequence[str]]:
+        """What is pending, those that were refused last and one by one."""
+        waiting = [resource_id for resource_id in self._pending if resource_id not in self._refused]
+        yield from (waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH))
+        yield from ([resource_id] for resource_id in tuple(self._refused))
+
+    async def _write(self, batch: Sequence[str]) -> None:
+        taken = {name: self._pending.pop(name) for name in batch if name in self._pending}
+        if not taken:  # another flush was faster
             return
         try:
-            changes = ResourceChanges(accesses=access.number, accessed_at=access.last)
-            await self._store.update(resource_id, changes)
+            await self._store.add_accesses(taken)
         except BaseException:
-            self._take_back(resource_id, access)
+            self._take_back(taken)
             raise
+        self._refused.difference_update(taken)
 
-    def _take_back(self, resource_id: str, access: Access) -> None:
-        newer = self._pending.get(resource_id)
-        self._pending[resource_id] = (
-            access if newer is None else Access(access.number + newer.number, newer.last)
-        )
+    def _take_back(self, taken: dict[str, Access]) -> None:
+        newer, self._pending = self._pending, taken
+        for resource_id, access in newer.items():
+            number = access.number + self.pending(resource_id)
+            self._pending.pop(resource_id, None)
+            self._pending[resource_id] = Access(number, access.last)
+        self._keep_within_bounds()
+
+    def _keep_within_bounds(self) -> None:
+        while len(self._pending) > self._maximum:
+            longest_unused = next(iter(self._pending))
+            self._forgotten += self._pending.pop(longest_unused).number
+            self._refused.discard(longest_unused)
+
+    def _confess(self) -> None:
+        """Tell the operator, once the store takes counts again, by how much they are too low."""
+        if self._forgotten:
+            logger.warning("%d accesses were not counted: too many waited for the store.", self._forgotten)
+            self._forgotten = 0
 
 
 async def _settled(writing: Coroutine[None, None, None]) -> None:

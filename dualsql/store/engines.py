@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
+from dualsql.store.files import watch_file
 from dualsql.urls import async_url
 
 _DATABASES = ("postgresql", "sqlite")
@@ -37,6 +38,7 @@ def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
     engine = new_engine(url, isolation_level="AUTOCOMMIT", **_options(url, timeout.total_seconds()))
     if url.get_backend_name() == "sqlite":
         event.listen(engine.sync_engine, "connect", _set_pragmas)
+        watch_file(engine.sync_engine)
     return engine
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from dualsql.errors import StorageError
+from dualsql.store.files import MissingFileError
 
 MIGRATE_HINT = "Run `dualsql migrate --database URL`."
 
@@ -28,6 +29,8 @@ def storage_errors() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise _explained(error) from error
+    except MissingFileError as error:
+        raise StorageError("The resource store's file is not there.", hint=MIGRATE_HINT) from error
     except OSError as error:  # asyncpg leaves a refused or timed out connection as it is
         raise StorageError("The resource store is out of reach.") from error
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
 from dualsql.store.accesses import AccessLog
+from dualsql.store.outages import Outage
 from dualsql.store.protocol import ResourceStore
 
 logger = logging.getLogger(__name__)
 
-FLUSH_INTERVAL = timedelta(seconds=1)
-"""How long accesses stay unwritten; a killed process loses them."""
+FLUSH_INTERVAL = timedelta(seconds=0.5)
+"""From the start of one flush to that of the next: with the flush itself, what a killed process loses of its
+accesses stays below a second."""
 
 _BATCH = 500
 
@@ -51,8 +52,10 @@ class Housekeeper:
         """Begin, in the running event loop."""
         if not self._tasks:
             self._tasks = [
-                asyncio.create_task(_every(FLUSH_INTERVAL, self._accesses.flush)),
-                asyncio.create_task(_every(self._interval, self.sweep)),
+                asyncio.create_task(
+                    _every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
+                ),
+                asyncio.create_task(_every(self._interval, self.sweep, Outage("Sweeping"))),
             ]
 
     async def stop(self) -> None:
@@ -61,21 +64,27 @@ class Housekeeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(StorageError):
+        try:
             await self._accesses.flush()
+        except StorageError:
+            logger.warning("%d accesses were not counted.", self._accesses.total(), exc_info=True)
 
     async def sweep(self) -> int:
         """Delete now what is due."""
         return await sweep(self._store, before=datetime.now(UTC) - self._retention)
 
 
-async def _every(interval: timedelta, work: Callable[[], Awaitable[object]]) -> None:
+async def _every(interval: timedelta, work: Callable[[], Awaitable[object]], outage: Outage) -> None:
+    """Do `work` once in every `interval`, however long it takes itself."""
+    clock = asyncio.get_running_loop().time
+    due = clock()
     while True:
-        await asyncio.sleep(interval.total_seconds())
+        due = max(due + interval.total_seconds(), clock())
+        await asyncio.sleep(due - clock())
         try:
             await work()
-        except StorageError as error:
-            logger.warning("The resource store failed; trying again in %s: %s", interval, error)
         # A store of someone else's may raise anything; the next resource must still be swept.
-        except Exception:
-            logger.exception("Housekeeping failed; trying again in %s.", interval)
+        except Exception as error:  # noqa: BLE001
+            outage.failed(error)
+        else:
+            outage.succeeded()

@@ -5,14 +5,14 @@ For development and a single process: nothing outlives it, and no other process 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource
 from dualsql.store.failures import already_stored
-from dualsql.store.protocol import Link, Place, ResourceChanges, Usage, Viewer
+from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, to_row
 from dualsql.tables import in_utc
 
@@ -58,6 +58,10 @@ class MemoryStore:
             )
         row["expires_at"] = _expiry_after(row, changes)
         return True
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        for resource_id, access in accesses.items():
+            await self.update(resource_id, ResourceChanges(accesses=access.number, accessed_at=access.last))
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         doomed = [

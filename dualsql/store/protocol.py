@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dualsql.resource import Principal, Resource
 
@@ -31,6 +31,13 @@ class ResourceChanges:
     def __post_init__(self) -> None:
         if self.now is None and (self.pin or self.extend_to is not None):
             raise ValueError("extend_to and pin need now: the instant that decides whether it has expired")
+
+
+class Access(NamedTuple):
+    """How often a resource was read, and when last."""
+
+    number: int
+    last: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,10 @@ class ResourceStore(Protocol):
 
         Returns whether a row was changed: False for an unknown id, and for `pin` on an expired one.
         """
+        ...
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of those that are there, by id; all of it, or nothing and StorageError."""
         ...
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:

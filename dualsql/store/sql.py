@@ -6,7 +6,7 @@ and arithmetic in SQL, so that they hold in any number of processes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,9 +16,11 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Executable,
+    String,
     Update,
     and_,
     case,
+    column,
     delete,
     func,
     insert,
@@ -26,13 +28,14 @@ from sqlalchemy import (
     or_,
     select,
     update,
+    values,
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.resource import Principal, Resource
 from dualsql.store.engines import borrowed_engine, own_engine
 from dualsql.store.failures import storage_errors
-from dualsql.store.protocol import Link, Place, ResourceChanges, Usage, Viewer
+from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
 
@@ -82,6 +85,11 @@ class SQLResourceStore:
         if not is_storable_id(resource_id):
             return False
         return await self._change(_update(resource_id, changes)) > 0
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        storable = {name: access for name, access in accesses.items() if is_storable_id(name)}
+        if storable:
+            await self._change(_add_accesses(storable))
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         ids = sorted(filter(is_storable_id, set(resource_ids)))
@@ -176,7 +184,7 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
     statement = update(resources).where(_t.id == resource_id)
     values: dict[str, Any] = {"access_count": _t.access_count + changes.accesses}
     if changes.accessed_at is not None:
-        values["last_accessed_at"] = _later(_t.last_accessed_at, changes.accessed_at)
+        values["last_accessed_at"] = _later(_t.last_accessed_at, _instant(changes.accessed_at))
     if changes.pin and changes.now is not None:
         values["expires_at"] = None
         statement = statement.where(or_(_t.expires_at.is_(None), _t.expires_at > changes.now))
@@ -184,6 +192,22 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
         may_extend = and_(_t.expires_at > changes.now, _t.expires_at < changes.extend_to)
         values["expires_at"] = case((may_extend, _instant(changes.extend_to)), else_=_t.expires_at)
     return statement.values(values)
+
+
+def _add_accesses(accesses: Mapping[str, Access]) -> Update:
+    rows = [(name, access.number, access.last) for name, access in accesses.items()]
+    added = values(column("id", String), column("number", BigInteger), column("last", UTCTimestamp))
+    noted = added.data(rows).cte("noted")
+    # In the order of their ids, as they are deleted: two processes must not wait for each other.
+    locked = select(_t.id).where(_t.id.in_(select(noted.c.id))).order_by(_t.id).with_for_update()
+    return (
+        update(resources)
+        .where(_t.id == noted.c.id, _t.id.in_(locked))
+        .values(
+            access_count=_t.access_count + noted.c.number,
+            last_accessed_at=_later(_t.last_accessed_at, noted.c.last),
+        )
+    )
 
 
 def _total(column: ColumnElement[int]) -> ColumnElement[int]:
@@ -208,8 +232,8 @@ def _is_bound_to(principal: Principal) -> ColumnElement[bool]:
     return and_(_t.owner == principal.id, tenant)
 
 
-def _later(column: ColumnElement[datetime], instant: datetime) -> ColumnElement[datetime]:
-    return case((or_(column.is_(None), column < instant), _instant(instant)), else_=column)
+def _later(column: ColumnElement[datetime], instant: ColumnElement[datetime]) -> ColumnElement[datetime]:
+    return case((or_(column.is_(None), column < instant), instant), else_=column)
 
 
 def _instant(value: datetime) -> ColumnElement[datetime]:

@@ -20,6 +20,7 @@ from dualsql import (
 )
 from dualsql.store import upgrade
 from dualsql.store.housekeeping import _every
+from dualsql.store.outages import Outage
 from tests.schools import SCHOOLS, Program, School
 from tests.server.conftest import MakeServer
 from tests.server.test_safety import SECRET
@@ -189,7 +190,7 @@ async def test_a_store_that_raises_anything_does_not_end_housekeeping() -> None:
             twice.set()
         raise RuntimeError("a bug in somebody's store")
 
-    task = asyncio.ensure_future(_every(timedelta(0), work))
+    task = asyncio.ensure_future(_every(timedelta(0), work, Outage("Work")))
     async with asyncio.timeout(10):
         await twice.wait()
     assert not task.done()

@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import pytest
 
-from dualsql.store import SQLResourceStore
+from dualsql.errors import StorageError
+from dualsql.resource import Resource
+from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.accesses import AccessLog
+from dualsql.store.protocol import Access
 from tests.store.samples import NOW, resource
+
+
+class FailingStore(MemoryStore):
+    """A store that takes no accesses while it is down, and never those of `refused`."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__()
+        self.is_down = False
+        self.refused = frozenset(refused)
+        self.asked: list[int] = []
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        self.asked.append(len(accesses))
+        if self.is_down or self.refused & accesses.keys():
+            raise StorageError("The resource store failed.")
+        await super().add_accesses(accesses)
+
+
+async def _saved(store: MemoryStore | SQLResourceStore, number: int) -> list[Resource]:
+    made = [resource() for _ in range(number)]
+    for one in made:
+        await store.save(one)
+    return made
+
+
+async def _counts(store: MemoryStore, made: Sequence[Resource]) -> list[int]:
+    found = [await store.get(one.id) for one in made]
+    return [one.access_count for one in found if one is not None]
 
 
 @pytest.mark.parametrize("steps", range(0, 40, 2))
@@ -27,3 +62,99 @@ async def test_a_flush_that_is_cancelled_counts_nothing_twice(
     await log.flush()
     found = await sql_store.get(saved.id)
     assert found is not None and found.access_count == 1
+
+
+async def test_logs_that_flush_at_once_add_up(sql_store: SQLResourceStore) -> None:
+    """Several processes write batches of the same resources, each in an order of its own."""
+    made = await _saved(sql_store, 30)
+    logs = [AccessLog(sql_store) for _ in range(4)]
+    for turn in range(1, 6):
+        for number, log in enumerate(logs):
+            for one in made[number:] + made[:number]:
+                log.note(one.id, NOW + turn * timedelta(seconds=1))
+        await asyncio.gather(*(log.flush() for log in logs))
+    for one in made:
+        found = await sql_store.get(one.id)
+        assert found is not None
+        assert (found.access_count, found.last_accessed_at) == (20, NOW + timedelta(seconds=5))
+
+
+async def test_a_batch_may_name_what_is_gone_or_never_was(sql_store: SQLResourceStore) -> None:
+    saved = resource()
+    await sql_store.save(saved)
+    log = AccessLog(sql_store)
+    for name in (saved.id, "never-was", "no\x00id", "x" * 65):
+        log.note(name, NOW)
+    await log.flush()
+    found = await sql_store.get(saved.id)
+    assert found is not None and found.access_count == 1
+    assert log.total() == 0
+
+
+async def test_more_than_one_statement_can_take_is_written_in_several() -> None:
+    store = FailingStore()
+    made = await _saved(store, 450)
+    log = AccessLog(store)
+    for one in made:
+        log.note(one.id, NOW)
+    await log.flush()
+    assert store.asked == [200, 200, 50]
+    assert set(await _counts(store, made)) == {1}
+
+
+async def test_what_a_store_refuses_for_ever_keeps_no_other_waiting() -> None:
+    store = FailingStore()
+    made = await _saved(store, 300)
+    store.refused = frozenset(made[number].id for number in (0, 1, 2, 150, 299))
+    log = AccessLog(store)
+    for turn in range(5):
+        for one in made:
+            log.note(one.id, NOW)
+        with pytest.raises(StorageError):
+            await log.flush()
+        assert len(store.asked) < 400 * (turn + 1)
+    counts = Counter(await _counts(store, made))
+    assert counts == {5: 295, 0: 5}
+    assert log.total() == 25, "what was refused is still known"
+    store.asked.clear()
+    for one in made:
+        log.note(one.id, NOW)
+    with pytest.raises(StorageError):
+        await log.flush()
+    assert store.asked[:2] == [200, 95], "the others are written in batches again"
+
+
+async def test_an_outage_is_noticed_after_three_failures_and_loses_nothing() -> None:
+    store = FailingStore()
+    made = await _saved(store, 300)
+    log = AccessLog(store)
+    store.is_down = True
+    for _ in range(10):
+        for one in made:
+            log.note(one.id, NOW)
+        with pytest.raises(StorageError):
+            await log.flush()
+    assert len(store.asked) == 30
+    store.is_down = False
+    await log.flush()
+    assert set(await _counts(store, made)) == {10}
+
+
+async def test_what_waits_is_bounded_and_the_latest_used_stay(caplog: pytest.LogCaptureFixture) -> None:
+    store = FailingStore()
+    made = await _saved(store, 30)
+    log = AccessLog(store, maximum=10)
+    store.is_down = True
+    for _ in range(2):
+        for one in made:
+            log.note(one.id, NOW)
+            log.note(made[0].id, NOW)
+        with pytest.raises(StorageError):
+            await log.flush()
+    assert log.total() == 62 + 9, "one that is used all the time, and nine others"
+    store.is_down = False
+    await log.flush()
+    assert await _counts(store, made) == [62] + [0] * 20 + [1] * 9
+    assert [(one.levelno, one.args) for one in caplog.records] == [(logging.WARNING, (2 * 29 - 9,))]
+    await log.flush()
+    assert len(caplog.records) == 1, "it is said once"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
@@ -158,3 +161,67 @@ async def test_tables_that_vanish_and_return(store_url: str) -> None:
     upgrade(store_url)
     await store.save(resource())
     await store.close()
+
+
+async def test_what_is_removed_is_not_written_to(sqlite_store_url: str, tmp_path: Path) -> None:
+    """A connection to a removed file would go on, and its writes be seen by nobody."""
+    store = SQLResourceStore(sqlite_store_url)
+    saved = resource()
+    await store.save(saved)
+    _move_database(sqlite_store_url, tmp_path / "away")
+    for _ in range(2):
+        await _refuses(store, MIGRATE_HINT)
+    assert not files_of(sqlite_store_url), "no empty file takes its place"
+    _move_database(f"sqlite:///{tmp_path}/away", Path(str(make_url(sqlite_store_url).database)))
+    assert await store.get(saved.id) == saved
+    await _answers(store)
+    await store.close()
+
+
+async def test_a_file_that_was_replaced_is_read_anew(
+    sqlite_store_url: str, migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    store = SQLResourceStore(sqlite_store_url)
+    saved = resource()
+    await store.save(saved)
+    _move_database(sqlite_store_url, tmp_path / "away")
+    shutil.copy(migrated_sqlite, str(make_url(sqlite_store_url).database))
+    assert await store.get(saved.id) is None
+    await _answers(store)
+    await store.close()
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+async def test_a_locked_store_leaves_nothing_open(sqlite_store_url: str, is_warm: bool) -> None:
+    threads = threading.active_count()
+    store = SQLResourceStore(sqlite_store_url, timeout=timedelta(seconds=0.05))
+    if is_warm:
+        await _answers(store)
+    with closing(sqlite3.connect(str(make_url(sqlite_store_url).database))) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        writes = [store.save(resource()) for _ in range(7)]
+        refused = await asyncio.gather(*writes, return_exceptions=True)
+        assert all(isinstance(error, StorageError) for error in refused)
+        await store.close()
+        other.rollback()
+    assert threading.active_count() == threads
+    del refused, writes  # their tracebacks hold statements, and those their connection
+    assert not _open_files(sqlite_store_url)
+
+
+def files_of(url: str) -> list[Path]:
+    """A SQLite database's file, its log and the log's index, as far as they are there."""
+    name = str(make_url(url).database)
+    return [file for file in map(Path, (name, f"{name}-wal", f"{name}-shm")) if file.exists()]
+
+
+def _move_database(url: str, target: Path) -> None:
+    name = str(make_url(url).database)
+    for file in files_of(url):
+        file.rename(f"{target}{str(file).removeprefix(name)}")
+
+
+def _open_files(url: str) -> list[Path]:
+    """Those of the database's files that this process holds open (Linux)."""
+    held = {entry.resolve() for entry in Path("/proc/self/fd").iterdir()}
+    return [file for file in files_of(url) if file in held]
