@@ -4,7 +4,8 @@ DualResponseError
 ├── QueryExecutionError        QUERY_EXECUTION_FAILED   the caller's statement failed in the database
 │   └── CountExecutionError    COUNT_EXECUTION_FAILED   ... while its rows were counted
 ├── QueryTimeoutError          QUERY_TIMEOUT            it ran longer than the setting allows
-├── DatabaseBusyError          DATABASE_BUSY            no connection became free for it
+├── DatabaseBusyError          DATABASE_BUSY            no connection was free, or the database broke off
+│   └── TooManyQueriesError    TOO_MANY_QUERIES         ... because as many run and wait as the settings allow
 ├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
 ├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
 ├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
@@ -76,10 +77,16 @@ class QueryTimeoutError(DualResponseError):
 
 
 class DatabaseBusyError(DualResponseError):
-    """All connections to the database were in use for too long."""
+    """The database could not answer now, and may at the next try."""
 
     code = "DATABASE_BUSY"
     default_hint = "Try again in a moment."
+
+
+class TooManyQueriesError(DatabaseBusyError):
+    """As many queries run and wait as the settings allow."""
+
+    code = "TOO_MANY_QUERIES"
 
 
 class NotFreezableError(DualResponseError):

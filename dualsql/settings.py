@@ -38,11 +38,14 @@ class Settings:
         maximum_stream_bytes: ... and bytes, before compression.
         maximum_stream_duration: how long one stream may take, its reader's pauses included.
         stream_stall_timeout: how long its reader may take nothing.
-        maximum_streams: how many run in this process at once.
+        maximum_streams: how many run at once on one database; each holds a connection while its reader reads.
         snapshot_tags: by source: while the tag is the same, so are the rows, and streams of them get an ETag.
         maximum_document_size: bytes of a frozen Select, before compression.
         text_budget: characters of the sample table in a tool result's text.
-        query_timeout: time one statement may run.
+        query_timeout: time one statement may run, and how long it waits for a connection of the pool.
+        maximum_concurrent_queries: statements that run at once on one database, besides its streams.
+        maximum_queued_queries: how many may wait for their turn.
+        queue_timeout: ... and for how long.
         count_head_start: how long the sample runs alone before the count starts beside it.
         cleanup_interval: pause between two sweeps.
         gone_retention: how long an expired resource answers 410 instead of 404.
@@ -74,11 +77,14 @@ class Settings:
     maximum_stream_bytes: int = 64 * 1024**3
     maximum_stream_duration: timedelta = timedelta(hours=1)
     stream_stall_timeout: timedelta = timedelta(minutes=1)
-    maximum_streams: int = 32
+    maximum_streams: int = 10
     snapshot_tags: SnapshotTags = field(default_factory=dict)
     maximum_document_size: int = 1024 * 1024
     text_budget: int = 4_000
     query_timeout: timedelta = timedelta(seconds=30)
+    maximum_concurrent_queries: int = 15
+    maximum_queued_queries: int = 250
+    queue_timeout: timedelta = timedelta(seconds=10)
     count_head_start: timedelta = timedelta(milliseconds=25)
     cleanup_interval: timedelta = timedelta(seconds=60)
     gone_retention: timedelta = timedelta(hours=24)
@@ -101,7 +107,8 @@ class Settings:
 
 # A zero would stop everything, or never pause.
 _POSITIVE = frozenset(
-    """body_timeout cleanup_interval default_page_size maximum_body_size maximum_document_size maximum_link_lifetime
+    """body_timeout cleanup_interval default_page_size maximum_body_size
+    maximum_concurrent_queries maximum_document_size maximum_link_lifetime
     maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows maximum_streams
     query_timeout quota_bytes quota_resources stream_stall_timeout""".split()
 )
@@ -154,6 +161,9 @@ class SettingsOptions(TypedDict, total=False):
     maximum_document_size: int
     text_budget: int
     query_timeout: timedelta
+    maximum_concurrent_queries: int
+    maximum_queued_queries: int
+    queue_timeout: timedelta
     count_head_start: timedelta
     cleanup_interval: timedelta
     gone_retention: timedelta
