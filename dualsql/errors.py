@@ -13,6 +13,7 @@ DualResponseError
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
 │   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
+├── ResultChangedError         RESULT_CHANGED           a broken stream cannot be gone on with: its rows are others now
 ├── UnauthenticatedError       UNAUTHENTICATED          the request's credential is missing or not right
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
 │   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token was issued for less
@@ -144,6 +145,13 @@ class BadCursorError(BadParameterError):
 
     def __init__(self) -> None:
         super().__init__("The cursor is not good for this request.")
+
+
+class ResultChangedError(DualResponseError):
+    """The row that a broken stream ended with is another one by now, or gone."""
+
+    code = "RESULT_CHANGED"
+    default_hint = "Begin again without resume: what was received is no longer the result."
 
 
 class UnauthenticatedError(DualResponseError):

@@ -50,6 +50,12 @@ class MethodNotAllowedError(DualResponseError):
     default_hint = f"A resource knows {', '.join(METHODS)}."
 
 
+class NotAcceptableError(DualResponseError):
+    """The rows cannot be had in any form that the caller accepts."""
+
+    code = "NOT_ACCEPTABLE"
+
+
 class SlowBodyError(DualResponseError):
     """The body took longer than `Settings.body_timeout`."""
 
@@ -104,9 +110,11 @@ KINDS: Mapping[str, Kind] = {
     "BAD_PARAMETER": Kind(400, "bad_request"),
     "BAD_CURSOR": Kind(400, "bad_request"),
     "CALLER_GONE": Kind(400, "bad_request"),
+    "RESULT_CHANGED": Kind(409, "conflict"),
     "UNKNOWN_COLUMN": Kind(422, "unprocessable"),
     "NO_TOTAL_ORDER": Kind(422, "unprocessable"),
     "METHOD_NOT_ALLOWED": Kind(405, "method_not_allowed"),
+    "NOT_ACCEPTABLE": Kind(406, "not_acceptable"),
     "SLOW_BODY": Kind(408, "timeout"),
     "BODY_TOO_LARGE": Kind(413, "too_large"),
     "LIMIT_EXCEEDED": Kind(413, "too_large"),
