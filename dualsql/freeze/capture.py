@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy.sql.elements import _truncated_label
 from sqlalchemy.sql.selectable import CompoundSelect
 
-from dualsql.freeze.names import ANONYMOUS
+from dualsql.freeze.names import bodies
 from dualsql.freeze.refusals import malformed
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
@@ -41,7 +41,7 @@ class Spelling:
     @classmethod
     def of(cls, name: Any) -> Spelling:
         text = str(name).lower()
-        plain = ANONYMOUS.sub(r"\2", text)
+        plain = bodies(text)
         is_cut = isinstance(name, _truncated_label) and len(plain) > _CUT
         return cls(_NUMBER.sub("", plain)[:_CUT], text, plain != text or is_cut)
 

@@ -27,6 +27,9 @@ LONGEST_DESCENT = 30
 # An operator checks its operands itself; the others are an annotated parameter and a text's own.
 _TAKES_LISTS = frozenset({"binary", "note", "text"})
 
+_NOTED = (SelectBase, BindParameter)
+_NOTHING: frozenset[int] = frozenset()
+
 
 class Decoder:
     """Decodes one document.
@@ -42,12 +45,9 @@ class Decoder:
         self.uses_text = False
         self.seeds = FreshSeeds()
         self._elements: list[Any] = []
-        self._terms: list[int] = []
-        self._depths: list[int] = []
-        self._sources: list[
-            frozenset[int]
-        ] = []  # for each node, what stands in FROM because it names a column
-        self._used: frozenset[int] = frozenset()
+        # For each node: its terms, its depth, and what stands in FROM because it names a column.
+        self._weights: list[tuple[int, int, frozenset[int]]] = []
+        self._used = _NOTHING
         self._kept: list[Any] = []
         self._shared_terms = 0
         self._bind_names: set[str] = set()
@@ -63,23 +63,19 @@ class Decoder:
         if not 0 < len(nodes) <= MOST_NODES:
             malformed("number of nodes")
         self._count = len(nodes)
-        for node in nodes:
-            tag, fields = node
+        for tag, fields in nodes:
             kind = KINDS[tag]
-            self._tag, self._term, self._depth, self._used = tag, 1, 0, frozenset()
+            self._tag, self._term, self._depth, self._used = tag, 1, 0, _NOTHING
             element = kind.read(self, kind, expect(fields, dict))
-            if isinstance(element, SelectBase):
-                self._count_sources()
+            if isinstance(element, _NOTED):
+                self._note(element)
             if kind.is_shared:  # rendered once, and referred to by its name
                 self._shared_terms += self._term
                 self._term = 1
             if self._term + self._shared_terms > MOST_TERMS or self._depth > DEEPEST or element is None:
                 malformed("a statement that is too large when written out")
-            self._note_bind(element)
             self._elements.append(element)
-            self._terms.append(self._term)
-            self._depths.append(self._depth + 1)
-            self._sources.append(self._used)
+            self._weights.append((self._term, self._depth + 1, self._used))
         self._restore_lineage(nodes, expect(clones, list))
         if self._reads_own_types:
             custody.check_names(self._elements, self.registry)
@@ -94,10 +90,12 @@ class Decoder:
         """The element of an earlier node, which becomes a part of the one being read."""
         if type(number) is not int or not 0 <= number < len(self._elements):
             malformed("reference")
-        self._term += self._terms[number]
-        self._depth = max(self._depth, self._depths[number])
-        if self._sources[number]:
-            self._use(self._sources[number])
+        terms, depth, sources = self._weights[number]
+        self._term += terms
+        if depth > self._depth:  # noqa: PLR1730 - max() is slower, and this runs for every reference
+            self._depth = depth
+        if sources:
+            self._use(sources)
         if number in self._lists and self._tag not in _TAKES_LISTS:
             malformed("a list of values outside of IN")
         return self._elements[number]
@@ -105,7 +103,7 @@ class Decoder:
     def source(self, number: Any) -> Any:
         """The element of an earlier node that the statement around this one will read, rendered once in its FROM."""
         found = self.neighbour(number)
-        if self._depths[number] > 1:
+        if self._weights[number][1] > 1:
             self._use(frozenset((number,)))
         return found
 
@@ -116,9 +114,10 @@ class Decoder:
 
     def _count_sources(self) -> None:
         for number in self._used:
-            self._term += self._terms[number]
-            self._depth = max(self._depth, self._depths[number])
-        self._used = frozenset()
+            terms, depth, _ = self._weights[number]
+            self._term += terms
+            self._depth = max(self._depth, depth)
+        self._used = _NOTHING
 
     def neighbour(self, number: Any) -> Any:
         """The element of an earlier node that is only pointed at, not rendered inside this one."""
@@ -148,8 +147,9 @@ class Decoder:
         """Whether an earlier node is a bound parameter with this fixed name."""
         return name in self._bind_names
 
-    def _note_bind(self, element: Any) -> None:
-        if not isinstance(element, BindParameter):
+    def _note(self, element: Any) -> None:
+        if isinstance(element, SelectBase):
+            self._count_sources()
             return
         if not element.unique:
             self._bind_names.add(element.key)
@@ -170,17 +170,21 @@ class Decoder:
         element = kind.cls.__new__(kind.cls)
         state = element.__dict__
         state.update(kind.constants)
+        if not kind.required.issubset(fields):
+            malformed(f"{kind.tag} without something")
         self.fill_state(kind, fields, state)
-        for attribute, make in kind.missing(fields):
-            state[attribute] = make()
+        for name, attribute, make in kind.made:
+            if name not in fields:
+                state[attribute] = make()
         kind.derive(element)
         return element
 
     def fill_state(self, kind: Kind, fields: dict[str, Any], state: dict[str, Any]) -> None:
         """Read `fields` into an element's attributes."""
+        readers = kind.readers
         for name, wire in fields.items():
-            field = kind.by_name[name]
-            state[field.attribute] = field.read(self, wire)
+            attribute, read = readers[name]
+            state[attribute] = read(self, wire)
 
     def type(self, wire: Any) -> TypeEngine[Any]:
         """A type by name, by registered name, or of an earlier node."""

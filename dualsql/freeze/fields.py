@@ -6,7 +6,7 @@ function, an ORM entity) bring their own `write` and `read`, because they are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -88,16 +88,19 @@ class Kind:
         return {f.name: f for f in (*_COMMON, *self.fields)}
 
     @cached_property
-    def _incomplete(self) -> list[Field]:
-        return [f for f in self.fields if f.absent is REQUIRED or isinstance(f.absent, type)]
+    def readers(self) -> dict[str, tuple[str, Callable[[Decoder, Any], Any]]]:
+        """Name of a field -> the attribute it sets, and how it is read."""
+        return {name: (f.attribute, f.read) for name, f in self.by_name.items()}
 
-    def missing(self, fields: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """(attribute, factory) of the fields that the node left out."""
-        for f in self._incomplete:
-            if f.name not in fields:
-                if f.absent is REQUIRED:
-                    malformed(f"{self.tag} without {f.name}")
-                yield f.attribute, f.absent
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """Names of the fields that every node must have."""
+        return frozenset(f.name for f in self.fields if f.absent is REQUIRED)
+
+    @cached_property
+    def made(self) -> list[tuple[str, str, type]]:
+        """(name, attribute, class) of the fields that are a new empty container when the node leaves them out."""
+        return [(f.name, f.attribute, f.absent) for f in self.fields if isinstance(f.absent, type)]
 
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
         """Pass over a value that SQLAlchemy computed and kept, and remember it; refuse an attribute nobody knows."""

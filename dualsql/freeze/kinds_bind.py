@@ -52,12 +52,7 @@ def _derive_bind(element: Any) -> None:
 
 def is_bind_key(key: str) -> bool:
     """Whether every dialect can render the name of a bound parameter."""
-    return names.is_bind_name(_bodies(key) if type(key) is _anonymous_label else str(key))
-
-
-def _bodies(key: str) -> str:
-    """An anonymous key without its seeds: what ends up in the SQL besides numbers."""
-    return names.ANONYMOUS.sub(r"\2", key)
+    return names.is_bind_name(names.bodies(key) if type(key) is _anonymous_label else str(key))
 
 
 def _original_key(key: str) -> str:

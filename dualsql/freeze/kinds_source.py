@@ -100,7 +100,8 @@ def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
 
 
 def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
-    table = base_table(source)
+    """The column of the table below `source` becomes part of the fingerprint."""
+    table = source if codec.registry.name_of(source) is not None else base_table(source)
     name = codec.registry.name_of(table)
     if name is not None and isinstance(key, str) and key in table.c:
         codec.named.add((name, str(key)))

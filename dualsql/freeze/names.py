@@ -125,13 +125,19 @@ def _read_anonymous(pieces: list[Any], seeds: Seeds) -> _anonymous_label:
 
 
 def _checked(name: str, complain: Any) -> str:
-    if len(name) > _LONGEST or _CONTROL.search(name):
+    if len(name) > _LONGEST or not (name.isprintable() or _CONTROL.search(name) is None):
         complain("a name with control characters, or too long")
     return name
 
 
 def refuse_name(what: str) -> None:
     refuse(what, "Choose a shorter name of printable characters.")
+
+
+def bodies(name: str) -> str:
+    """A name without the seeds of its anonymous parts: what ends up in the SQL besides numbers."""
+    whole = ANONYMOUS.fullmatch(name)
+    return whole[2] if whole else ANONYMOUS.sub(lambda match: match[2], name)
 
 
 def is_bind_name(name: str) -> bool:

@@ -7,6 +7,7 @@ the tenant's for example. Such elements are refused where they would not stand i
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy.dialects.postgresql import aggregate_order_by, array
@@ -48,9 +49,14 @@ def is_operand(element: Any) -> bool:
         return element.modifier is None
     if isinstance(element, elements.BindParameter):
         return not element.expanding  # a list of values belongs to IN, and SQLAlchemy's cache keys ignore it
-    if isinstance(element, elements.ColumnElement):
-        return not isinstance(element, _OPEN_ENDED)
-    return isinstance(element, _CLOSED)
+    return _is_whole(element.__class__)
+
+
+@cache
+def _is_whole(cls: Any) -> bool:
+    if issubclass(cls, elements.ColumnElement):
+        return not issubclass(cls, _OPEN_ENDED)
+    return issubclass(cls, _CLOSED)
 
 
 def check_operand(element: Any) -> Any:

@@ -75,6 +75,7 @@ class Registry:
         self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
+        self._trusted: dict[int, bool] = {}
         self._prints: dict[tuple[str, str], str] = {}
         for source in _flattened(tables):
             self._add(source)
@@ -137,7 +138,12 @@ class Registry:
 
     def is_trusted(self, type_: TypeEngine[Any]) -> bool:
         """Whether values of any origin may be read through `type_`."""
-        return types.is_safe(type_) or self.name_of_type(type_) is not None
+        known = self._trusted.get(id(type_))
+        if known is None:
+            known = types.is_safe(type_) or self.name_of_type(type_) is not None
+            if id(type_) in self._type_owners:  # as in `wire_of_type`
+                self._trusted[id(type_)] = known
+        return known
 
     @cached_property
     def tables_with_own_types(self) -> frozenset[str]:

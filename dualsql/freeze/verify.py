@@ -39,6 +39,9 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
     for aspect, read in _ASPECTS.items():
         if not _same(read(ours), read(theirs)):
             _refuse(aspect, f"{aspect} on {dialect.name}")
+    for aspect, types in _TYPES.items():
+        if not all(map(_alike, types(ours), types(theirs))):  # as many of both: their names are the same
+            _refuse(aspect, f"{aspect} on {dialect.name}")
 
 
 def _compiled(statement: Any, dialect: Dialect) -> Any:
@@ -56,10 +59,17 @@ def _compiled(statement: Any, dialect: Dialect) -> Any:
 _ASPECTS: dict[str, Callable[[Any], Any]] = {
     "parameters": lambda compiled: compiled.params,
     "order of parameters": lambda compiled: compiled.positiontup or [],
-    "columns": lambda compiled: [_column(entry) for entry in compiled._result_columns or ()],
-    "types of parameters": lambda compiled: {n: _typed(b.type) for b, n in compiled.bind_names.items()},
+    "columns": lambda compiled: [
+        (_anonymized(entry.keyname), _anonymized(entry.name)) for entry in compiled._result_columns or ()
+    ],
+    "names of parameters": lambda compiled: list(compiled.bind_names.values()),
     "literal parameters": lambda compiled: _names(compiled, compiled.literal_execute_params),
     "expanding parameters": lambda compiled: _names(compiled, compiled.post_compile_params),
+}
+
+_TYPES: dict[str, Callable[[Any], list[Any]]] = {
+    "types of columns": lambda compiled: [entry.type for entry in compiled._result_columns or ()],
+    "types of parameters": lambda compiled: [bind.type for bind in compiled.bind_names],
 }
 
 
@@ -78,12 +88,13 @@ def _difference(ours: str, theirs: str) -> str:
     return " ".join(ours[max(0, start - 30) : start + 30].split())
 
 
-def _column(entry: Any) -> tuple[Any, ...]:
-    return _anonymized(entry.keyname), _anonymized(entry.name), _typed(entry.type)
-
-
 def _anonymized(name: Any) -> Any:
-    return _SEED.sub("%(", name) if isinstance(name, str) else name
+    return _SEED.sub("%(", name) if isinstance(name, str) and "%(" in name else name
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two types are the same to SQLAlchemy."""
+    return one is other or _typed(one) == _typed(other)
 
 
 def _typed(type_: Any) -> tuple[Any, ...]:
