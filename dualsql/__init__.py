@@ -30,6 +30,7 @@ from dualsql.errors import (
     ResourceNotFoundError,
     StorageError,
     TamperedError,
+    TooManyQueriesError,
     UnauthenticatedError,
     UnknownColumnError,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "StorageError",
     "TamperedError",
     "TenantFilter",
+    "TooManyQueriesError",
     "UnauthenticatedError",
     "UnknownColumnError",
 ]

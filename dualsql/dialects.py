@@ -27,13 +27,9 @@ class Capabilities:
     Attributes:
         name: for messages only.
         nulls_last: ORDER BY x NULLS LAST is understood.
-        read_only_transactions: the transaction itself can be opened read-only (no statement needed).
-        read_only_statements: run before and after a session where a transaction cannot be read-only.
-        read_only_query: answers whether a connection refuses writes by itself; it must then be left alone.
-        is_read_only_refusal: tells the driver's error for a forbidden write from any other.
+        splits_statements: one string sent to it may hold several statements.
         groups_strictly: an output column must be grouped by, or depend on the primary key of a table.
         has_row_security: rows can be narrowed by policies that read a setting of the transaction.
-        interrupts: cancelling a task does not stop its statement; the driver's connection must be told.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
         nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
@@ -44,13 +40,9 @@ class Capabilities:
 
     name: str
     nulls_last: bool
-    read_only_transactions: bool
-    read_only_statements: tuple[str, str] | None
-    read_only_query: str | None
-    is_read_only_refusal: Callable[[BaseException | None], bool]
+    splits_statements: bool
     groups_strictly: bool
     has_row_security: bool
-    interrupts: bool
     sortable: Transform
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     nulls_last_by_default: tuple[bool, bool]
@@ -94,6 +86,15 @@ def _mysql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     return [expression, cast(expression, types.LargeBinary)] if is_loose else [expression]
 
 
+def _duckdb_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    # 0.0 equals -0.0; a column may have a collation.
+    is_loose = isinstance(plain_type(expression.type), types.Numeric | types.Float | types.NullType)
+    is_text = isinstance(plain_type(expression.type), types.String)
+    if is_text:
+        return [cast(expression, types.LargeBinary)]
+    return [expression, cast(expression, Text)] if is_loose else [expression]
+
+
 def _is_sortable(type_: SQLType) -> bool:
     plain = plain_type(type_)
     if isinstance(plain, types.ARRAY):
@@ -115,31 +116,12 @@ _SORTABLE = (
 )
 
 
-def _is_sqlite_refusal(error: BaseException | None) -> bool:
-    return "readonly" in str(error)
-
-
-def _is_postgresql_refusal(error: BaseException | None) -> bool:
-    return getattr(error, "sqlstate", None) == "25006"
-
-
-def _is_mysql_refusal(error: BaseException | None) -> bool:
-    return error is not None and error.args[:1] == (1792,)
-
-
-FORBID_WRITES = "PRAGMA query_only = ON"
-"""SQLite: this connection refuses writes from now on."""
-
 _SQLITE = Capabilities(
     name="SQLite",
     nulls_last=True,
-    read_only_transactions=False,
-    read_only_statements=(FORBID_WRITES, "PRAGMA query_only = OFF"),
-    read_only_query="PRAGMA query_only",
-    is_read_only_refusal=_is_sqlite_refusal,
+    splits_statements=False,
     groups_strictly=False,
     has_row_security=False,
-    interrupts=True,
     sortable=_as_it_is,
     distinguishing=_sqlite_keys,
     nulls_last_by_default=(False, True),
@@ -150,13 +132,9 @@ _SQLITE = Capabilities(
 _POSTGRESQL = Capabilities(
     name="PostgreSQL",
     nulls_last=True,
-    read_only_transactions=True,
-    read_only_statements=None,
-    read_only_query=None,
-    is_read_only_refusal=_is_postgresql_refusal,
+    splits_statements=False,
     groups_strictly=True,
     has_row_security=True,
-    interrupts=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_postgresql_keys,
     nulls_last_by_default=(True, False),
@@ -167,13 +145,9 @@ _POSTGRESQL = Capabilities(
 _MYSQL = Capabilities(
     name="MariaDB",
     nulls_last=False,
-    read_only_transactions=False,
-    read_only_statements=("START TRANSACTION READ ONLY", "ROLLBACK"),
-    read_only_query=None,
-    is_read_only_refusal=_is_mysql_refusal,
+    splits_statements=True,
     groups_strictly=False,
     has_row_security=False,
-    interrupts=False,
     sortable=_as_it_is,
     distinguishing=_mysql_keys,
     nulls_last_by_default=(False, True),
@@ -181,7 +155,26 @@ _MYSQL = Capabilities(
     keeps_zones=False,
     key_form=mysql_form,
 )
-_KNOWN = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL, "mysql": _MYSQL, "mariadb": _MYSQL}
+_DUCKDB = Capabilities(
+    name="DuckDB",
+    nulls_last=True,
+    splits_statements=True,
+    groups_strictly=True,
+    has_row_security=False,
+    sortable=_as_it_is,
+    distinguishing=_duckdb_keys,
+    nulls_last_by_default=(True, True),
+    searches_row_values=False,
+    keeps_zones=True,
+    key_form=raw_form,
+)
+_KNOWN = {
+    "sqlite": _SQLITE,
+    "postgresql": _POSTGRESQL,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "duckdb": _DUCKDB,
+}
 
 
 def capabilities_of(dialect: Dialect) -> Capabilities | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine, create_engine
+from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.errors import ConfigurationError
@@ -25,4 +26,19 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
         driver = url.get_driver_name()
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {driver}"
+        ) from error
+
+
+def new_synchronous_engine(url: URL, **options: Any) -> Engine:
+    """An engine on `url`, whose database has no async driver.
+
+    Raises:
+        ConfigurationError: the driver is not installed.
+    """
+    try:
+        return create_engine(url, hide_parameters=True, **options)
+    except (ImportError, NoSuchModuleError) as error:
+        backend = url.get_backend_name()
+        raise ConfigurationError(
+            f"The driver of {backend} is not installed.", hint=f"Install it: pip install 'dualsql[{backend}]'"
         ) from error

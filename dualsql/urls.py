@@ -15,6 +15,9 @@ ASYNC_DRIVERS = {
     "mariadb": "asyncmy",
 }
 
+# Databases that have no async driver: their queries run in threads.
+SYNCHRONOUS = frozenset({"duckdb"})
+
 # Spellings that hosting services hand out and SQLAlchemy does not know.
 ALIASES = {"postgres": "postgresql"}
 
@@ -27,7 +30,7 @@ def async_url(url: str | URL) -> URL:
     Raises:
         ConfigurationError: it is not a URL, or no async driver is known for the database.
     """
-    parsed = _parsed(url)
+    parsed = parsed_url(url)
     backend, _, driver = parsed.drivername.partition("+")
     backend = ALIASES.get(backend, backend)
     parsed = parsed.set(drivername=f"{backend}+{driver}" if driver else backend)
@@ -41,7 +44,17 @@ def async_url(url: str | URL) -> URL:
     return _as_asyncpg_wants(parsed.set(drivername=f"{backend}+{ASYNC_DRIVERS[backend]}"))
 
 
-def _parsed(url: str | URL) -> URL:
+def is_synchronous(url: URL) -> bool:
+    """Whether queries on this database run in threads."""
+    return url.get_backend_name() in SYNCHRONOUS
+
+
+def parsed_url(url: str | URL) -> URL:
+    """The parts of a URL.
+
+    Raises:
+        ConfigurationError: it is not a URL.
+    """
     try:
         return make_url(url)
     except (ArgumentError, ValueError):

@@ -1,5 +1,6 @@
 """The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
+from dualsql.execute.lanes.job import Job
 from dualsql.execute.proof import prove_read_only, prove_row_security
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
@@ -8,6 +9,7 @@ from dualsql.execute.streaming import stream_rows
 
 __all__ = [
     "Database",
+    "Job",
     "Rows",
     "Sample",
     "Source",

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.errors import ConfigurationError
 from dualsql.execute.failures import database_errors
+from dualsql.execute.guards import Fault
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
 
@@ -39,7 +40,7 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
     try:
         await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
     except DBAPIError as error:
-        if source.capabilities.is_read_only_refusal(error.orig):
+        if source.guard.fault_of(error.orig) is Fault.WRITE:
             return True
         raise
     await connection.execute(text(f"DROP TABLE {table}"))

@@ -30,7 +30,7 @@ async def fetch_rows(
 
     Raises:
         QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
-        DatabaseBusyError: all connections are in use.
+        DatabaseBusyError: no connection was to be had, or something was in the way for the moment.
         QueryExecutionError: anything else, as an error of the class `failure`.
     """
 
@@ -40,5 +40,5 @@ async def fetch_rows(
         )
         return result.all()
 
-    with database_errors(source, failure):
+    with database_errors(source, failure, limit=timeout):
         return await in_session(source, narrowing, fetch, timeout=timeout)

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.errors import DatabaseBusyError, QueryTimeoutError
+from dualsql.execute.failures import ran_too_long
 from dualsql.execute.session import read_only
 from dualsql.execute.source import Source
 from dualsql.narrowing import Narrowing
@@ -23,70 +23,78 @@ from dualsql.narrowing import Narrowing
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
-_INTERRUPT_PAUSE = 0.01
+# The database's own limit comes first: it says what it did, and its connection stays good.
+_GRACE = 0.25
 
 
 async def in_session(source: Source, narrowing: Narrowing | None, work: Work[T], *, timeout: timedelta) -> T:
     """What `work` returns, given a read-only connection.
 
+    The database stops a statement after `timeout`. Should it not, or should there be several statements, it is
+    told to stop from here.
+
     Raises:
-        QueryTimeoutError: it took longer than `timeout`; the database was told to stop.
-        DatabaseBusyError: no connection was to be had in that time.
+        QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
+        DatabaseBusyError: no connection was to be had; TooManyQueriesError: too many wait for one.
     """
-    session = Session(source, narrowing, work)
+    session = Session(source, narrowing, work, limit=timeout)
     try:
-        async with asyncio.timeout(timeout.total_seconds()):
+        async with asyncio.timeout(None) as deadline:
+            session.allow(deadline, timeout.total_seconds() + _GRACE)
             return await asyncio.shield(session.task)
     except TimeoutError as error:
-        if session.task.done():  # the driver's own
+        if not deadline.expired():  # the driver's own
             raise
-        was_waiting = session.connection is None
         await session.stop()
-        if was_waiting:
-            raise DatabaseBusyError("No database connection was to be had in time.") from error
-        raise QueryTimeoutError(
-            f"The query ran longer than {timeout.total_seconds():g} seconds and was stopped."
-        ) from error
+        raise ran_too_long(timeout) from error
     except asyncio.CancelledError:
         source.finish(session.stop())
         raise
 
 
 class Session(Generic[T]):
-    """One connection, the work on it, and the way to stop it."""
+    """One connection, the work on it, and the way to stop it.
 
-    def __init__(self, source: Source, narrowing: Narrowing | None, work: Work[T]) -> None:
+    `limit` is how long the database lets one statement run; None is for a stream.
+    """
+
+    def __init__(
+        self, source: Source, narrowing: Narrowing | None, work: Work[T], *, limit: timedelta | None = None
+    ) -> None:
         self._source = source
         self._narrowing = narrowing
         self._work = work
+        self._limit = limit
         self._working: asyncio.Future[T] | None = None
+        self._deadline: tuple[asyncio.Timeout, float] | None = None
         self.connection: AsyncConnection | None = None
         self.task = asyncio.ensure_future(self._run())
 
+    def allow(self, deadline: asyncio.Timeout, seconds: float) -> None:
+        """Let `deadline` come so many seconds after the connection was made: waiting for one has its own bounds."""
+        self._deadline = deadline, seconds
+
     async def _run(self) -> T:
-        async with read_only(self._source, self._narrowing) as connection:
-            self.connection = connection
+        async with read_only(
+            self._source, self._narrowing, limit=self._limit, on_connect=self._connected
+        ) as connection:
             self._working = asyncio.ensure_future(self._work(connection))
             return await self._working
+
+    def _connected(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+        if self._deadline is not None:
+            deadline, seconds = self._deadline
+            deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
     async def stop(self) -> None:
         """End the work in the database, then wait until the connection is given back."""
         if self._working is None or self.connection is None:
             self.task.cancel()
-        elif self._source.capabilities.interrupts:
-            await _interrupt(self.connection, self._working)
-        else:
-            self._working.cancel()
+        elif not self._working.done():  # else its session is about to end, and the connection may be closed
+            try:
+                await self._source.guard.stop(self.connection, self._working)
+            except Exception:  # noqa: BLE001 - of driver or network; whatever it is, the task is cancelled
+                self._working.cancel()
         with suppress(Exception, asyncio.CancelledError):
             await self.task
-
-
-async def _interrupt(connection: AsyncConnection, working: asyncio.Future[T]) -> None:
-    """Stop a statement in the driver's thread, which a cancelled task does not reach."""
-    if working.done():
-        return  # its session is over or about to be, and the connection may be closed
-    raw = await connection.get_raw_connection()
-    # Repeated, because what the thread has not begun yet cannot be interrupted.
-    while not working.done():
-        await raw.driver_connection.interrupt()  # type: ignore[union-attr]
-        await asyncio.wait({working}, timeout=_INTERRUPT_PAUSE)

@@ -1,71 +1,90 @@
-"""Open a database for reading; the rule: nothing is changed, and nothing is read but under the rules."""
+"""Open a database for reading: the one place; the rule: nothing is changed, and nothing is read but under the rules.
+
+Whatever runs a caller's SQL comes through here, in one of three ways:
+
+    the connection yielded by `read_only`          rows by SQLAlchemy
+    `driver_of(connection)` of that connection     the driver's own calls, in the same transaction
+    `apart(source, narrowing, limit)`              a connection the lane makes itself, on the terms that are yielded
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
-from sqlalchemy import func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.errors import DatabaseBusyError
+from dualsql.execute.guards import Terms
 from dualsql.execute.source import Source
 from dualsql.narrowing import Narrowing
 
-_REFUSES_WRITES = "dualsql_refuses_writes"
+
+def _unheard(_: AsyncConnection) -> None:
+    """For those who need not know when the connection is there."""
 
 
 @asynccontextmanager
-async def read_only(source: Source, narrowing: Narrowing | None) -> AsyncIterator[AsyncConnection]:
+async def read_only(
+    source: Source,
+    narrowing: Narrowing | None,
+    *,
+    limit: timedelta | None = None,
+    on_connect: Callable[[AsyncConnection], None] = _unheard,
+) -> AsyncIterator[AsyncConnection]:
     """A connection in a read-only transaction, rolled back at the end, that compiles under `narrowing`.
 
-    None is for statements of dualsql's own, which prove what the database does.
+    Args:
+        narrowing: None is for statements of dualsql's own, which prove what the database does.
+        limit: how long the database lets one statement run; None for a stream, which is bounded otherwise.
+        on_connect: told of the connection before anything is sent on it.
+
+    Raises:
+        TooManyQueriesError: there was no place for one more session.
+        DatabaseBusyError: no connection of the pool became free in `Settings.query_timeout`.
     """
     async with AsyncExitStack() as stack:
-        if source.turn is not None:
-            await stack.enter_async_context(source.turn)
-        connection = await stack.enter_async_context(source.engine.connect())
-        if source.capabilities.read_only_transactions:
-            await connection.execution_options(postgresql_readonly=True)
-        if source.read_only_statements is not None and not await _refuses_writes(connection, source):
-            await stack.enter_async_context(_between(connection, *source.read_only_statements))
+        await stack.enter_async_context(source.limits.place(for_stream=limit is None))
+        connection = await _connected(source, stack)
+        on_connect(connection)
+        await stack.enter_async_context(source.guard.kept(connection, _terms(source, narrowing, limit)))
         if narrowing is not None:
-            await _narrow(connection, narrowing)
+            _narrow(connection, narrowing)
         yield connection
 
 
-async def _narrow(connection: AsyncConnection, narrowing: Narrowing) -> None:
-    if narrowing.settings:
-        # For this transaction alone: the next user of the connection must not find them.
-        await connection.execute(
-            select(*(func.set_config(name, value, true()) for name, value in narrowing.settings))
-        )
+@asynccontextmanager
+async def apart(
+    source: Source, narrowing: Narrowing, *, limit: timedelta | None = None
+) -> AsyncIterator[Terms]:
+    """A place for a lane with a connection of its own, and the terms that it must put on that connection.
+
+    Raises:
+        TooManyQueriesError: there was no place for one more session.
+    """
+    async with source.limits.place(for_stream=limit is None):
+        yield _terms(source, narrowing, limit)
+
+
+def _terms(source: Source, narrowing: Narrowing | None, limit: timedelta | None) -> Terms:
+    settings = () if narrowing is None else tuple(narrowing.settings)
+    return Terms(limit=source.limits.longest_stream if limit is None else limit, settings=settings)
+
+
+async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
+    """A connection of the source's pool, given back when `stack` ends."""
+    try:
+        async with asyncio.timeout(source.limits.longest_query.total_seconds()):
+            if source.turn is not None:
+                await stack.enter_async_context(source.turn)
+            return await stack.enter_async_context(source.engine.connect())
+    except TimeoutError as error:
+        raise DatabaseBusyError("No database connection became free in time.") from error
+
+
+def _narrow(connection: AsyncConnection, narrowing: Narrowing) -> None:
     opened = connection.sync_connection
     assert opened is not None
     opened.dialect = narrowing.dialect(opened.engine.dialect)
-
-
-async def _refuses_writes(connection: AsyncConnection, source: Source) -> bool:
-    """Whether the application made this connection read-only itself; asked once in the connection's life."""
-    query = source.capabilities.read_only_query
-    raw = connection.sync_connection
-    if query is None or raw is None:
-        return False
-    if _REFUSES_WRITES not in raw.info:
-        raw.info[_REFUSES_WRITES] = bool((await connection.exec_driver_sql(query)).scalar())
-    return bool(raw.info[_REFUSES_WRITES])
-
-
-@asynccontextmanager
-async def _between(connection: AsyncConnection, before: str, after: str) -> AsyncIterator[None]:
-    await connection.exec_driver_sql(before)
-    try:
-        yield
-    finally:
-        # The application's engine must not get a connection back that still refuses writes.
-        restored = False
-        try:
-            await connection.exec_driver_sql(after)
-            restored = True
-        finally:
-            if not restored:
-                await connection.invalidate()

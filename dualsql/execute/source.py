@@ -6,20 +6,25 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import URL, Engine, event, util
+from sqlalchemy import URL, Engine, util
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 
-from dualsql.dialects import FORBID_WRITES, Capabilities, capabilities_of
-from dualsql.engines import new_engine
+from dualsql.dialects import Capabilities, capabilities_of
+from dualsql.engines import new_engine, new_synchronous_engine
 from dualsql.errors import ConfigurationError
+from dualsql.execute.guards import Guard, guard_of
+from dualsql.execute.guards.duckdb import CONNECT_ARGUMENTS
+from dualsql.execute.limits import Limits
+from dualsql.execute.threads import ThreadedEngine
 from dualsql.freeze import Registry, freeze, thaw
+from dualsql.settings import Settings
 from dualsql.statement import Statement
-from dualsql.urls import async_url
+from dualsql.urls import async_url, is_synchronous, parsed_url
 
-Database = AsyncEngine | URL | str
+Database = AsyncEngine | Engine | URL | str
 """How an application names a database."""
 
 # Apart from the application's own compiled statements: a forged one could not poison those.
@@ -31,7 +36,9 @@ class Source:
     """One database and what may be named in it.
 
     Attributes:
-        read_only_statements: run around each session, for an engine that is not read-only by itself.
+        engine: for a database without an async driver, a ThreadedEngine that does the same.
+        guard: keeps its sessions read-only and bounded in time.
+        limits: how many of them there may be.
         owns_engine: made here from a URL, so disposed here.
         turn: taken by every session when the pool has one connection for all.
         finishing: sessions whose caller was cancelled, on their way to give back their connection.
@@ -41,7 +48,8 @@ class Source:
     engine: AsyncEngine
     registry: Registry
     capabilities: Capabilities
-    read_only_statements: tuple[str, str] | None
+    guard: Guard
+    limits: Limits
     owns_engine: bool
     turn: asyncio.Lock | None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
@@ -57,6 +65,8 @@ class Source:
 
     def has_room(self) -> bool:
         """Whether a second session can run beside the one that is open."""
+        if not self.limits.has_room():
+            return False
         pool = self.engine.pool
         if isinstance(pool, QueuePool):
             return pool.checkedout() < pool.size()
@@ -75,57 +85,79 @@ class Source:
             await self.engine.dispose()
 
 
-def open_source(name: str, database: Database, registry: Registry) -> Source:
+def open_source(
+    name: str, database: Database, registry: Registry, settings: Settings | None = None
+) -> Source:
     """Make a source of an engine or a URL.
 
     Raises:
         ConfigurationError: dualsql does not know how to keep this database read-only, or it is not there.
     """
-    if isinstance(database, Engine):
-        raise ConfigurationError(
-            "A synchronous engine was given.", hint="Use create_async_engine(), or pass the URL itself."
-        )
-    owned = not isinstance(database, AsyncEngine)
-    engine = _engine_for(async_url(database)) if not isinstance(database, AsyncEngine) else database
-    capabilities = capabilities_of(engine.dialect)
-    if capabilities is None:
+    settings = settings or Settings()
+    owned = isinstance(database, URL | str)
+    engine = _engine_of(database, settings)
+    capabilities, guard = capabilities_of(engine.dialect), guard_of(engine.dialect)
+    if capabilities is None or guard is None:
         raise ConfigurationError(
             f"dualsql cannot keep a {engine.dialect.name} database read-only.",
-            hint="Use SQLite, PostgreSQL or MariaDB.",
+            hint="Use SQLite, PostgreSQL, MariaDB or DuckDB.",
         )
-    by_construction = owned and engine.dialect.name == "sqlite"
+    if owned:
+        guard.prepare(engine.sync_engine)
     return Source(
         name=name,
         engine=engine,
         registry=registry,
         capabilities=capabilities,
-        read_only_statements=None if by_construction else capabilities.read_only_statements,
+        guard=guard,
+        limits=Limits(settings),
         owns_engine=owned,
         turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
     )
 
 
-def _engine_for(url: URL) -> AsyncEngine:
-    engine = new_engine(url)
-    if url.get_backend_name() == "sqlite":
-        _require_file(url)
-        event.listen(engine.sync_engine, "connect", _forbid_writes)
-    return engine
+def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
+    if isinstance(database, AsyncEngine):
+        return database
+    if isinstance(database, Engine):
+        return _threaded(database)
+    url = parsed_url(database)
+    if is_synchronous(url):
+        return _threaded(new_synchronous_engine(url, **_pool(settings), connect_args=CONNECT_ARGUMENTS))
+    url = async_url(url)
+    _require_file(url)
+    return new_engine(url, **({} if _is_in_memory(url) else _pool(settings)))
+
+
+def _pool(settings: Settings) -> dict[str, int]:
+    """A connection for every place there is, and no more."""
+    kept = settings.maximum_concurrent_queries
+    return {"pool_size": kept, "max_overflow": settings.maximum_streams}
+
+
+def _threaded(engine: Engine) -> AsyncEngine:
+    if isinstance(engine.pool, SingletonThreadPool):
+        raise ConfigurationError(
+            "This engine has a connection for each thread, and a database in memory for each connection.",
+            hint="Use a file, or poolclass=StaticPool.",
+        )
+    # It has what is used of one, and is used in its place.
+    return cast("AsyncEngine", ThreadedEngine(engine))
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
 
 
 def _require_file(url: URL) -> None:
     # SQLite would make an empty database of a misspelt path.
     path = url.database or ":memory:"
-    if path != ":memory:" and not path.startswith("file:") and not Path(path).is_file():
+    if url.get_backend_name() != "sqlite" or path == ":memory:" or path.startswith("file:"):
+        return
+    if not Path(path).is_file():
         raise ConfigurationError(
             f"There is no SQLite database at {path!r}.", hint="Check the path in the URL."
         )
-
-
-def _forbid_writes(connection: Any, _record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute(FORBID_WRITES)
-    cursor.close()
 
 
 def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
@@ -143,9 +175,11 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
     return sources[name]
 
 
-def open_sources(databases: Database | Mapping[str, Database], registry: Registry) -> dict[str, Source]:
+def open_sources(
+    databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
+) -> dict[str, Source]:
     """One source named "default", or one for each name of a mapping."""
     named = databases if isinstance(databases, Mapping) else {"default": databases}
     if not named:
         raise ConfigurationError("No database was given.")
-    return {name: open_source(name, database, registry) for name, database in named.items()}
+    return {name: open_source(name, database, registry, settings) for name, database in named.items()}

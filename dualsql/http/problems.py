@@ -98,6 +98,7 @@ KINDS: Mapping[str, Kind] = {
     "QUERY_EXECUTION_FAILED": Kind(502, "query_failed"),
     "COUNT_EXECUTION_FAILED": Kind(502, "query_failed"),
     "DATABASE_BUSY": Kind(503, "unavailable"),
+    "TOO_MANY_QUERIES": Kind(503, "unavailable"),
     "QUERY_TIMEOUT": Kind(504, "timeout"),
     "STORAGE_ERROR": Kind(503, "unavailable"),
     "RESOURCE_NOT_FOUND": Kind(404, "not_found"),

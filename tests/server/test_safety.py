@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from sqlalchemy import column, func, insert, literal, select, text, update
 from sqlalchemy.event import listen
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import (
     ConfigurationError,
@@ -29,6 +31,8 @@ from dualsql import (
     TamperedError,
 )
 from dualsql.execute import prove_read_only
+from dualsql.execute.guards import Terms
+from dualsql.execute.guards.sqlite import SQLiteGuard
 from dualsql.execute.session import read_only
 from dualsql.execute.source import open_source
 from dualsql.store import upgrade
@@ -92,10 +96,17 @@ async def test_an_engine_that_was_read_only_before_stays_so(sqlite_url: str) -> 
     await engine.dispose()
 
 
+class Unguarded(SQLiteGuard):
+    """Lets everything through."""
+
+    @asynccontextmanager
+    async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
+        yield
+
+
 async def test_a_database_that_lets_it_write_is_refused(dual: DualResponseServer) -> None:
     source = dual._sources["default"]
-    capabilities = replace(source.capabilities, read_only_transactions=False)
-    open_to_writes = replace(source, capabilities=capabilities, read_only_statements=None)
+    open_to_writes = replace(source, guard=Unguarded())
     with pytest.raises(ConfigurationError, match="let a read-only session write"):
         await prove_read_only(open_to_writes, timeout=timedelta(seconds=10))
 

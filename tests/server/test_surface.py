@@ -19,7 +19,7 @@ DualResponseServer ForbiddenError ForbiddenSQLError Hook HookContext Insufficien
 LimitExceededError Mask MemoryStore NoTotalOrderError NotFreezableError Principal QueryExecutionError
 QueryTimeoutError Registry Resource ResourceChanges ResourceExpiredError ResourceNotFoundError ResourceStore
 ResultPage RowFilter RowSecurity SQLResourceStore Settings Shared StorageError TamperedError TenantFilter
-UnauthenticatedError UnknownColumnError
+TooManyQueriesError UnauthenticatedError UnknownColumnError
 """.split()
 
 

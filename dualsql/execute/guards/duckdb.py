@@ -1,0 +1,65 @@
+"""DuckDB: opened READ_ONLY, without files and network, locked; the rule: an engine that can do more is refused.
+
+A read-only transaction is not enough for DuckDB: `COPY ... TO` writes files, `read_csv` reads them, in any
+transaction. Both end with enable_external_access = false, which nothing can turn on again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.errors import ConfigurationError
+from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of, memory_of
+
+CONNECT_ARGUMENTS: dict[str, Any] = {
+    "read_only": True,
+    "config": {"enable_external_access": "false", "lock_configuration": "true"},
+}
+"""How a database is opened that dualsql opens itself."""
+
+_IS_CLOSED = "dualsql_is_closed"
+_ASK = "SELECT current_setting('enable_external_access'), current_setting('lock_configuration')"
+
+
+class DuckDBGuard(Guard):
+    """Through duckdb-sqlalchemy, in a thread."""
+
+    @asynccontextmanager
+    async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
+        """See `Guard.kept`. DuckDB knows no time limit: what runs too long is interrupted by `stop`."""
+        await _require_closed(connection)
+        # SQLAlchemy begins a transaction by itself, which cannot be made read-only any more.
+        await connection.exec_driver_sql("ROLLBACK")
+        await connection.exec_driver_sql("BEGIN TRANSACTION READ ONLY")
+        yield
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """See `Guard.stop`."""
+        driver = driver_of(connection)
+        while not working.done():
+            driver.interrupt()
+            await asyncio.wait({working}, timeout=STOP_PAUSE)
+
+    def fault_of(self, error: BaseException | None) -> Fault | None:
+        """See `Guard.fault_of`."""
+        # The driver has neither numbers nor SQLSTATEs.
+        if type(error).__name__ == "InterruptException":
+            return Fault.TIMEOUT
+        return Fault.WRITE if "read-only mode" in str(error) else None
+
+
+async def _require_closed(connection: AsyncConnection) -> None:
+    memory = memory_of(connection)
+    if _IS_CLOSED not in memory:
+        row: Any = (await connection.exec_driver_sql(_ASK)).one()
+        memory[_IS_CLOSED] = not row[0] and bool(row[1])
+    if not memory[_IS_CLOSED]:
+        raise ConfigurationError(
+            "This DuckDB engine can read and write files.",
+            hint=f"Pass the URL itself, or connect_args={{'config': {CONNECT_ARGUMENTS['config']}}}.",
+        )

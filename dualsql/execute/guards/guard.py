@@ -1,0 +1,82 @@
+"""What is asked of every kind of database that is read from; the rule: the database enforces it, not our good will."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Any
+
+from sqlalchemy import Engine
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+STOP_PAUSE = 0.01
+"""Seconds between two attempts to stop a statement: one that has not begun yet cannot be stopped."""
+
+
+class Fault(Enum):
+    """What a driver's error means to the caller."""
+
+    WRITE = auto()
+    """The database refused to change anything."""
+    TIMEOUT = auto()
+    """The statement was stopped, by its time limit or by the database's operator."""
+    BUSY = auto()
+    """Something was in the way that may be gone at the next try: a lock, a standby's recovery."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds in one session.
+
+    Attributes:
+        limit: how long each statement may run.
+        settings: names and values that the database's own policies read, in this transaction alone.
+    """
+
+    limit: timedelta
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def milliseconds(self) -> int:
+        """The limit as a whole number; never 0, which means "no limit" to most databases."""
+        return max(1, math.ceil(self.limit.total_seconds() * 1000))
+
+
+class Guard(ABC):
+    """Keeps sessions on one kind of database read-only and bounded in time."""
+
+    def prepare(self, engine: Engine) -> None:  # noqa: B027 - most have nothing to prepare
+        """Make an engine read-only for good; called once, for engines that dualsql made itself."""
+
+    @abstractmethod
+    def kept(self, connection: AsyncConnection, terms: Terms) -> AbstractAsyncContextManager[None]:
+        """A read-only transaction on `terms`, open from the first line of the block on: what a lane runs on the
+        driver's own connection stands in it too. Nothing of it is left on the connection afterwards."""
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """End the statement that `working` waits for, in the database too; returns when `working` is over."""
+        working.cancel()
+        await asyncio.wait({working})
+
+    @abstractmethod
+    def fault_of(self, error: BaseException | None) -> Fault | None:
+        """What the driver's `error` means, or None for any other failure."""
+
+
+def driver_of(connection: AsyncConnection) -> Any:
+    """The driver's connection under one that is open."""
+    opened = connection.sync_connection
+    assert opened is not None
+    return opened.connection.driver_connection
+
+
+def memory_of(connection: AsyncConnection) -> dict[Any, Any]:
+    """A place for notes that live as long as the driver's connection does."""
+    opened = connection.sync_connection
+    assert opened is not None
+    return opened.info

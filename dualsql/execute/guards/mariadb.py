@@ -1,0 +1,100 @@
+"""MariaDB: START TRANSACTION READ ONLY and max_statement_time; the rule: who leaves kills what he left behind.
+
+MariaDB does not notice that a client has gone before it writes to it. A query that is not wanted any longer is
+ended by KILL QUERY, on a connection apart from the pool, which may have none to spare.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import PoolProxiedConnection
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.util import greenlet_spawn
+
+from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of
+
+_LEAVE = ("ROLLBACK", "SET SESSION max_statement_time = @dualsql_statement_time")
+
+# https://mariadb.com/kb/en/mariadb-error-code-reference/
+_FAULTS = {
+    1792: Fault.WRITE,  # ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+    1969: Fault.TIMEOUT,  # ER_STATEMENT_TIMEOUT
+    1317: Fault.TIMEOUT,  # ER_QUERY_INTERRUPTED
+    1205: Fault.BUSY,  # ER_LOCK_WAIT_TIMEOUT
+    1213: Fault.BUSY,  # ER_LOCK_DEADLOCK
+    1040: Fault.BUSY,  # ER_CON_COUNT_ERROR
+    1053: Fault.BUSY,  # ER_SERVER_SHUTDOWN
+}
+
+
+class MariaDBGuard(Guard):
+    """Through asyncmy, aiomysql, or PyMySQL in a thread."""
+
+    @asynccontextmanager
+    async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
+        """See `Guard.kept`. Two round trips before the block and two after it."""
+        for statement in _enter(terms):
+            await connection.exec_driver_sql(statement)
+        try:
+            yield
+        finally:
+            await _leave(connection)
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """See `Guard.stop`."""
+        statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
+        spare = await _spare_connection(connection)
+        try:
+            while not working.done():
+                await _run(connection, _execute, spare, statement)
+                await asyncio.wait({working}, timeout=STOP_PAUSE)
+        finally:
+            await _run(connection, spare.invalidate)
+
+    def fault_of(self, error: BaseException | None) -> Fault | None:
+        """See `Guard.fault_of`."""
+        code = error.args[0] if error is not None and error.args else None
+        return _FAULTS.get(code) if isinstance(code, int) else None
+
+
+def _enter(terms: Terms) -> tuple[str, ...]:
+    keep = "@dualsql_statement_time = @@max_statement_time"
+    limit = f"SESSION max_statement_time = {terms.milliseconds / 1000:.3f}"
+    return f"SET {keep}, {limit}", "START TRANSACTION READ ONLY"
+
+
+async def _leave(connection: AsyncConnection) -> None:
+    # The application's engine must not get a connection back with our limit on it.
+    restored = False
+    try:
+        for statement in _LEAVE:
+            await connection.exec_driver_sql(statement)
+        restored = True
+    finally:
+        if not restored:
+            await connection.invalidate()
+
+
+async def _spare_connection(connection: AsyncConnection) -> PoolProxiedConnection:
+    opened = connection.sync_connection
+    assert opened is not None
+    # A pool of its own makes connections just as the engine's does.
+    found: PoolProxiedConnection = await _run(connection, opened.engine.pool.recreate().connect)
+    return found
+
+
+def _execute(spare: PoolProxiedConnection, statement: str) -> None:
+    cursor = spare.cursor()
+    cursor.execute(statement)
+    cursor.close()
+
+
+async def _run(connection: AsyncConnection, work: Any, *arguments: Any) -> Any:
+    """Call the driver in the way that suits it: awaiting, or in a thread."""
+    if connection.dialect.is_async:
+        return await greenlet_spawn(work, *arguments)
+    return await asyncio.to_thread(work, *arguments)

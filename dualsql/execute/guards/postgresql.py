@@ -1,0 +1,59 @@
+"""PostgreSQL: a READ ONLY transaction with a statement_timeout of its own; the rule: SET LOCAL, never SET.
+
+A connection may belong to the application's engine, or to a pooler that gives each transaction another one: what
+outlived the transaction would meet somebody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import func, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_FAULTS = {
+    "25006": Fault.WRITE,  # read_only_sql_transaction
+    "57014": Fault.TIMEOUT,  # query_canceled
+    "25P04": Fault.TIMEOUT,  # transaction_timeout
+    "40001": Fault.BUSY,  # serialization_failure: also a standby's conflict with recovery
+    "40P01": Fault.BUSY,  # deadlock_detected
+    "55P03": Fault.BUSY,  # lock_not_available
+    "53300": Fault.BUSY,  # too_many_connections
+    "57P01": Fault.BUSY,  # admin_shutdown
+    "57P02": Fault.BUSY,  # crash_shutdown
+    "57P03": Fault.BUSY,  # cannot_connect_now
+    "57P04": Fault.BUSY,  # database_dropped: also a standby's conflict with a dropped database
+}
+
+
+class PostgreSQLGuard(Guard):
+    """Through asyncpg, psycopg or any other driver."""
+
+    @asynccontextmanager
+    async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
+        """See `Guard.kept`. One round trip beyond BEGIN."""
+        await connection.execution_options(postgresql_readonly=True)
+        settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
+        await connection.execute(select(*(func.set_config(name, value, true()) for name, value in settings)))
+        yield
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """See `Guard.stop`. asyncpg sends a cancel request when its task is cancelled; a thread must be told."""
+        if connection.dialect.is_async:
+            await super().stop(connection, working)
+            return
+        driver = driver_of(connection)
+        while not working.done():
+            await asyncio.to_thread(driver.cancel)
+            await asyncio.wait({working}, timeout=STOP_PAUSE)
+
+    def fault_of(self, error: BaseException | None) -> Fault | None:
+        """See `Guard.fault_of`."""
+        state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+        return _FAULTS.get(state or "")

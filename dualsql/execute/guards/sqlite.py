@@ -1,0 +1,123 @@
+"""SQLite: PRAGMA query_only, and a clock that its virtual machine looks at; the rule: it stops in its thread.
+
+SQLite knows no time limit. Its progress handler is called every so many instructions, in the thread that runs
+the statement, and can stop it there: a stopped event loop does not keep a query alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import Engine, event
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of, memory_of
+
+FORBID_WRITES = "PRAGMA query_only = ON"
+_ALLOW_WRITES = "PRAGMA query_only = OFF"
+_REFUSES_WRITES = "dualsql_refuses_writes"
+_CLOCK = "dualsql_clock"
+
+# A call takes the GIL: at this pace, some hundred times a second.
+_INSTRUCTIONS = 100_000
+
+# Result codes; an extended one has its own bits above these. https://www.sqlite.org/rescode.html
+_FAULTS = {8: Fault.WRITE, 9: Fault.TIMEOUT, 5: Fault.BUSY, 6: Fault.BUSY}
+
+
+class Clock:
+    """The instant a connection's statement has to end at, on the clock of `time.monotonic`."""
+
+    __slots__ = ("ends_at",)
+
+    def __init__(self, ends_at: float = math.inf) -> None:
+        self.ends_at = ends_at
+
+    def is_over(self) -> bool:
+        """SQLite's progress handler: true stops the statement."""
+        return time.monotonic() > self.ends_at
+
+    def install(self, driver: Any) -> Any:
+        """Make `driver`, sqlite3's connection or aiosqlite's, look at this clock. The latter's must be awaited."""
+        return driver.set_progress_handler(self.is_over, _INSTRUCTIONS)
+
+
+class SQLiteGuard(Guard):
+    """Through aiosqlite, or sqlite3 in a thread."""
+
+    def prepare(self, engine: Engine) -> None:
+        """See `Guard.prepare`."""
+        event.listen(engine, "connect", _forbid_writes)
+
+    @asynccontextmanager
+    async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
+        """See `Guard.kept`. On a connection that is read-only by itself, nothing is sent."""
+        clock = await _clock_of(connection)
+        is_ours = not await _refuses_writes(connection)
+        if is_ours:
+            await connection.exec_driver_sql(FORBID_WRITES)
+        clock.ends_at = time.monotonic() + terms.limit.total_seconds()
+        try:
+            yield
+        finally:
+            clock.ends_at = math.inf
+            if is_ours:
+                await _allow_writes(connection)
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """See `Guard.stop`."""
+        driver = driver_of(connection)
+        while not working.done():
+            interrupted = driver.interrupt()
+            if inspect.isawaitable(interrupted):
+                await interrupted
+            await asyncio.wait({working}, timeout=STOP_PAUSE)
+
+    def fault_of(self, error: BaseException | None) -> Fault | None:
+        """See `Guard.fault_of`."""
+        code = getattr(error, "sqlite_errorcode", None)
+        return None if code is None else _FAULTS.get(code & 0xFF)
+
+
+async def _clock_of(connection: AsyncConnection) -> Clock:
+    """The connection's clock, installed once in its life."""
+    memory = memory_of(connection)
+    if _CLOCK not in memory:
+        clock = Clock()
+        installed = clock.install(driver_of(connection))
+        if inspect.isawaitable(installed):
+            await installed
+        memory[_CLOCK] = clock
+    found: Clock = memory[_CLOCK]
+    return found
+
+
+async def _refuses_writes(connection: AsyncConnection) -> bool:
+    """Whether the connection is read-only without us; asked once in its life."""
+    memory = memory_of(connection)
+    if _REFUSES_WRITES not in memory:
+        memory[_REFUSES_WRITES] = bool((await connection.exec_driver_sql("PRAGMA query_only")).scalar())
+    return bool(memory[_REFUSES_WRITES])
+
+
+async def _allow_writes(connection: AsyncConnection) -> None:
+    # The application's engine must not get a connection back that still refuses writes.
+    restored = False
+    try:
+        await connection.exec_driver_sql(_ALLOW_WRITES)
+        restored = True
+    finally:
+        if not restored:
+            await connection.invalidate()
+
+
+def _forbid_writes(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute(FORBID_WRITES)
+    cursor.close()

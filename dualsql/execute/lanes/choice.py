@@ -1,0 +1,27 @@
+"""Which lane a stream takes; the rule: this is the only place that decides, and every doubt ends at SQLAlchemy's."""
+
+from __future__ import annotations
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.execute.guards import driver_of
+from dualsql.execute.lanes.copying import by_copy
+from dualsql.execute.lanes.job import Job, Lane
+from dualsql.execute.lanes.rows import by_asyncpg_cursor, by_sqlalchemy, by_sqlite_thread
+from dualsql.execute.lanes.statement import driver_statement
+
+
+async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
+    """The fastest lane that is exact for this statement, this format and the driver of this connection."""
+    driver = connection.dialect.driver
+    if driver not in {"aiosqlite", "asyncpg"} or connection.sync_connection is None:
+        return by_sqlalchemy
+    sent = driver_statement(
+        connection.sync_connection, job.statement, job.narrowing.values, job.source.compiled
+    )
+    if sent is None:
+        return by_sqlalchemy
+    if driver == "aiosqlite":
+        return by_sqlite_thread(sent)
+    prepared = await driver_of(connection).prepare(sent.sql)
+    return by_copy(job, sent, prepared) or by_asyncpg_cursor(sent, prepared)

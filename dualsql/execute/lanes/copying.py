@@ -1,0 +1,177 @@
+"""COPY ... TO STDOUT on PostgreSQL; the rule: it streams by itself, and no value is in its text.
+
+The server writes CSV faster than any driver makes objects. As CSV it goes on as it is; for Arrow and Parquet it is
+parsed by pyarrow, a megabyte at a time, in a thread and without Python's lock, while the next one arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import orjson
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.execute.guards import driver_of
+from dualsql.execute.lanes.carried import setting_statement, without_parameters
+from dualsql.execute.lanes.job import Job, Lane, Put
+from dualsql.execute.lanes.spelling import arrow_spelling, csv_spelling
+from dualsql.execute.lanes.statement import DriverStatement
+from dualsql.formats.arrow import BatchWriter
+from dualsql.formats.arrow_types import is_list
+from dualsql.formats.csv import DatabaseCSVWriter
+from dualsql.formats.writer import Chunk
+
+PARSED_BYTES = 1024 * 1024
+"""Of CSV that are parsed at once."""
+
+# asyncpg has a limit for each command, none by default; a stream has bounds of its own.
+_NO_TIMEOUT = 30 * 24 * 3600.0
+
+_Sink = Callable[[bytes], Any]
+
+
+def by_copy(job: Job, sent: DriverStatement, prepared: Any) -> Lane | None:
+    """A lane by COPY; None where a format, a type or a value has none."""
+    if isinstance(job.writer, DatabaseCSVWriter):
+        spelling, lane = csv_spelling, _as_csv
+    elif isinstance(job.writer, BatchWriter):
+        spelling, lane = arrow_spelling, _as_batches
+    else:
+        return None
+    attributes = prepared.get_attributes()
+    written = [spelling(job.columns[place], attributes[place].type, sent.dialect) for place in job.written]
+    plain = without_parameters(sent.sql, sent.parameters, prepared.get_parameters())
+    if plain is None or not written or None in written:
+        return None
+    query = _written_as(plain, len(job.columns), job.written, cast("list[str]", written))
+    return lane(query, sent, prepared.get_parameters())
+
+
+def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:
+    """The statement around `sql`. A subquery's order is the order of what only computes from its rows."""
+    if list(places) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
+        return sql
+    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(places, spellings, strict=True)]
+    names = ", ".join(f"c{n}" for n in range(columns))
+    return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"  # noqa: S608 - SQLAlchemy's, and ours
+
+
+def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
+    async def lane(job: Job, connection: AsyncConnection, put: Put) -> None:
+        writer = cast("DatabaseCSVWriter", job.writer)
+
+        async def pass_on(lines: bytes) -> None:
+            await put(writer.text(lines))
+
+        await _copy(connection, query, sent, types, pass_on)
+
+    return lane
+
+
+def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
+    async def lane(job: Job, connection: AsyncConnection, put: Put) -> None:
+        parsing = _Parsing(job, put)
+        try:
+            await _copy(connection, query, sent, types, parsing.take)
+            await parsing.finish()
+        finally:
+            await parsing.settle()
+
+    return lane
+
+
+async def _copy(
+    connection: AsyncConnection, query: str, sent: DriverStatement, types: Sequence[Any], sink: _Sink
+) -> None:
+    driver = driver_of(connection)
+    if sent.parameters:
+        await driver.fetch(setting_statement(types), *sent.parameters)
+    await driver.copy_from_query(query, output=sink, format="csv", timeout=_NO_TIMEOUT)
+
+
+class _Parsing:
+    """Gathers CSV, and has the last megabyte parsed while the next one is gathered."""
+
+    def __init__(self, job: Job, put: Put) -> None:
+        self._put = put
+        self._parse = _parser(job)
+        self._gathered: list[bytes] = []
+        self._size = 0
+        self._parsed: asyncio.Future[Chunk] | None = None
+
+    async def take(self, lines: bytes) -> None:
+        """Some whole lines."""
+        self._gathered.append(lines)
+        self._size += len(lines)
+        if self._size >= PARSED_BYTES:
+            await self._go_on()
+
+    async def finish(self) -> None:
+        """The lines that are left."""
+        if self._gathered:
+            await self._go_on()
+        await self._pass_on()
+
+    async def settle(self) -> None:
+        """Wait for a thread that was left alone: the writer it uses may be asked for a last record next."""
+        if self._parsed is not None:
+            await asyncio.wait({self._parsed})
+
+    async def _go_on(self) -> None:
+        await self._pass_on()
+        gathered, self._gathered, self._size = b"".join(self._gathered), [], 0
+        self._parsed = asyncio.ensure_future(asyncio.to_thread(self._parse, gathered))
+
+    async def _pass_on(self) -> None:
+        if self._parsed is not None:
+            parsed, self._parsed = self._parsed, None
+            await self._put(await asyncio.shield(parsed))
+
+
+def _parser(job: Job) -> Callable[[bytes], Chunk]:
+    """What makes a chunk of the job's format of whole lines of CSV."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    writer = cast("BatchWriter", job.writer)
+    fields = list(writer.arrow.schema)
+    names = [str(number) for number in range(len(fields))]
+    later = [_made_later(job, place) for place in job.written]
+    as_text = {pa.duration("us"): pa.int64()}
+    parsed_as = [
+        pa.string() if made else as_text.get(field.type, field.type)
+        for field, made in zip(fields, later, strict=True)
+    ]
+    convert = csv.ConvertOptions(
+        column_types=dict(zip(names, parsed_as, strict=True)),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    layout = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+
+    def parse(lines: bytes) -> Chunk:
+        whole = csv.ReadOptions(column_names=names, use_threads=False, block_size=len(lines) + 1)
+        table = csv.read_csv(
+            pa.BufferReader(lines), read_options=whole, parse_options=layout, convert_options=convert
+        )
+        columns = [
+            column.combine_chunks()
+            if made is None
+            else [value and made(value) for value in column.to_pylist()]
+            for column, made in zip(table.columns, later, strict=True)
+        ]
+        return writer.batch(writer.arrow.batch_of_columns(columns))
+
+    return parse
+
+
+def _made_later(job: Job, place: int) -> Callable[[str], Any] | None:
+    """What makes a value of a text that pyarrow has no parser for."""
+    column = job.columns[place]
+    if column.describe()["encoding"] == "base64":
+        return b64decode
+    return orjson.loads if is_list(column) else None

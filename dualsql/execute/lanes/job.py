@@ -1,0 +1,85 @@
+"""What a lane is given, and what it gives back; the rule: a lane holds a few batches, never a result."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Executable
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.columns import ResultColumn
+from dualsql.execute.source import Source
+from dualsql.formats.writer import Chunk, Rows, Writer
+from dualsql.narrowing import Narrowing
+
+Put = Callable[[Chunk], Awaitable[None]]
+"""Takes the next chunk, once there is room for it; raises ReaderGone when nobody reads any longer."""
+
+BATCH_BYTES = 256 * 1024
+
+_FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
+
+
+class ReaderGone(Exception):  # noqa: N818 - no error: the lane ends
+    """Nobody reads the stream any longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One statement to be streamed.
+
+    Attributes:
+        columns: of the statement, in order.
+        places: of the columns that the writer writes, among these; None for all of them.
+    """
+
+    source: Source
+    statement: Executable
+    narrowing: Narrowing
+    columns: Sequence[ResultColumn]
+    writer: Writer
+    places: Sequence[int] | None = None
+
+    @property
+    def written(self) -> Sequence[int]:
+        """Places of the columns that are written."""
+        return range(len(self.columns)) if self.places is None else self.places
+
+    def encode(self, rows: Rows) -> Chunk:
+        """Rows of all columns, each a tuple or list, as the writer writes them."""
+        if self.places is None:
+            return self.writer.rows(rows)
+        return self.writer.rows([[row[place] for place in self.places] for row in rows])
+
+
+Lane = Callable[[Job, AsyncConnection, Put], Awaitable[None]]
+
+
+class Pace:
+    """How many rows to take at once: few at first, then as many as make a good piece.
+
+    The rows to come are not known. A batch never has more than four times the rows of the one before: rows that
+    suddenly get wide are met in moderate numbers.
+    """
+
+    def __init__(self) -> None:
+        self.rows = _FIRST_ROWS
+
+    def note(self, chunk: Chunk) -> None:
+        """Learn from what was read last."""
+        if chunk.rows:
+            fitting = int(BATCH_BYTES * chunk.rows / max(1, chunk.weight))
+            self.rows = max(1, min(fitting, self.rows * _GROWTH, _MOST_ROWS))
+
+
+def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Callable[[Any], Any]]]) -> Rows:
+    """The driver's rows with SQLAlchemy's processors applied, which know NULL themselves."""
+    if not processors:
+        return rows
+    found = [list(row) for row in rows]
+    for position, processor in processors:
+        for row in found:
+            row[position] = processor(row[position])
+    return found

@@ -1,0 +1,113 @@
+"""How PostgreSQL itself writes a column's values; the rule: a pair of types that is not listed here takes another lane.
+
+A value in CSV, and in the text that Arrow's columns are parsed from, has to be what SQLAlchemy's type and
+`dualsql.formats` would have made of the driver's object. That is known for the pairs of a declared encoding and a
+type of PostgreSQL below, and only where the SQLAlchemy type has no processing of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import types
+from sqlalchemy.engine import Dialect
+
+from dualsql.columns import ResultColumn, SQLType
+
+# Object ids: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
+_INTEGERS = (20, 21, 23)
+_TEXTS = (25, 1042, 1043, 19)
+_FLOATS, _DECIMAL = (700, 701), 1700
+_BUILT_IN = 16_384
+
+_ISO = "btrim(to_json({c})::text, '\"')"  # whatever the session's DateStyle
+_ZONED = "btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"') || '+00:00'"
+_MICROSECONDS = (
+    "((extract(year FROM {c}) * 365 + extract(month FROM {c}) * 30 + extract(day FROM {c})) * 86400000000"
+    " + extract(hour FROM {c}) * 3600000000 + extract(minute FROM {c}) * 60000000"
+    " + extract(microseconds FROM {c}))::bigint"
+)
+# As asyncpg makes a timedelta of it, and dualsql.formats.json writes that: P1DT2H3M4.5S.
+_DURATION = (
+    "(SELECT CASE WHEN m < 0 THEN '-' ELSE '' END || 'P' || d || 'DT' || a / 3600000000 || 'H'"
+    " || a / 60000000 % 60 || 'M' || a / 1000000 % 60"
+    " || CASE WHEN a % 1000000 = 0 THEN '' ELSE '.' || rtrim(lpad((a % 1000000)::text, 6, '0'), '0') END || 'S'"
+    " FROM (SELECT m, abs(m) / 86400000000 AS d, abs(m) % 86400000000 AS a FROM (SELECT "
+    + _MICROSECONDS
+    + " AS m) AS x) AS y)"
+)
+_AS_IT_IS, _TEXT, _FLOAT = "{c}", "{c}::text", "{c}::float8"
+_BASE64 = r"translate(encode({c}, 'base64'), chr(10), '')"
+_JSON = "nullif({c}::text, 'null')"
+_ARRAY = "to_json({c})::text"
+
+_CSV: Mapping[tuple[str, int], str] = {
+    **{("integer", oid): _AS_IT_IS for oid in _INTEGERS},
+    **{("text", oid): _AS_IT_IS for oid in _TEXTS},
+    # float4 is a Python float to everybody else: its digits are those of the same number as float8.
+    **{("float", oid): _FLOAT for oid in (*_FLOATS, _DECIMAL)},
+    ("decimal", _DECIMAL): _AS_IT_IS,
+    ("boolean", 16): _TEXT,
+    ("date", 1082): _ISO,
+    ("datetime", 1114): _ISO,
+    ("datetime", 1184): _ZONED,
+    ("time", 1083): _TEXT,
+    ("interval", 1186): _DURATION,
+    ("uuid", 2950): _AS_IT_IS,
+    ("base64", 17): _BASE64,
+    ("json", 114): _JSON,
+    ("json", 3802): _JSON,
+    # One-dimensional or not: int2, int4, int8, text, varchar, bool, date.
+    **{("array", oid): _ARRAY for oid in (1005, 1007, 1016, 1009, 1015, 1000, 1182)},
+    # A column of no declared type has the driver's own objects.
+    **{("any", oid): _AS_IT_IS for oid in (*_INTEGERS, *_TEXTS, 701, _DECIMAL)},
+    ("any", 700): _FLOAT,
+    ("any", 16): _TEXT,
+}
+
+_ARROW: Mapping[tuple[str, int], str] = {
+    **{key: written for key, written in _CSV.items() if key[0] not in {"any", "interval"}},
+    ("interval", 1186): _MICROSECONDS,
+}
+
+
+def csv_spelling(column: ResultColumn, type_: Any, dialect: Dialect) -> str | None:
+    """The SQL, with `{c}` for the column, whose text is the column's in CSV; None where there is none.
+
+    Args:
+        type_: what PostgreSQL says it is, as asyncpg tells it.
+    """
+    return _spelled(_CSV, column, type_, dialect)
+
+
+def arrow_spelling(column: ResultColumn, type_: Any, dialect: Dialect) -> str | None:
+    """The SQL whose text is parsed into the column's Arrow type; see `csv_spelling`."""
+    return _spelled(_ARROW, column, type_, dialect)
+
+
+def _spelled(
+    table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
+) -> str | None:
+    encoding = column.describe()["encoding"]
+    if not _is_sqlalchemys_own(column.type, dialect) or (encoding == "json" and _reads_json_itself(dialect)):
+        return None
+    if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN and type_.kind == "scalar":
+        return _TEXT
+    return table.get((encoding, type_.oid))
+
+
+def _is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
+    """Whether nobody's code but SQLAlchemy's makes the values."""
+    if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        return False
+    items = getattr(type_, "item_type", None)
+    if items is not None and not _is_sqlalchemys_own(items, dialect):
+        return False
+    used = (type_, type_.dialect_impl(dialect))
+    return all(type(one).__module__.startswith("sqlalchemy.") for one in used)
+
+
+def _reads_json_itself(dialect: Any) -> bool:
+    """Whether the application gave the engine a parser of its own."""
+    return getattr(dialect, "_json_deserializer", None) is not None
