@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from sqlalchemy.engine import Dialect
 
@@ -28,12 +28,23 @@ ROW_GROUP_BYTES = 8 * 1024 * 1024
 _CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"
 
 
-class ArrowWriter:
-    """An Arrow IPC stream.
+@runtime_checkable
+class BatchWriter(Protocol):
+    """A writer that takes Arrow's batches, too.
 
     Attributes:
-        arrow: the schema; `batch` takes batches of it.
+        arrow: the schema of the batches.
     """
+
+    arrow: ArrowSchema
+
+    def batch(self, batch: Any) -> Chunk:
+        """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
+        ...
+
+
+class ArrowWriter:
+    """An Arrow IPC stream; a BatchWriter."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
         self.arrow = ArrowSchema(columns, dialect)
@@ -50,7 +61,7 @@ class ArrowWriter:
         return self.batch(self.arrow.batch(rows))
 
     def batch(self, batch: Any) -> Chunk:
-        """A pyarrow.RecordBatch of the schema."""
+        """See `BatchWriter.batch`."""
         self._stream.write_batch(batch)
         return Chunk(self._sink.taken(), batch.num_rows)
 
@@ -69,7 +80,7 @@ class ArrowWriter:
 
 
 class ParquetWriter:
-    """A Parquet file, whose row groups are written as they fill."""
+    """A Parquet file, whose row groups are written as they fill; a BatchWriter."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
         self.arrow = ArrowSchema(columns, dialect)
@@ -89,12 +100,12 @@ class ParquetWriter:
         return self.batch(self.arrow.batch(rows))
 
     def batch(self, batch: Any) -> Chunk:
-        """A pyarrow.RecordBatch of the schema; its bytes may come with a later chunk."""
+        """See `BatchWriter.batch`."""
         self._held.append(batch)
         self._size += batch.nbytes
         if self._size >= ROW_GROUP_BYTES:
             self._write_held()
-        return Chunk(self._sink.taken(), batch.num_rows)
+        return Chunk(self._sink.taken(), batch.num_rows, batch.nbytes)
 
     def end(self, summary: Summary) -> bytes:
         self._write_held()

@@ -42,7 +42,12 @@ class NDJSONWriter:
 
 def problem(error: DualResponseError, summary: Summary) -> dict[str, Any]:
     """What a stream's last record says of the error that ended it."""
-    said: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
+    said: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "details": error.details,
+    }
     return said | summary._asdict()
 
 

@@ -12,13 +12,24 @@ from dualsql.columns import ResultColumn
 from dualsql.errors import DualResponseError
 
 Rows = Sequence[Sequence[Any]]
+"""Each row a tuple or a list."""
 
 
 class Chunk(NamedTuple):
-    """A piece of a stream that ends with a whole row, and how many rows it holds."""
+    """A piece of a stream that ends with a whole row, and how many rows it holds.
+
+    Attributes:
+        held: bytes that the writer keeps of these rows, to be written later.
+    """
 
     data: bytes
     rows: int
+    held: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the rows take."""
+        return max(len(self.data), self.held)
 
 
 class Summary(NamedTuple):

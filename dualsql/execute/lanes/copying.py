@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Any, cast
 
 import orjson
@@ -158,15 +159,16 @@ def _parser(job: Job) -> Callable[[bytes], Chunk]:
         table = csv.read_csv(
             pa.BufferReader(lines), read_options=whole, parse_options=layout, convert_options=convert
         )
-        columns = [
-            column.combine_chunks()
-            if made is None
-            else [value and made(value) for value in column.to_pylist()]
-            for column, made in zip(table.columns, later, strict=True)
-        ]
+        columns = [_made(column, make) for column, make in zip(table.columns, later, strict=True)]
         return writer.batch(writer.arrow.batch_of_columns(columns))
 
     return parse
+
+
+def _made(column: Any, make: Callable[[str], Any] | None) -> Any:
+    if make is None:
+        return column.combine_chunks()
+    return [None if value is None else make(value) for value in column.to_pylist()]
 
 
 def _made_later(job: Job, place: int) -> Callable[[str], Any] | None:
@@ -174,4 +176,10 @@ def _made_later(job: Job, place: int) -> Callable[[str], Any] | None:
     column = job.columns[place]
     if column.describe()["encoding"] == "base64":
         return b64decode
-    return orjson.loads if is_list(column) else None
+    if not is_list(column):
+        return None
+    return _dates if column.describe()["items"] == "date" else orjson.loads
+
+
+def _dates(text: str) -> list[date | None]:
+    return [None if day is None else date.fromisoformat(day) for day in orjson.loads(text)]

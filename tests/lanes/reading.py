@@ -1,0 +1,156 @@
+"""What a stream's bytes say, as plain values; the rule: only what the format and its announced columns tell is used."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import json
+import math
+from base64 import b64decode
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from dualsql.columns import ResultColumn
+from dualsql.formats.formats import FORMATS
+from dualsql.formats.writer import Options, Writer
+from dualsql.execute import Job, stream_rows
+from dualsql.execute.source import Source
+from dualsql.narrowing import Narrowing
+
+Table = dict[str, list[Any]]
+
+
+async def streamed(
+    source: Source,
+    statement: Any,
+    narrowing: Narrowing,
+    columns: Sequence[ResultColumn],
+    written: str,
+    places: Sequence[int] | None = None,
+    options: Options | None = None,
+) -> bytes:
+    """The whole stream, from head to end."""
+    chosen = columns if places is None else [columns[place] for place in places]
+    writer: Writer = FORMATS[written].writer(chosen, source.engine.dialect, options or Options())
+    pieces, count = [writer.head()], 0
+    job = Job(
+        source=source,
+        statement=statement,
+        narrowing=narrowing,
+        columns=columns,
+        places=places,
+        writer=writer,
+    )
+    async for chunk in stream_rows(job):
+        pieces.append(chunk.data)
+        count += chunk.rows
+    from dualsql.formats.writer import Summary
+
+    pieces.append(writer.end(Summary(count)))
+    return b"".join(pieces)
+
+
+def read(written: str, data: bytes, columns: Sequence[ResultColumn]) -> Table:
+    """The cells by column, in a form that is the same for every format."""
+    if written == "ndjson":
+        lines = [json.loads(line) for line in data.splitlines()]
+        assert lines.pop() == {"$summary": {"rows": len(lines), "complete": True}}
+        found = {column.name: [line[column.name] for line in lines] for column in columns}
+    elif written == "json":
+        found = {column.name: [line[column.name] for line in json.loads(data)] for column in columns}
+    elif written == "csv":
+        found = read_csv(data)
+    else:
+        found = read_arrow(written, data)
+    encodings = {column.name: column.describe()["encoding"] for column in columns}
+    return {name: [_plain(value, encodings[name]) for value in values] for name, values in found.items()}
+
+
+def read_csv(data: bytes) -> Table:
+    """Fields as text; NULL, which is an empty field without quotes, as None."""
+    text = data.decode()
+    assert text.endswith("\r\n")
+    rows, row, field, quoted, was_quoted = [], [], io.StringIO(), False, False
+    at = 0
+    while at < len(text):
+        letter = text[at]
+        if quoted and letter == '"' and text[at + 1] == '"':
+            field.write('"')
+            at += 1
+        elif letter == '"':
+            quoted, was_quoted = not quoted, True
+        elif not quoted and letter in ",\r":
+            row.append(field.getvalue() if was_quoted or field.getvalue() else None)
+            field, was_quoted = io.StringIO(), False
+            if letter == "\r":
+                assert text[at + 1] == "\n"
+                at += 1
+                rows.append(row)
+                row = []
+        else:
+            field.write(letter)
+        at += 1
+    names = rows.pop(0)
+    plain = [[cell or "" for cell in one] for one in rows]
+    assert list(csv_module.reader(io.StringIO(text, newline="")))[1:] == plain
+    return {name: [one[place] for one in rows] for place, name in enumerate(names)}
+
+
+def read_arrow(written: str, data: bytes) -> Table:
+    """Arrow's own Python values; text that holds JSON is read."""
+    if written == "parquet":
+        file = parquet.ParquetFile(io.BytesIO(data))
+        table = file.read()
+        assert json.loads(file.metadata.metadata[b"dualsql.rows"]) == table.num_rows
+    else:
+        batches = list(pa.ipc.open_stream(data).iter_batches_with_custom_metadata())
+        last, said = batches.pop()
+        table = pa.Table.from_batches([batch for batch, _ in batches], schema=last.schema)
+        assert json.loads(said[b"rows"]) == table.num_rows
+        assert json.loads(said[b"complete"]) is True
+    return {field.name: table.column(field.name).to_pylist() for field in table.schema}
+
+
+def _plain(value: Any, encoding: str) -> Any:  # noqa: PLR0911 - one line for each encoding
+    """One cell, whatever it came as."""
+    import datetime as dt
+
+    if value is None:
+        return None
+    if encoding == "boolean":
+        return value in {True, "true"}
+    if encoding == "integer":
+        return int(value)
+    if encoding == "float":
+        number = float(value)
+        return number if math.isfinite(number) else str(number)
+    if encoding == "decimal":
+        return Decimal(value)
+    if encoding == "datetime":
+        return value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(value)
+    if encoding == "date":
+        return value if isinstance(value, dt.date) else dt.date.fromisoformat(value)
+    if encoding == "time":
+        return value if isinstance(value, dt.time) else dt.time.fromisoformat(value)
+    if encoding == "base64":
+        return value if isinstance(value, bytes) else b64decode(value)
+    if encoding in {"json", "array"}:
+        read = json.loads(value) if isinstance(value, str) and _is_json(value) else value
+        return [str(one) if isinstance(one, dt.date) else one for one in read] if isinstance(read, list) else read
+    if encoding == "interval":
+        from dualsql.formats.json import _interval
+
+        return _interval(value) if isinstance(value, dt.timedelta) else value
+    return value
+
+
+def _is_json(value: str) -> bool:
+    try:
+        json.loads(value)
+    except ValueError:
+        return False
+    return True
