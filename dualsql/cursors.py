@@ -1,24 +1,23 @@
 """A place in a result as a text for its reader; the rule: nobody else can read it, make it or use it elsewhere.
 
-A cursor holds values of a row, so it is encrypted (AES-GCM) as well as authenticated. Its key is derived from the
-server's secret, the resource, the order and the principal: one of another resource, order or principal does not
-decrypt, and each key encrypts too little for its random nonces ever to meet.
+A cursor holds values of a row, so it is encrypted as well as authenticated. Its key is derived from the server's
+secret, the resource, the order and the principal: one of another resource, order or principal does not decrypt.
+AES-SIV (RFC 5297) needs no nonce: one place is always one text, so that an unchanged page stays equal to itself.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
-import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import sha512
 from typing import Any
 from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from dualsql.errors import BadCursorError, NotFreezableError
 from dualsql.freeze import Seal
@@ -31,7 +30,6 @@ MAXIMUM_LENGTH = 16 * 1024
 
 _PURPOSE = b"dualsql.cursors/1"
 _VERSION = b"\x01"
-_NONCE_SIZE = 12
 _VALUES = Values({})
 
 
@@ -66,15 +64,15 @@ class Cursors:
     def __init__(self, seal: Seal) -> None:
         self._keys = seal.subkeys(_PURPOSE)
 
-    def write(self, cursor: Cursor, scope: Scope) -> str | None:
-        """The cursor as text; None when it would be too long, or holds what has no exact text."""
+    def write(self, cursor: Cursor | None, scope: Scope) -> str | None:
+        """The cursor as text; None for none, when it would be too long, or holds what has no exact text."""
+        if cursor is None:
+            return None
         try:
             payload = _packed(cursor)
         except NotFreezableError:
             return None
-        nonce = secrets.token_bytes(_NONCE_SIZE)
-        sealed = AESGCM(_key(self._keys[0], scope)).encrypt(nonce, payload, _VERSION)
-        text = _encoded(_VERSION + nonce + sealed)
+        text = _encoded(_VERSION + AESSIV(_key(self._keys[0], scope)).encrypt(payload, [_VERSION]))
         return text if len(text) <= MAXIMUM_LENGTH else None
 
     def read(self, text: str, scope: Scope) -> Cursor:
@@ -86,21 +84,20 @@ class Cursors:
         sealed = _decoded(text)
         if sealed[:1] != _VERSION:
             raise BadCursorError
-        nonce, body = sealed[1 : 1 + _NONCE_SIZE], sealed[1 + _NONCE_SIZE :]
         for key in self._keys:
             try:
-                return _unpacked(AESGCM(_key(key, scope)).decrypt(nonce, body, _VERSION))
-            except (InvalidTag, ValueError):  # ValueError: a nonce cut short
+                return _unpacked(AESSIV(_key(key, scope)).decrypt(sealed[1:], [_VERSION]))
+            except InvalidTag:
                 continue
         raise BadCursorError
 
 
 def _key(subkey: bytes, scope: Scope) -> bytes:
-    """A key for one scope; each part carries its length, so that no two scopes look alike."""
+    """64 bytes for one scope; each part carries its length, so that no two scopes look alike."""
     who = scope.principal
     parts = (scope.resource_id, None if who is None else who.id, None if who is None else who.tenant)
     told = [scope.order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
-    return hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha256)
+    return hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha512)
 
 
 def _packed(cursor: Cursor) -> bytes:

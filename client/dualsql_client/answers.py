@@ -21,9 +21,13 @@ class FetchResult:
     Attributes:
         data: the rows, in order; values as JSON has them unless they were fetched with `typed=True`.
         total_count: all rows of the result; None when the server does not know.
-        offset: position of the first row of `data`, from 0.
+        offset: position of the first row of `data`, from 0; of a page by cursor, counted from the page that gave it.
         has_next: as the server saw it; an empty page is the last one whatever it says.
         next_offset: offset of the next page; None on the last one.
+        order: "partial" when the server cannot put the rows in the same order at every reading: pages may then
+            repeat rows or lose some.
+        next_cursor, previous_cursor: for `fetch(cursor=...)` with the same sort; None at the ends, and where the
+            server gives none.
     """
 
     data: list[Row]
@@ -34,6 +38,9 @@ class FetchResult:
     has_previous: bool
     next_offset: int | None
     columns: list[Column]
+    order: str
+    next_cursor: str | None
+    previous_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +65,13 @@ class ResourceMetadata:
     metadata: Mapping[str, Any]
 
 
-def read_page(answer: object, *, offset: int, known_columns: Sequence[Column], typed: bool) -> FetchResult:
-    """The page that was asked for at `offset`.
+def read_page(
+    answer: object, *, offset: int | None, known_columns: Sequence[Column], typed: bool
+) -> FetchResult:
+    """The page that was asked for.
 
     Args:
+        offset: where it was asked for; None when it was asked for by cursor, and the server says where it is.
         known_columns: used when the answer describes none.
 
     Raises:
@@ -70,10 +80,11 @@ def read_page(answer: object, *, offset: int, known_columns: Sequence[Column], t
     """
     fields = _fields(answer)
     data, has_next = _rows(fields.get("data")), _typed(fields, "has_next", bool)
-    end = offset + len(data)
+    start = _typed(fields, "offset", int) if offset is None else offset
+    end = start + len(data)
     _refuse_if(
         {
-            "it starts at another row than was asked for": fields.get("offset", offset) != offset,
+            "it starts at another row than was asked for": fields.get("offset", start) != start,
             "it holds fewer or more rows than it says": fields.get("returned_count", len(data)) != len(data),
             "the next page would not follow its last row": has_next and fields.get("next_offset", end) != end,
         }
@@ -85,11 +96,14 @@ def read_page(answer: object, *, offset: int, known_columns: Sequence[Column], t
         data=decode_rows(data, columns) if typed else data,
         total_count=_typed(fields, "total_count", int, None),
         returned_count=len(data),
-        offset=offset,
+        offset=start,
         has_next=has_next,
-        has_previous=_typed(fields, "has_previous", bool, offset > 0),
+        has_previous=_typed(fields, "has_previous", bool, start > 0),
         next_offset=end if has_next else None,
         columns=columns,
+        order=_typed(fields, "order", str, "total"),
+        next_cursor=_typed(fields, "next_cursor", str, None),
+        previous_cursor=_typed(fields, "previous_cursor", str, None),
     )
 
 

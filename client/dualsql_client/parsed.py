@@ -55,6 +55,7 @@ class ParsedDualResponse:
         limit: int | None = None,
         sort: SortKey | Sequence[SortKey] | None = None,
         typed: bool = False,
+        cursor: str | None = None,
     ) -> FetchResult:
         """Fetch one page.
 
@@ -63,14 +64,17 @@ class ParsedDualResponse:
             limit: the most rows it may have; None for the server's default.
             sort: one key or several, the first decides first: `{"field": "enrollment", "order": "desc"}`.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
+            cursor: `next_cursor` or `previous_cursor` of a page, in place of an offset; with the same sort.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
             FetchError: see `dualsql_client.errors`.
             ParseError: with `typed`, a value is not what its column says.
         """
-        answer = await self._configured().send("POST", self.resource_uri, _page_request(offset, limit, sort))
-        page = read_page(answer, offset=offset, known_columns=self.columns, typed=typed)
+        start = PageRequest(offset=offset) if cursor is None else _beside(cursor, offset)
+        answer = await self._configured().send("POST", self.resource_uri, _page_request(start, limit, sort))
+        asked = offset if cursor is None else None
+        page = read_page(answer, offset=asked, known_columns=self.columns, typed=typed)
         self._note_expiry(answer)
         return page
 
@@ -164,8 +168,16 @@ class ParsedDualResponse:
         return self._transport
 
 
-def _page_request(offset: int, limit: int | None, sort: SortKey | Sequence[SortKey] | None) -> PageRequest:
-    request = PageRequest(offset=offset)
+def _beside(cursor: str, offset: int) -> PageRequest:
+    if offset:
+        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
+    return PageRequest(cursor=cursor)
+
+
+def _page_request(
+    start: PageRequest, limit: int | None, sort: SortKey | Sequence[SortKey] | None
+) -> PageRequest:
+    request = start.copy()
     if limit is not None:
         request["limit"] = limit
     if sort is not None:

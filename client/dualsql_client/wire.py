@@ -34,6 +34,9 @@ Encoding = Literal[
 
 ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
 
+PageOrder = Literal["total", "partial"]
+"""Whether the order of the rows is the same at every reading. In a partial one, pages may repeat rows or lose some."""
+
 Row = dict[str, Any]
 
 
@@ -54,9 +57,13 @@ class SortKey(TypedDict):
 
 
 class PageRequest(TypedDict, total=False):
-    """Body of POST /{id}. `sort` takes one key or several, the first decides first."""
+    """Body of POST /{id}. `sort` takes one key or several, the first decides first.
+
+    `cursor` is a page's next_cursor or previous_cursor, and stands in place of `offset`; the sort is repeated.
+    """
 
     offset: int
+    cursor: str
     limit: int
     sort: SortKey | list[SortKey] | None
 
@@ -64,7 +71,8 @@ class PageRequest(TypedDict, total=False):
 class Page(TypedDict):
     """Answer of POST /{id} and of GET /{id} with paging parameters.
 
-    `has_next` was seen, not computed from a total; `total_count` is null when unknown.
+    `has_next` was seen, not computed from a total; `total_count` is null when unknown. Of a page by cursor, `offset`
+    is counted from the page that gave it. The cursors are null at the ends, and where only offsets lead on.
     """
 
     data: list[Row]
@@ -77,6 +85,9 @@ class Page(TypedDict):
     has_previous: bool
     has_prev: bool
     next_offset: int | None
+    order: PageOrder
+    next_cursor: str | None
+    previous_cursor: str | None
     expires_at: str | None
 
 

@@ -10,7 +10,7 @@ READ IN THIS ORDER.
 """
 
 from dualsql.plan.count import count
-from dualsql.plan.keyset import KeyedSelect, Place, keyed_page, page_beside
+from dualsql.plan.keyset import KeyedSelect, Place, keyed_page, page_beside, require_keyset
 from dualsql.plan.page import Ordered, ordered, page
 from dualsql.plan.shape import Shape, shape
 
@@ -24,5 +24,6 @@ __all__ = [
     "ordered",
     "page",
     "page_beside",
+    "require_keyset",
     "shape",
 ]

@@ -52,6 +52,11 @@ class KeyedSelect(NamedTuple):
     keys: Sequence[Key] | None
     positions: Sequence[int]
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its rows tell their place."""
+        return self.keys is not None
+
     def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
         """The values of the row's keys; None where one could not be given back."""
         if self.keys is None:
@@ -75,8 +80,7 @@ def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelec
     Raises:
         NoTotalOrderError: in this order no place can be told.
     """
-    if rows.order.obstacle:
-        raise NoTotalOrderError(f"Its rows cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
+    require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
     if rows.shape.is_cut or not reads_row_by_row(rows.shape.select):
         statement, keys = _around(_carried(whole(rows), keys, rows), keys, rows)
@@ -92,6 +96,12 @@ def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelec
         statement, keys = _around(union_all(*pieces), keys, rows)
         parts = [Part(true(), keys)]
     return _read(_cut(statement, parts[0], rows, limit), keys, rows)
+
+
+def require_keyset(rows: Ordered) -> None:
+    """Raises NoTotalOrderError where the order has an obstacle."""
+    if rows.order.obstacle:
+        raise NoTotalOrderError(f"Its rows cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
 
 
 def _terms(keys: Sequence[Key], place: Place) -> list[Term]:

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualsql.errors import BadParameterError
+from dualsql.http.fields import MAXIMUM_NAME_LENGTH, MAXIMUM_QUERY_BYTES
 from dualsql.http.parameters import (
-    MAXIMUM_NAME_LENGTH,
-    MAXIMUM_QUERY_BYTES,
     PageParameters,
     parse_body,
     parse_query,
@@ -199,7 +198,7 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant() -> None:
 
 
 def test_an_unknown_name_without_a_likeness_is_answered_with_those_there_are() -> None:
-    with pytest.raises(BadParameterError, match="offset, skip, limit, sort, big_integers"):
+    with pytest.raises(BadParameterError, match="offset, skip, cursor, limit, sort, big_integers"):
         parse_query(b"%00%00=1")
 
 
