@@ -45,7 +45,7 @@ async def in_session(source: Source, narrowing: Narrowing | None, work: Work[T],
     except TimeoutError as error:
         if not deadline.expired():  # the driver's own
             raise
-        await session.stop()
+        await asyncio.shield(source.finish(session.stop()))
         raise ran_too_long(timeout) from error
     except asyncio.CancelledError:
         source.finish(session.stop())

@@ -72,11 +72,12 @@ class Source:
             return pool.checkedout() < pool.size()
         return not isinstance(pool, StaticPool | SingletonThreadPool)
 
-    def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let `work` go on after its caller was cancelled."""
+    def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Let `work` go on, whatever happens to its caller."""
         task = asyncio.ensure_future(work)
         self.finishing.add(task)
         task.add_done_callback(self.finishing.discard)
+        return task
 
     async def close(self) -> None:
         """Wait for sessions that are being stopped, and give back what was opened here."""

@@ -1,4 +1,7 @@
-"""MariaDB: START TRANSACTION READ ONLY and max_statement_time; the rule: who leaves kills what he left behind.
+"""MariaDB: tx_read_only and max_statement_time; the rule: who leaves kills what he left behind.
+
+A read-only transaction lets CREATE TABLE and its kin through, which end it first; the session's tx_read_only does
+not. Both are used, for a transaction may be open that began before.
 
 MariaDB does not notice that a client has gone before it writes to it. A query that is not wanted any longer is
 ended by KILL QUERY, on a connection apart from the pool, which may have none to spare.
@@ -17,7 +20,9 @@ from sqlalchemy.util import greenlet_spawn
 
 from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of
 
-_LEAVE = ("ROLLBACK", "SET SESSION max_statement_time = @dualsql_statement_time")
+_KEPT = ("tx_read_only", "max_statement_time")
+_ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _KEPT)
+_LEAVE = ", ".join(f"SESSION {name} = @dualsql_{name}" for name in _KEPT)
 
 # https://mariadb.com/kb/en/mariadb-error-code-reference/
 _FAULTS = {
@@ -62,16 +67,18 @@ class MariaDBGuard(Guard):
 
 
 def _enter(terms: Terms) -> tuple[str, ...]:
-    keep = "@dualsql_statement_time = @@max_statement_time"
-    limit = f"SESSION max_statement_time = {terms.milliseconds / 1000:.3f}"
-    return f"SET {keep}, {limit}", "START TRANSACTION READ ONLY"
+    limit = f"{terms.milliseconds / 1000:.3f}"
+    return (
+        f"SET {_ENTER}, SESSION tx_read_only = 1, SESSION max_statement_time = {limit}",
+        "START TRANSACTION READ ONLY",
+    )
 
 
 async def _leave(connection: AsyncConnection) -> None:
-    # The application's engine must not get a connection back with our limit on it.
+    # The application's engine must not get a connection back with our settings on it.
     restored = False
     try:
-        for statement in _LEAVE:
+        for statement in ("ROLLBACK", f"SET {_LEAVE}"):
             await connection.exec_driver_sql(statement)
         restored = True
     finally:
