@@ -16,7 +16,7 @@ from dualsql.resource import Principal, Resource
 from dualsql.settings import Settings
 from dualsql.store.protocol import Link, ResourceStore
 
-_PARAMETER = "?link="
+_PARAMETER = "link="
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,11 @@ class Links:
     ) -> str:
         """A URL by which anyone reads the resource as `principal` does.
 
+        For formats without "json" it is that of the stream, in the first of them: what a person can click on.
+
         Args:
-            single_use: it ends with the first page that is read.
+            formats: in which the rows may be had; "json" is for pages, too.
+            single_use: it ends with the first page, or stream, that is read.
 
         Raises:
             ConfigurationError: `signed_links` is not set.
@@ -63,7 +66,9 @@ class Links:
         grant = Grant(link=link, principal=principal, formats=allowed, is_single_use=single_use)
         await self.gate.note("link", principal, resource=resource, link_id=link.id)
         await self.store.save_link(link)
-        return f"{self.addresses.url(resource_id)}{_PARAMETER}{write_token(grant, self.seal)}"
+        token = f"{_PARAMETER}{write_token(grant, self.seal)}"
+        url = self.addresses.url(resource_id)
+        return f"{url}?{token}" if "json" in allowed else f"{url}/rows?format={min(allowed)}&{token}"
 
     async def open(
         self, resource_id: str, token: str, *, wanted: str = "json", takes: bool = True

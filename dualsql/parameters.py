@@ -70,8 +70,12 @@ def checked_size(size: int | None, settings: Settings) -> int:
     return _within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
 
 
-def checked_window(offset: int, limit: int | None, sort: Sequence[SortKey], settings: Settings) -> int:
+def checked_window(
+    offset: int, limit: int | None, sort: Sequence[SortKey], settings: Settings, *, cursor: str | None = None
+) -> int:
     """The limit to use, once offset, limit and the number of sort keys are found in bounds."""
+    if cursor is not None and offset:
+        raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
     _within("offset", offset, 0, settings.maximum_offset)
     _within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
     default = min(settings.default_page_size, settings.maximum_page_size)
@@ -81,9 +85,12 @@ def checked_window(offset: int, limit: int | None, sort: Sequence[SortKey], sett
 def checked_stream(request: StreamRequest, settings: Settings) -> None:
     """Refuse a stream whose bounds are out of bounds."""
     _within("the number of sort keys", len(request.sort), 0, settings.maximum_sort_keys)
-    _within("skip", request.skip, 0, settings.maximum_offset)
     if request.limit is not None:
         _within("limit", request.limit, 0, settings.maximum_stream_rows)
+    if request.resumption is not None:
+        most = settings.maximum_offset if request.limit is None else request.limit
+        least = 0 if request.resumption.last is None else 1
+        _within("after", request.resumption.after, least, most)
 
 
 def _within(what: str, value: int, least: int, most: int) -> int:

@@ -6,13 +6,13 @@ Neither rights nor expiry are checked here: `Gate.open` gives a resource that ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dualsql import streams
 from dualsql.addresses import Addresses
+from dualsql.cursors import Cursors
 from dualsql.execute import Source, chosen_source
 from dualsql.formats import json
-from dualsql.formats.formats import format_named
 from dualsql.gate import Gate
 from dualsql.narrowing import Policy
 from dualsql.pages import ResultPage, seen_total
@@ -20,9 +20,11 @@ from dualsql.parameters import checked_stream, checked_window
 from dualsql.resource import Principal, Resource
 from dualsql.response import instant
 from dualsql.settings import Settings
+from dualsql.snapshots import require_sources
 from dualsql.store.accesses import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql.streams import ResultStream, StreamRequest
+from dualsql.streams import Ending, ResultStream, StreamRequest, Streams
+from dualsql.turning import PageAsked, turn_to
 from dualsql.view import View, open_view
 from dualsql_client.wire import ResourceMetadata, SortKey
 
@@ -40,7 +42,10 @@ class Reader:
         *,
         settings: Settings,
         addresses: Addresses,
+        cursors: Cursors,
+        streams: Streams,
     ) -> None:
+        require_sources(settings.snapshot_tags, sources)
         self._sources = sources
         self._policy = policy
         self._gate = gate
@@ -48,6 +53,8 @@ class Reader:
         self._accesses = accesses
         self._settings = settings
         self._addresses = addresses
+        self._cursors = cursors
+        self._streams = streams
 
     def view(self, database: Source, document: bytes, principal: Principal | None) -> View:
         """A stored statement as `principal` sees it."""
@@ -62,25 +69,34 @@ class Reader:
         sort: Sequence[SortKey],
         principal: Principal | None,
         integer_strings: bool,
+        cursor: str | None,
     ) -> ResultPage:
         """See `DualResponseServer.fetch_page`."""
-        limit = checked_window(offset, limit, sort, self._settings)
+        limit = checked_window(offset, limit, sort, self._settings, cursor=cursor)
+        asked = PageAsked(offset=offset, limit=limit, sort=sort, cursor=cursor)
         view = self._view_of(resource, principal)
-        # One row more than asked for tells whether there is a next page, whatever was counted before.
-        found = await view.fetch(offset=offset, limit=limit + 1, sort=sort)
-        has_next = len(found) > limit
-        rows = found[:limit]
-        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        turn = await turn_to(asked, view, self._cursors, resource_id=resource.id, principal=principal)
+        await self._gate.note("read", principal, resource=resource, rows=len(turn.rows))
         as_strings = json.integer_columns(view.columns) if integer_strings else ()
         return ResultPage(
             columns=json.describe(view.columns, integer_strings=as_strings),
-            rows=json.records(view.columns, rows, view.source.engine.dialect, integer_strings=as_strings),
-            total_count=seen_total(
-                known=resource.total_count, offset=offset, returned=len(rows), has_next=has_next
+            rows=json.records(
+                view.columns, turn.rows, view.source.engine.dialect, integer_strings=as_strings
             ),
-            offset=offset,
-            has_next=has_next,
-            expires_at=await self._note_access(resource),
+            total_count=seen_total(
+                known=resource.total_count,
+                offset=turn.offset,
+                returned=len(turn.rows),
+                has_next=turn.has_next,
+                is_counted=turn.is_counted,
+            ),
+            offset=turn.offset,
+            has_next=turn.has_next,
+            has_previous=turn.has_previous,
+            order=turn.order,
+            next_cursor=turn.next_cursor,
+            previous_cursor=turn.previous_cursor,
+            expires_at=await self.note_access(resource),
         )
 
     async def stream(
@@ -89,11 +105,8 @@ class Reader:
         """See `DualResponseServer.stream_rows`."""
         checked_stream(request, self._settings)
         view = self._view_of(resource, principal)
-        written = format_named(request.format)
-        opened = streams.open_stream(view, written, request, resource=resource, settings=self._settings)
-        await self._gate.note("read", principal, resource=resource)
-        await self._note_access(resource)
-        return opened
+        log = _StreamLog(self._gate, self, resource, principal)
+        return self._streams.open(view, request, resource=resource, principal=principal, log=log)
 
     async def describe(self, resource: Resource, *, principal: Principal | None) -> ResourceMetadata:
         """See `DualResponseServer.describe_resource`."""
@@ -119,7 +132,7 @@ class Reader:
     def _view_of(self, resource: Resource, principal: Principal | None) -> View:
         return self.view(chosen_source(self._sources, resource.source), resource.document, principal)
 
-    async def _note_access(self, resource: Resource) -> datetime | None:
+    async def note_access(self, resource: Resource) -> datetime | None:
         """Count the access, and start the lifetime anew where it slides. Returns the expiry from now on."""
         now = datetime.now(UTC)
         self._accesses.note(resource.id, now)
@@ -129,3 +142,27 @@ class Reader:
         extended = max(resource.expires_at, min(now + resource.lifetime, latest))
         await self._store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
         return extended
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamLog:
+    """The two events of a stream: that its rows are about to leave, and which of them did."""
+
+    gate: Gate
+    reader: Reader
+    resource: Resource
+    principal: Principal | None
+
+    async def began(self) -> None:
+        await self.gate.note("stream", self.principal, resource=self.resource)
+        await self.reader.note_access(self.resource)
+
+    async def ended(self, ending: Ending) -> None:
+        await self.gate.note(
+            "read",
+            self.principal,
+            resource=self.resource,
+            rows=ending.rows,
+            is_complete=ending.is_complete,
+            code=ending.error.code if ending.error else None,
+        )

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp
 
 from dualsql.access import Authorize
 from dualsql.addresses import Addresses
+from dualsql.cursors import Cursors
 from dualsql.errors import ConfigurationError
 from dualsql.execute import (
     Database,
@@ -56,7 +57,7 @@ from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql.streams import ResultStream, StreamRequest
+from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.view import View
 from dualsql_client.wire import ResourceMetadata, SortKey
 
@@ -110,7 +111,7 @@ class DualResponseServer:
         self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
         registry = checked_registry(tables, self.settings)
         self._policy = Policy(registry, hooks)
-        self._sources = open_sources(databases, registry)
+        self._sources = open_sources(databases, registry, self.settings)
         accesses = AccessLog(self.store)
         self._reader = Reader(
             self._sources,
@@ -120,6 +121,8 @@ class DualResponseServer:
             accesses,
             settings=self.settings,
             addresses=self._addresses,
+            cursors=Cursors(seal),
+            streams=Streams(seal, self.settings),
         )
         self._housekeeper = Housekeeper(
             self.store,
@@ -248,6 +251,7 @@ class DualResponseServer:
         sort: Sequence[SortKey] = (),
         principal: Principal | None = None,
         integer_strings: bool = False,
+        cursor: str | None = None,
     ) -> ResultPage:
         """At most `limit` rows from `offset` on, in the result's own order or as `sort` asks.
 
@@ -255,9 +259,11 @@ class DualResponseServer:
 
         Args:
             integer_strings: write whole numbers as strings, for readers that keep numbers as doubles.
+            cursor: of another page, beside which these rows stand; with the same sort, and instead of an offset.
 
         Raises:
             BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
+            BadCursorError, NoTotalOrderError: the cursor is not good for this, or the result has no cursors.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
@@ -269,6 +275,7 @@ class DualResponseServer:
             sort=sort,
             principal=principal,
             integer_strings=integer_strings,
+            cursor=cursor,
         )
 
     async def stream_rows(
@@ -280,6 +287,7 @@ class DualResponseServer:
 
         Raises:
             BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
+            BadCursorError: a resumption is not of this stream.
         """
         await self.start()
         return await self._reader.stream(resource, request, principal=principal)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -47,7 +47,10 @@ class MethodNotAllowedError(DualResponseError):
     """A resource has no such method."""
 
     code = "METHOD_NOT_ALLOWED"
-    default_hint = f"A resource knows {', '.join(METHODS)}."
+
+    def __init__(self, message: str, *, known: Sequence[str] = METHODS) -> None:
+        super().__init__(message, hint=f"Known here: {', '.join(known)}.")
+        self.known = known
 
 
 class NotAcceptableError(DualResponseError):
@@ -123,7 +126,6 @@ KINDS: Mapping[str, Kind] = {
 }
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
-    405: {"Allow": ", ".join(METHODS)},
     # Not with 413: closing while the caller still sends makes TCP drop the answer before it is read.
     408: {"Connection": "close"},
     503: {"Retry-After": str(RETRY_SECONDS)},
@@ -161,6 +163,8 @@ def problem_response(error: Exception) -> Response:
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         problem["details"]["incident"] = _log_incident(error)
     headers = dict(_HEADERS.get(kind.status, {}))
+    if isinstance(error, MethodNotAllowedError):
+        headers["Allow"] = ", ".join(error.known)
     challenge = getattr(error, "challenge", None)
     if challenge is not None:
         headers["WWW-Authenticate"] = challenge

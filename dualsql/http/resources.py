@@ -11,6 +11,7 @@ from dualsql.gate import Listing
 from dualsql.linking import Links
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
+from dualsql.streams import ResultStream, StreamRequest
 from dualsql_client.wire import Page, ResourceMetadata, SortKey
 
 
@@ -57,8 +58,15 @@ class Resources(Protocol):
         sort: Sequence[SortKey] = (),
         principal: Principal | None = None,
         integer_strings: bool = False,
+        cursor: str | None = None,
     ) -> Rows:
         """Rows of the result, after the bounds of the settings were checked."""
+        ...
+
+    async def stream_rows(
+        self, resource: Resource, request: StreamRequest, *, principal: Principal | None = None
+    ) -> ResultStream:
+        """The result as a stream; its query has not run yet."""
         ...
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:

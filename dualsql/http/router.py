@@ -16,6 +16,7 @@ from dualsql.access import not_found
 from dualsql.errors import ForbiddenError
 from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
+from dualsql.http.conditions import is_known, metadata_etag, not_modified
 from dualsql.http.connection import while_connected
 from dualsql.http.guard import Guard, origin_of, own_hosts
 from dualsql.http.parameters import (
@@ -28,12 +29,26 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import METHODS, MethodNotAllowedError, answering, problem_response
 from dualsql.http.resources import Resources
+from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
+from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
 from dualsql.resource import Principal, Resource
-from dualsql_client.wire import ListedResource, Pinned, ResourceListing
+from dualsql_client.wire import (
+    NO_RESUME_HEADER,
+    RESUME_HEADER,
+    TOTAL_COUNT_HEADER,
+    ListedResource,
+    Pinned,
+    ResourceListing,
+)
 
 PATH = "/{resource_id}"
+ROWS = "/{resource_id}/rows"
 COLLECTION = "/"
 
+_EXPOSED = (
+    "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
+)  # fmt: skip
+_NO_METHOD = "This method does not exist here."
 _PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
 # No resource has this id, yet the store is asked for it: malformed ids go the way of unknown ones.
 _NO_RESOURCE = "-" * 27
@@ -51,7 +66,10 @@ def build_router(server: Resources) -> ASGIApp:
             Route(PATH, answering(routes.pin), methods=["PUT"]),
             Route(PATH, answering(routes.delete), methods=["DELETE"]),
             Route(PATH, answering(routes.list_methods), methods=["OPTIONS"]),
-            Route(PATH, problem_response(MethodNotAllowedError("This method does not exist here."))),
+            Route(PATH, problem_response(MethodNotAllowedError(_NO_METHOD))),
+            Route(ROWS, answering(routes.rows), methods=["GET", "HEAD", "POST"]),
+            Route(ROWS, answering(routes.list_row_methods), methods=["OPTIONS"]),
+            Route(ROWS, problem_response(MethodNotAllowedError(_NO_METHOD, known=ROW_METHODS))),
         ],
         default=Elsewhere(),
         redirect_slashes=False,
@@ -72,7 +90,11 @@ class Routes:
         if parameters is not None:
             return await self._answer_page(request, parameters, link)
         principal, resource = await self._open(request, link, takes=False)
-        return JSONAnswer(await self.server.describe_resource(resource, principal=principal))
+        metadata = await self.server.describe_resource(resource, principal=principal)
+        etag = metadata_etag(metadata)
+        if is_known(request.headers, etag):
+            return not_modified(etag)
+        return JSONAnswer(metadata, headers={"ETag": etag})
 
     async def page(self, request: Request) -> Response:
         """POST: a page of its rows, as the body asks."""
@@ -80,6 +102,21 @@ class Routes:
         refuse_query(query)
         body = await read_json_body(request, self.server.settings)
         return await self._answer_page(request, parse_body(body), link)
+
+    async def rows(self, request: Request) -> Response:
+        """GET, POST below the resource: all its rows, as the query or the body asks."""
+        link, query = self._split_link(request)
+        if request.method == "POST":
+            refuse_query(query)
+            parameters = parse_rows_body(await read_json_body(request, self.server.settings))
+        else:
+            parameters = parse_rows_query(query)
+        written = chosen_format(parameters.format, request.headers)
+        takes = request.method != "HEAD"
+        principal, resource = await self._open(request, link, wanted=written.name, takes=takes)
+        return await answer_rows(
+            self.server, request, parameters, written, resource=resource, principal=principal
+        )
 
     async def pin(self, request: Request) -> Response:
         """PUT: keep the resource until it is deleted."""
@@ -114,6 +151,10 @@ class Routes:
         """OPTIONS: the verbs, the same for every id, so that it tells nothing about any."""
         return Response(status_code=204, headers={"Allow": ", ".join(METHODS)})
 
+    async def list_row_methods(self, request: Request) -> Response:
+        """OPTIONS below the resource, as tight-lipped."""
+        return Response(status_code=204, headers={"Allow": ", ".join(ROW_METHODS)})
+
     async def _answer_page(self, request: Request, parameters: PageParameters, link: str | None) -> Response:
         # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.
         principal, resource = await self._open(request, link, takes=request.method != "HEAD")
@@ -124,16 +165,17 @@ class Routes:
             sort=parameters.sort,
             principal=principal,
             integer_strings=parameters.integer_strings,
+            cursor=parameters.cursor,
         )
         rows = await while_connected(request.receive, reading)
         return JSONAnswer(rows.to_wire())
 
     async def _open(
-        self, request: Request, link: str | None, *, takes: bool
+        self, request: Request, link: str | None, *, wanted: str = "json", takes: bool
     ) -> tuple[Principal | None, Resource]:
         """As whom the resource of the path is read, by a link or by the caller's own right, and what it is."""
         if link is not None:
-            return await self.server.links.open(_resource_id(request), link, takes=takes)
+            return await self.server.links.open(_resource_id(request), link, wanted=wanted, takes=takes)
         principal = await self.server.identify(request)
         return principal, await self.server.open_resource(_resource_id(request), principal, "read")
 
@@ -189,5 +231,5 @@ def _cross_origin(origins: list[str]) -> Middleware:
         allow_origins=origins,
         allow_methods=METHODS,
         allow_headers=["*"],
-        expose_headers=["Retry-After"],
+        expose_headers=_EXPOSED,
     )

@@ -22,6 +22,7 @@ AuditAction = Literal[
     "create",
     "describe",  # what the resource is, without its rows
     "read",  # rows
+    "stream",  # rows that are about to leave; a "read" follows when it is known how many did
     "pin",
     "delete",
     "list",
@@ -43,6 +44,7 @@ class AuditEvent:
             principal, so treat the trail as secret.
         source: the database its rows come from, where that is known.
         rows: how many rows, or resources of a listing, were handed out.
+        is_complete: of a stream: these were all that was asked for.
         code, reason: of a refusal: the error's code, and what its caller was not told ("unknown", "denied", ...).
             What is foreign is unknown here too: finding out would take time that the caller could measure.
         link_id: names a signed link; it is not the link and opens nothing.
@@ -53,6 +55,7 @@ class AuditEvent:
     resource_id: str | None = None
     source: str | None = None
     rows: int | None = None
+    is_complete: bool | None = None
     code: str | None = None
     reason: str | None = None
     link_id: str | None = None
@@ -84,7 +87,7 @@ def log_audit(event: AuditEvent) -> None:
     """A sink that writes one line to the logger "dualsql.audit"."""
     who = event.principal
     logging.getLogger("dualsql.audit").info(
-        "%s principal=%r tenant=%r resource=%r source=%r rows=%s code=%s reason=%s link=%s",
+        "%s principal=%r tenant=%r resource=%r source=%r rows=%s complete=%s code=%s reason=%s link=%s",
         event.action,
         who.id if who else None,
         who.tenant if who else None,
@@ -92,6 +95,7 @@ def log_audit(event: AuditEvent) -> None:
         event.resource_id[:6] if event.resource_id else None,
         event.source,
         event.rows,
+        event.is_complete,
         event.code,
         event.reason,
         event.link_id,

@@ -16,12 +16,13 @@ from datetime import UTC, datetime
 import orjson
 
 from dualsql.errors import BadParameterError
+from dualsql.formats import formats
 from dualsql.freeze import Seal
 from dualsql.resource import Principal
 from dualsql.store.protocol import Link
 
-FORMATS = frozenset({"json"})
-"""What a link can be good for."""
+FORMATS = frozenset(formats.FORMATS)
+"""What a link can be good for. "json" is pages and the description too."""
 
 MAXIMUM_LENGTH = 4096
 _LABEL = "dualsql.link/1"

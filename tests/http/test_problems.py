@@ -55,6 +55,7 @@ def test_every_problem_has_the_same_keys(code: str) -> None:
     kind = next(kind for kind in descendants(errors.DualResponseError) if kind.code == code)
     special: dict[type, errors.DualResponseError] = {
         errors.UnknownColumnError: errors.UnknownColumnError("nam", ["name"]),
+        errors.BadCursorError: errors.BadCursorError(),
         errors.InsufficientScopeError: errors.InsufficientScopeError("It failed.", challenge="Bearer"),
     }
     status, problem = read(special.get(kind) or kind("It failed."))

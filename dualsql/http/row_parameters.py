@@ -1,0 +1,140 @@
+"""Query strings and JSON bodies to a request for a stream; the rule: what pages may say, streams say alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dualsql.errors import BadParameterError
+from dualsql.formats.writer import Options
+from dualsql.http.fields import (
+    MAXIMUM_NAME_LENGTH,
+    integer_form,
+    integer_text,
+    integer_value,
+    json_object,
+    refuse_unknown,
+    sort_text,
+    sort_value,
+    split_query,
+)
+from dualsql.resuming import TOKEN_LENGTH, Resumption
+from dualsql_client.wire import SortKey
+
+_NAMES = (
+    "format", "columns", "sort", "limit", "big_integers", "guard_formulas", "resume", "after", "last",
+)  # fmt: skip
+_MOST_COLUMNS = 10_000
+_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_FLAGS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsParameters:
+    """Which rows are asked for, and how; `format` None leaves it to Accept."""
+
+    format: str | None = None
+    columns: tuple[str, ...] | None = None
+    sort: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    options: Options = field(default_factory=Options)
+    resumption: Resumption | None = None
+
+
+def parse_rows_query(query_string: bytes) -> RowsParameters:
+    """Read `?format=csv&columns=name,city&sort=-enrollment&limit=10&guard_formulas=true`.
+
+    A column whose name holds a comma cannot be written here; POST can name it.
+
+    Raises:
+        BadParameterError: a name is unknown or repeated, or a value is malformed.
+    """
+    texts = split_query(query_string)
+    refuse_unknown(texts, _NAMES, "query parameter")
+    values: dict[str, Any] = dict(texts)
+    for name in ("limit", "after"):
+        if name in values:
+            values[name] = integer_text(name, texts[name])
+    if "columns" in values:
+        values["columns"] = texts["columns"].split(",")
+    if "guard_formulas" in values:
+        values["guard_formulas"] = _FLAGS.get(texts["guard_formulas"])
+    return _read(values, sort_text(texts["sort"]) if "sort" in texts else ())
+
+
+def parse_rows_body(body: bytes) -> RowsParameters:
+    """Read `{"format": "csv", "columns": ["a,b"], "sort": [...], "limit": 10}`; see `wire.RowsRequest`.
+
+    Raises:
+        BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
+    """
+    values = json_object(body)
+    refuse_unknown(values, _NAMES, "key")
+    return _read(values, sort_value(values.get("sort")))
+
+
+def _read(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameters:
+    return RowsParameters(
+        format=_format(values.get("format")),
+        columns=_columns(values["columns"]) if "columns" in values else None,
+        sort=sort,
+        limit=integer_value("limit", values["limit"]) if "limit" in values else None,
+        options=Options(
+            integer_strings=integer_form(values.get("big_integers", "number")),
+            guard_formulas=_flag("guard_formulas", values.get("guard_formulas", False)),
+        ),
+        resumption=_resumption(values),
+    )
+
+
+def _format(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise BadParameterError("format is a text.", details={"name": "format"})
+    return value
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
+        raise _bad_columns("columns takes names, one at least.")
+    if not all(isinstance(name, str) and 0 < len(name) <= MAXIMUM_NAME_LENGTH for name in value):
+        raise _bad_columns(f"A column's name has 1 to {MAXIMUM_NAME_LENGTH} characters.")
+    if len(set(value)) != len(value):
+        raise _bad_columns("A column appears twice in columns.")
+    return tuple(value)
+
+
+def _bad_columns(message: str) -> BadParameterError:
+    hint = 'Write columns=name,city in a URL, ["name", "city"] in a body.'
+    return BadParameterError(message, hint=hint, details={"name": "columns"})
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadParameterError(f"{name} must be true or false.", details={"name": name})
+    return value
+
+
+def _resumption(values: Mapping[str, Any]) -> Resumption | None:
+    if "resume" not in values:
+        alone = next((name for name in ("after", "last") if name in values), None)
+        if alone:
+            raise BadParameterError(f"{alone} means nothing without resume.", details={"name": alone})
+        return None
+    if "after" not in values:
+        raise BadParameterError("resume needs after: how many rows there are.", details={"name": "after"})
+    return Resumption(
+        token=_matching("resume", values["resume"], _TOKEN),
+        after=integer_value("after", values["after"]),
+        last=_matching("last", values["last"], _DIGEST) if "last" in values else None,
+    )
+
+
+def _matching(name: str, value: Any, form: re.Pattern[str]) -> str:
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise BadParameterError(
+            f"{name} is not as a stream announced it, or as its rows give it.", details={"name": name}
+        )
+    return value
