@@ -171,7 +171,7 @@ class Decoder:
         state = element.__dict__
         state.update(kind.constants)
         if not kind.required.issubset(fields):
-            malformed(f"{kind.tag} without something")
+            malformed(f"{kind.tag} without a field it needs")
         self.fill_state(kind, fields, state)
         for name, attribute, make in kind.made:
             if name not in fields:

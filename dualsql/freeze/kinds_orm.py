@@ -108,9 +108,11 @@ def _read_aliased(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> AliasedIn
 
 
 def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
-    mapper = dec.neighbour(fields["mapper"])
-    entities = dec.element(fields["within"])._with_polymorphic_entities
+    mapper, whole = dec.neighbour(fields["mapper"]), dec.element(fields["within"])
+    entities = whole._with_polymorphic_entities
     found: AliasedInsp[Any] = next(entity for entity in entities if entity.mapper is mapper)
+    # SQLAlchemy holds the whole by a weak reference, and compiles nothing once it is gone.
+    found._memoized_values["dualsql.freeze: whole"] = whole
     return found
 
 

@@ -458,6 +458,7 @@ SHAPES: dict[str, Any] = {
     "orm single inheritance": select(Manager.level),
     "orm aliased inheritance": select(aliased(Engineer)),
     "orm polymorphic": select(_poly).where(or_(_poly.Engineer.language == "x", _poly.Manager.level > 3)),
+    "orm polymorphic part": select(_poly.Engineer.language).where(_poly.Engineer.name == "x"),
     "orm aliased subquery": select(aliased(Card, select(Card).where(Card.id > 3).subquery())),
     "orm join function": select(Person.id).select_from(join(Person, Card, Person.cards)),
     "orm outerjoin function": select(Person.id).select_from(

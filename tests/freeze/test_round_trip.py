@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from sqlalchemy.engine import Dialect
 
@@ -57,3 +59,11 @@ def test_every_thawed_copy_shares_one_cache_entry(name: str) -> None:
     document = freeze(statement, registry, dialect=dialect)
     keys = [thaw(document, registry)._generate_cache_key() for _ in range(3)]
     assert len({key.key if key else None for key in keys}) == 1
+
+
+def test_a_part_of_a_polymorphic_entity_keeps_the_whole() -> None:
+    """SQLAlchemy holds it by a weak reference: a thawed statement is all that is left of it."""
+    statement = SHAPES["orm polymorphic part"]
+    thawed = thaw(freeze(statement, REGISTRY), REGISTRY)
+    gc.collect()
+    assert str(thawed) == str(statement)
