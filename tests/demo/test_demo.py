@@ -80,6 +80,7 @@ async def test_on_postgresql(built: Path, postgresql_url: str) -> None:
     assert_shown(*await output_of(built, "--port", "0", "--database", postgresql_url))
 
 
+@pytest.mark.long
 async def test_a_busy_port_is_named(built: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -91,7 +92,7 @@ async def test_a_busy_port_is_named(built: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 async def test_serving_until_stopped(built: Path, stop: signal.Signals) -> None:
     async with demo(built, "--serve", "--port", "0") as process:
         origin = await _announced_origin(process)
@@ -109,6 +110,7 @@ async def test_serving_until_stopped(built: Path, stop: signal.Signals) -> None:
     assert output.decode().endswith("Stopped.\n")
 
 
+@pytest.mark.long
 async def test_interrupted_in_the_middle_of_the_play(built: Path) -> None:
     async with demo(built, "--port", "0") as process:
         assert process.stdout is not None

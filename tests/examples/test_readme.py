@@ -96,6 +96,7 @@ async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
     assert output.decode().strip() == "Colleges in NJ: the model saw 15 rows, the application got 146."
 
 
+@pytest.mark.long
 async def test_one_token_opens_mcp_and_rest(tmp_path: Path) -> None:
     async with (
         served("identity.py", tmp_path) as origin,

@@ -101,18 +101,20 @@ def test_the_oracle_sees(database: sqlite3.Connection, body: Any) -> None:
     assert _attack(database, body)
 
 
-def test_no_operator_reaches_beyond(database: sqlite3.Connection, body: Any) -> None:
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
+def test_no_operator_reaches_beyond(database: sqlite3.Connection, body: Any, step: int) -> None:
     ran = 0
-    for number, (_tag, fields) in enumerate(body["nodes"]):
+    for number, (_tag, fields) in list(enumerate(body["nodes"]))[::step]:
         for key in ("operator", "modifier", "negate"):
             if key not in fields and key != "modifier":
                 continue
             for operator in [*OPERATORS, *CUSTOM]:
                 ran += _attack(database, replaced(body, ("nodes", number, 1, key), operator))
-    assert ran > 50
+    assert ran * step > 50
 
 
-def test_no_kind_reaches_beyond(database: sqlite3.Connection, body: Any) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_no_kind_reaches_beyond(database: sqlite3.Connection, body: Any, step: int) -> None:
     """Every node, dressed as every kind, as the only condition and beside an OR."""
     tags = [
         "unary",
@@ -139,7 +141,7 @@ def test_no_kind_reaches_beyond(database: sqlite3.Connection, body: Any) -> None
     count = len(body["nodes"]) - 1
     where = body["nodes"][-1][1]["where"]
     for tag in tags:
-        for number in range(count):
+        for number in range(0, count, step):
             for operator in ("or_", "inv", "exists", "is_true", "comma_op"):
                 fields: dict[str, Any] = {
                     "element": number,

@@ -15,6 +15,7 @@ from dualsql.freeze.document import VERSION
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.keep import FOLDER
 from tests.freeze.shop import REGISTRY, SHAPES, orders_
+from tests.quick import one_in
 
 KEPT = sorted(FOLDER.glob("v*/*.bin"))
 
@@ -40,7 +41,7 @@ print(thaw(sys.stdin.buffer.read(), REGISTRY).compile(dialect=DIALECTS["postgres
 """
 
 
-@pytest.mark.parametrize("name", ["recursive", "orm polymorphic"])
+@pytest.mark.parametrize("name", one_in(2, ["recursive", "orm polymorphic"]))
 def test_another_process_thaws_the_same_statement(name: str) -> None:
     statement = SHAPES[name]
     document = freeze(statement, REGISTRY, dialect=DIALECTS["postgresql"])

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Select, and_, between, bindparam, case, cast, func, not_, or_, select, tuple_
@@ -123,12 +124,26 @@ _conditions = st.recursive(
 )
 
 
-@QUIET
-@given(st.lists(_numbers, min_size=1, max_size=3), _conditions)
-def test_any_nesting_comes_back(columns: list[Any], condition: Any) -> None:
+def _comes_back(columns: list[Any], condition: Any) -> None:
     statement = select(*columns).where(condition).order_by(columns[0])
     thawed = thaw(freeze(statement, REGISTRY, dialect=SQLITE), REGISTRY)
     prove_equal(statement, thawed, SQLITE)
     # Nor does it differ once it is built upon: a filter that is added later binds the same way.
     assert isinstance(thawed, Select)
     prove_equal(statement.where(customers_.name == "t"), thawed.where(customers_.name == "t"), SQLITE)
+
+
+_nestings = given(st.lists(_numbers, min_size=1, max_size=3), _conditions)
+
+
+@settings(QUIET, max_examples=60)
+@_nestings
+def test_any_nesting_comes_back(columns: list[Any], condition: Any) -> None:
+    _comes_back(columns, condition)
+
+
+@pytest.mark.long
+@settings(QUIET, max_examples=1_000)
+@_nestings
+def test_a_thousand_nestings_come_back(columns: list[Any], condition: Any) -> None:
+    _comes_back(columns, condition)

@@ -15,6 +15,8 @@ from sqlalchemy import inspect
 from dualsql.errors import ConfigurationError
 from dualsql.store import SQLResourceStore, upgrade
 from tests import engines
+from tests.engines import ENGINES
+from tests.quick import one_in
 from tests.store.samples import resource
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +70,7 @@ def _run(code: str, *, folder: Path, path: list[Path], **environment: str) -> st
     ).stdout
 
 
+@pytest.mark.long
 def test_an_installed_dualsql_finds_its_migrations(installed: Path, tmp_path: Path, sqlite_url: str) -> None:
     code = f"""
 from dualsql.cli.migrate import migrate
@@ -80,6 +83,7 @@ print(migrate({sqlite_url!r}))
     assert "revision dualsql_0002" in said
 
 
+@pytest.mark.parametrize("database_url", one_in(2, ENGINES), indirect=True)
 async def test_an_application_mounts_the_migrations(
     installed: Path, application: Path, database_url: str
 ) -> None:

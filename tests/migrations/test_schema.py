@@ -179,6 +179,7 @@ class TestAlembicAtTheRoot:
         _alembic("-x", f"url={postgresql_url}", "upgrade", "head", environment={URL_VARIABLE: "nosuch://"})
         assert current_revision(postgresql_url) == HEAD
 
+    @pytest.mark.long
     def test_or_in_the_environment(self, sqlite_url: str) -> None:
         _alembic("upgrade", "head", environment={URL_VARIABLE: sqlite_url})
         assert current_revision(sqlite_url) == HEAD

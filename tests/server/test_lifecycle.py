@@ -21,6 +21,8 @@ from dualsql import (
 from dualsql.store import upgrade
 from dualsql.store.housekeeping import _every
 from dualsql.store.outages import Outage
+from tests.engines import ENGINES
+from tests.quick import one_in
 from tests.schools import SCHOOLS, Program, School
 from tests.server.conftest import MakeServer
 from tests.server.test_safety import SECRET
@@ -155,6 +157,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.parametrize("database_url", one_in(2, ENGINES, start=1), indirect=True)
 async def test_another_process_serves_what_this_one_stored(
     make_server: MakeServer, database_url: str
 ) -> None:

@@ -40,6 +40,7 @@ from dualsql.formats import json
 from dualsql.freeze import thaw
 from dualsql.statement import Statement
 from tests.engines import opened
+from tests.quick import one_in
 from tests.tenants.answers import Lines, answer, pages, truth
 from tests.tenants.databases import principal_of
 from tests.tenants.office import Document
@@ -83,7 +84,7 @@ async def test_the_probe_would_notice(marked: Site) -> None:
 # Random statements -------------------------------------------------------------------------------------------
 
 RANDOM = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -101,7 +102,7 @@ async def test_a_thousand_statements_read_their_tenant_alone(marked: Site, state
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("names", [list(PORTABLE)[start::8] for start in range(8)], ids=range(8))
+@pytest.mark.parametrize("names", one_in(2, [list(PORTABLE)[start::8] for start in range(8)]), ids=range(8))
 async def test_no_statement_shows_another_s_canary(marked: Site, names: list[str]) -> None:
     for name in names:
         response = await marked.narrowed.create_response(
@@ -122,7 +123,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", one_in(2, KINDS))
 async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str) -> None:
     """The compiled statement is the same for all of them; a value kept in it would serve the next."""
     expected = {tenant: await truth(site.own[tenant], PORTABLE[name]) for tenant in TENANTS}

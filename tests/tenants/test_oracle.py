@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import TextualSelect
 
 from dualsql.statement import Statement
+from tests.quick import one_in
 from tests.tenants.answers import answer, truth
 from tests.tenants.databases import principal_of
 from tests.tenants.shapes import A_THIRD, PORTABLE, POSTGRESQL_ONLY, SHAPES
@@ -42,19 +43,19 @@ def one_of_them(name: str) -> Tenant:
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("name", PORTABLE)
+@pytest.mark.parametrize("name", one_in(3, PORTABLE, start=1))
 async def test_a_tenant_is_answered_from_its_own_rows(site: Site, name: str) -> None:
     await check(site, PORTABLE[name], one_of_them(name))
 
 
 @ON_POSTGRESQL
-@pytest.mark.parametrize("name", A_THIRD)
+@pytest.mark.parametrize("name", one_in(2, A_THIRD))
 async def test_a_tenant_is_answered_on_postgresql(site: Site, name: str) -> None:
     await check(site, PORTABLE[name], one_of_them(name))
 
 
 @ON_POSTGRESQL
-@pytest.mark.parametrize("name", POSTGRESQL_ONLY)
+@pytest.mark.parametrize("name", one_in(2, POSTGRESQL_ONLY))
 async def test_on_postgresql_alone(site: Site, name: str) -> None:
     await check(site, POSTGRESQL_ONLY[name], one_of_them(name))
 
@@ -74,6 +75,7 @@ async def test_every_tenant_on_postgresql_alone(site: Site, name: str, tenant: T
     await check(site, POSTGRESQL_ONLY[name], tenant)
 
 
+@pytest.mark.long
 @ON_SQLITE
 async def test_the_comparison_would_notice(site: Site) -> None:
     """Without hooks, every statement over a table of the tenants' answers some tenant something else."""

@@ -30,6 +30,7 @@ from dualsql import (
 from dualsql.narrowing import Hook
 from dualsql.statement import Statement
 from tests import engines
+from tests.quick import one_in
 from tests.tenants.answers import answer, truth
 from tests.tenants.databases import EVERYBODY, fill, principal_of
 from tests.tenants.office import NORTH, SOUTH, VIEWS, Document, Person, document_tags
@@ -151,7 +152,7 @@ async def check(secure: Secure, site: Site, statement: Statement) -> None:
 
 
 @ON_POSTGRESQL
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", one_in(2, QUICK))
 async def test_the_database_narrows_to_the_tenant(secure: Secure, site: Site, name: str) -> None:
     await check(secure, site, PORTABLE[name])
 
