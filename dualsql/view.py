@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from dualsql import plan
 from dualsql.columns import ResultColumn
-from dualsql.execute import Rows, Sample, Source, fetch_rows, fetch_sample, stream_rows
+from dualsql.execute import Job, Rows, Sample, Source, fetch_rows, fetch_sample, stream_rows
+from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Ordered, Shape
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +31,9 @@ class View:
         """The result's columns, in order."""
         return self.shape.columns
 
-    async def fetch(self, *, offset: int, limit: int, sort: Sequence[SortKey] = ()) -> Rows:
-        """At most `limit` rows from `offset` on."""
-        return await fetch_rows(
-            self.source, self._page(offset, limit, sort), self.narrowing, timeout=self.settings.query_timeout
-        )
+    async def fetch(self, select: AnySelect) -> Rows:
+        """The rows of a page of this statement."""
+        return await fetch_rows(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
 
     async def sample(self, size: int, *, is_counted: bool) -> Sample:
         """The first rows, and how many there are in all."""
@@ -52,10 +48,25 @@ class View:
         )
 
     def stream(
-        self, encode: Callable[[Rows], T], *, sort: Sequence[SortKey], limit: int | None, skip: int
-    ) -> AsyncGenerator[T, None]:
-        """What `encode` makes of the rows from `skip` on, batch by batch."""
-        return stream_rows(self.source, self._page(skip, limit, sort), self.narrowing, encode)
+        self,
+        writer: Writer,
+        columns: Sequence[ResultColumn],
+        *,
+        sort: Sequence[SortKey],
+        limit: int | None,
+        skip: int,
+    ) -> AsyncGenerator[Chunk, None]:
+        """What `writer` makes of these columns of the rows from `skip` on, piece by piece."""
+        return stream_rows(
+            Job(
+                source=self.source,
+                statement=self._page(skip, limit, sort),
+                narrowing=self.narrowing,
+                columns=self.columns,
+                places=None if columns is self.columns else [self.columns.index(c) for c in columns],
+                writer=writer,
+            )
+        )
 
     def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
         """The statement in the order asked for."""
