@@ -43,7 +43,11 @@ def narrowing_dialect(base: Dialect, form: Form) -> Dialect:
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
-    marks = {"form": form, "groups_strictly": abilities is not None and abilities.groups_strictly}
+    marks = {
+        "form": form,
+        "groups_strictly": abilities is not None and abilities.groups_strictly,
+        "splits_statements": abilities is None or abilities.splits_statements,
+    }
     dialect.statement_compiler = type(f"Narrowing{compiler.__name__}", (_Narrowing, compiler), marks)
     return dialect
 
@@ -57,11 +61,12 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
 
     Attributes:
         form: what each table is replaced by.
-        groups_strictly: see `Capabilities`.
+        groups_strictly, splits_statements: see `Capabilities`.
     """
 
     form: Form
     groups_strictly: bool
+    splits_statements: bool
     stack: Any
     _rule_of: Any = None  # the table whose rule is being written: in there, tables are the database's own
     _sampling = ""
@@ -106,6 +111,7 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
     ) -> Any:
         if column.is_literal and not _HARMLESS.fullmatch(column.name):
             self._require_open("literal_column()")
+            self._require_one_statement(column.name)
         table = column.table
         if not include_table or not getattr(table, "schema", None) or self._rule_of is not None:
             return super().visit_column(column, add_to_result_map, include_table, **kw)
@@ -203,6 +209,7 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
         self._require_open("text()")
+        self._require_one_statement(textclause.text)
         return super().visit_textclause(textclause, add_to_result_map, **kw)
 
     def visit_tstring(self, tstring: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
@@ -223,6 +230,11 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
             refuse(
                 f"{construct}, in which no table can be seen", "Write it with SQLAlchemy's own constructs."
             )
+
+    def _require_one_statement(self, written: str) -> None:
+        # A second statement could end the read-only transaction, and write.
+        if self.splits_statements and self._rule_of is None and ";" in written:
+            refuse("text with a semicolon", "Write a single statement; bind values instead of writing them.")
 
 
 def refuse(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:

@@ -14,7 +14,14 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.errors import ConfigurationError
-from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of, memory_of
+from dualsql.execute.guards.guard import (
+    Fault,
+    Guard,
+    Terms,
+    driver_of,
+    memory_of,
+    repeated_until_over,
+)
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,
@@ -40,10 +47,7 @@ class DuckDBGuard(Guard):
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
-        driver = driver_of(connection)
-        while not working.done():
-            driver.interrupt()
-            await asyncio.wait({working}, timeout=STOP_PAUSE)
+        await repeated_until_over(working, driver_of(connection).interrupt)
 
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from abc import ABC, abstractmethod
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
@@ -14,8 +16,7 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-STOP_PAUSE = 0.01
-"""Seconds between two attempts to stop a statement: one that has not begun yet cannot be stopped."""
+_STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 
 
 class Fault(Enum):
@@ -63,9 +64,29 @@ class Guard(ABC):
         working.cancel()
         await asyncio.wait({working})
 
+    def held(self, connection: AsyncConnection) -> AbstractContextManager[None]:
+        """While the block waits for a slow reader, the driver reads nothing ahead."""
+        return nullcontext()
+
     @abstractmethod
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """What the driver's `error` means, or None for any other failure."""
+
+
+async def repeated_until_over(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:
+    """Make attempts at stopping a statement until `working` is over: what has not begun yet cannot be stopped.
+
+    What goes on for two seconds does not wait for the database, and is cancelled.
+    """
+    for _ in range(_STOP_ATTEMPTS):
+        if working.done():
+            return
+        attempted = attempt()
+        if inspect.isawaitable(attempted):
+            await attempted
+        await asyncio.wait({working}, timeout=_STOP_PAUSE)
+    working.cancel()
+    await asyncio.wait({working})
 
 
 def driver_of(connection: AsyncConnection) -> Any:

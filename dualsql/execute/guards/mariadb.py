@@ -10,15 +10,15 @@ ended by KILL QUERY, on a connection apart from the pool, which may have none to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from sqlalchemy import PoolProxiedConnection
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
-from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of
+from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
 
 _KEPT = ("tx_read_only", "max_statement_time")
 _ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _KEPT)
@@ -54,11 +54,23 @@ class MariaDBGuard(Guard):
         statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
         spare = await _spare_connection(connection)
         try:
-            while not working.done():
-                await _run(connection, _execute, spare, statement)
-                await asyncio.wait({working}, timeout=STOP_PAUSE)
+            await repeated_until_over(working, lambda: _run(connection, _execute, spare, statement))
         finally:
             await _run(connection, spare.invalidate)
+
+    @contextmanager
+    def held(self, connection: AsyncConnection) -> Iterator[None]:
+        """See `Guard.held`. asyncmy takes what comes, whether anyone reads it or not: 200 MB in a second."""
+        transport = getattr(driver_of(connection), "_transport", None)
+        if transport is None or not transport.is_reading():
+            yield
+            return
+        transport.pause_reading()
+        try:
+            yield
+        finally:
+            if not transport.is_closing():
+                transport.resume_reading()
 
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""
@@ -75,6 +87,10 @@ def _enter(terms: Terms) -> tuple[str, ...]:
 
 
 async def _leave(connection: AsyncConnection) -> None:
+    if _has_unread_rows(driver_of(connection)):
+        # A driver reads a result to its end before it sends anything else, be it millions of rows.
+        await connection.invalidate()
+        return
     # The application's engine must not get a connection back with our settings on it.
     restored = False
     try:
@@ -84,6 +100,11 @@ async def _leave(connection: AsyncConnection) -> None:
     finally:
         if not restored:
             await connection.invalidate()
+
+
+def _has_unread_rows(driver: Any) -> bool:
+    result = getattr(driver, "_result", None)
+    return bool(getattr(result, "unbuffered_active", False))
 
 
 async def _spare_connection(connection: AsyncConnection) -> PoolProxiedConnection:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of
+from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _FAULTS = {
@@ -48,10 +48,8 @@ class PostgreSQLGuard(Guard):
         if connection.dialect.is_async:
             await super().stop(connection, working)
             return
-        driver = driver_of(connection)
-        while not working.done():
-            await asyncio.to_thread(driver.cancel)
-            await asyncio.wait({working}, timeout=STOP_PAUSE)
+        cancel = driver_of(connection).cancel
+        await repeated_until_over(working, lambda: asyncio.to_thread(cancel))
 
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""

@@ -17,7 +17,14 @@ from typing import Any
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.execute.guards.guard import STOP_PAUSE, Fault, Guard, Terms, driver_of, memory_of
+from dualsql.execute.guards.guard import (
+    Fault,
+    Guard,
+    Terms,
+    driver_of,
+    memory_of,
+    repeated_until_over,
+)
 
 FORBID_WRITES = "PRAGMA query_only = ON"
 _ALLOW_WRITES = "PRAGMA query_only = OFF"
@@ -72,12 +79,7 @@ class SQLiteGuard(Guard):
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
-        driver = driver_of(connection)
-        while not working.done():
-            interrupted = driver.interrupt()
-            if inspect.isawaitable(interrupted):
-                await interrupted
-            await asyncio.wait({working}, timeout=STOP_PAUSE)
+        await repeated_until_over(working, driver_of(connection).interrupt)
 
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""

@@ -20,7 +20,9 @@ async def by_sqlalchemy(job: Job, connection: AsyncConnection, put: Put) -> None
         job.statement, job.narrowing.values, execution_options={"compiled_cache": job.source.compiled}
     )
     async for rows in result.partitions(_SQLALCHEMY_ROWS):
-        await put(job.encode([tuple(row) for row in rows]))
+        chunk = job.encode([tuple(row) for row in rows])
+        with job.source.guard.held(connection):
+            await put(chunk)
 
 
 _SQLALCHEMY_ROWS = 500
