@@ -40,8 +40,7 @@ sys.modules.setdefault("dualsql", _package)
 from dualsql.errors import ConfigurationError, DualResponseError, NotFreezableError  # noqa: E402
 from dualsql.freeze import Registry, freeze, thaw  # noqa: E402
 from dualsql.freeze.allowed import FUNCTIONS, OP_STRINGS  # noqa: E402
-from dualsql.freeze.kinds import kind_of  # noqa: E402
-from dualsql.freeze.kinds_own import OWN  # noqa: E402
+from dualsql.freeze.kinds_own import is_own_class  # noqa: E402
 from dualsql.freeze.types import UnnameableError, write_type  # noqa: E402
 from dualsql.freeze.verify import prove_equal  # noqa: E402
 
@@ -74,18 +73,19 @@ class Adapter:
         }
 
     def encode(self, statement: Any) -> tuple[bytes, Registry]:
-        internal = _is_internal()
+        note: dict[str, Any] = {"internal": _is_internal()}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the suite makes errors of SQLAlchemy's warnings
                 registry = self._registry(statement)
-                document = _frozen(statement, registry)
+                return _frozen(statement, registry), registry
         except DualResponseError as error:
             construct = str(error.details.get("construct") or error)
-            self._note(internal=internal, refused=construct, where=error.details.get("where"))
+            note |= {"refused": construct, "where": error.details.get("where")}
             raise Unsupported(construct) from None
-        self._note(internal=internal)
-        return document, registry
+        finally:  # a note for each record, whatever the suite's own objects raise
+            self._log.write(json.dumps(note) + "\n")
+            self._log.flush()
 
     def decode(self, document: bytes, registry: Registry) -> Any:
         return thaw(document, registry)
@@ -105,10 +105,6 @@ class Adapter:
             elements=named.own_elements,
             allow_text=True,
         )
-
-    def _note(self, **facts: Any) -> None:
-        self._log.write(json.dumps(facts) + "\n")
-        self._log.flush()
 
 
 def _frozen(statement: Any, registry: Registry) -> bytes:
@@ -197,18 +193,22 @@ class Named:
         elif isinstance(element, Mapper):
             mappers[element] = None
         elif isinstance(element, FunctionElement):
-            packages = getattr(element, "packagenames", ())
-            self.functions.add(".".join([*packages, getattr(element, "name", "")]))
-            if not type(element).__module__.startswith("sqlalchemy."):
-                self.own_functions.add(type(element))
-        elif kind_of(element) is OWN:
-            with suppress(ConfigurationError):  # built on something that is not for elements of one's own
-                Registry([], elements=[type(element)])
-                self.own_elements.add(type(element))
+            self._note_function(element)
+        elif _is_own(type(element)):
+            self.own_elements.add(type(element))
         for attribute in ("operator", "modifier", "negate", "expand_op"):
             operator = None if isinstance(element, type) else getattr(element, attribute, None)
             if isinstance(operator, custom_op):
                 self.operators.add(operator.opstring)
+        self._note_type(element)
+
+    def _note_function(self, element: Any) -> None:
+        packages = getattr(element, "packagenames", ())
+        self.functions.add(".".join([*packages, getattr(element, "name", "")]))
+        if not type(element).__module__.startswith("sqlalchemy."):
+            self.own_functions.add(type(element))
+
+    def _note_type(self, element: Any) -> None:
         kind = getattr(element, "type", None)
         if isinstance(kind, TypeEngine) and not isinstance(kind, PickleType | TableValueType | TupleType):
             try:
@@ -250,7 +250,7 @@ def _linked(element: Any) -> Iterator[Any]:
         yield from _of(element, name) or ()
     if isinstance(element, Mapper | AliasedInsp):
         return
-    if kind_of(element) is OWN:
+    if _is_own(type(element)):
         yield from vars(element).values()
     for notes in (_of(element, "_propagate_attrs"), _of(element, "_annotations")):
         yield from (notes or {}).values()
@@ -263,6 +263,13 @@ def _linked(element: Any) -> Iterator[Any]:
         yield from element.get_children()
     except Exception:  # noqa: BLE001 - the suite has elements that cannot be walked; freeze says what it thinks
         return
+
+
+def _is_own(cls: Any) -> bool:
+    """Whether a registry takes the class of an element: it says no when it is made."""
+    with suppress(ConfigurationError):
+        return is_own_class(cls) and bool(Registry([], elements=[cls]))
+    return False
 
 
 def _of(element: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Sum up runs of the corpus: `python report.py OUT...` prints the table of results.json, and writes that file."""
+"""Sum up runs of the corpus: `python report.py OUT...` prints results.json, writes it, and allow_lists.json."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ PARTS = {
     "test/orm + test/ext": ("test/orm", "test/ext"),
 }
 MOST_REASONS = 25
+STANDING = {
+    "text": "allowed",
+    "tables": "those of the statement, and of the registries of its mapped classes",
+}
 Row = dict[str, Any]
 
 
@@ -22,7 +26,7 @@ def rows(folder: Path) -> Iterator[Row]:
     """The harness' records with the adapter's notes; both have one line for each statement."""
     records = (folder / "rt-main.jsonl").read_text().splitlines()
     notes = (folder / "adapter.jsonl").read_text().splitlines()
-    for record, note in zip(records, notes, strict=False):
+    for record, note in zip(records, notes, strict=True):
         row = {**json.loads(record), **json.loads(note)}
         if "1" in row["comp"]:
             yield row
@@ -40,6 +44,21 @@ def counted(found: Iterable[Row]) -> dict[str, Any]:
     }
 
 
+def allowed(folders: list[Path]) -> dict[str, list[str]]:
+    """What the statements of all runs needed besides the allow-lists of dualsql."""
+    lists: dict[str, set[str]] = {}
+    for folder in folders:
+        for kind, names in json.loads((folder / "allow_lists.json").read_text()).items():
+            lists.setdefault(kind, set()).update(names)
+    return {kind: sorted(names) for kind, names in lists.items()}
+
+
+def _keep(name: str, content: Any) -> str:
+    text = json.dumps(content, indent=1)
+    Path(__file__).with_name(name).write_text(f"{text}\n")
+    return text
+
+
 def main(folders: list[Path]) -> None:
     """Print and keep the result."""
     found = [row for folder in folders for row in rows(folder)]
@@ -50,9 +69,8 @@ def main(folders: list[Path]) -> None:
         result[f"{name}, user-level"] = counted(row for row in part if not row["internal"])
     reasons = Counter(row["why"].removeprefix("Unsupported: ")[:100] for row in found if row.get("fail"))
     result["reasons"] = dict(reasons.most_common(MOST_REASONS))
-    text = json.dumps(result, indent=1)
-    Path(__file__).with_name("results.json").write_text(f"{text}\n")
-    print(text)
+    print(_keep("results.json", result))
+    _keep("allow_lists.json", {**STANDING, **allowed(folders)})
 
 
 if __name__ == "__main__":
