@@ -233,14 +233,15 @@ def flag(name: str, attribute: str | None = None, *, default: bool = False, abse
     return Field(
         name=name,
         attribute=attribute or name,
-        write=lambda enc, value: _plain_flag(name, value),
+        write=lambda enc, value: write_flag(name, value),
         read=lambda dec, wire: expect(wire, bool),
         default=default,
         absent=default if absent is None else absent,
     )
 
 
-def _plain_flag(name: str, value: Any) -> bool:
+def write_flag(name: str, value: Any) -> bool:
+    """`value`, if it is True or False."""
     if type(value) is not bool:
         refuse(f"{name}={value!r}"[:120], "Pass True or False.")
     return value

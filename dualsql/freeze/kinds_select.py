@@ -12,7 +12,19 @@ from sqlalchemy.util import immutabledict
 
 from dualsql.freeze import names
 from dualsql.freeze.allowed import DROPPED_OPTIONS
-from dualsql.freeze.fields import LEAVE, REQUIRED, Field, Kind, choice, flag, needed, operands, part, parts
+from dualsql.freeze.fields import (
+    LEAVE,
+    REQUIRED,
+    Field,
+    Kind,
+    choice,
+    flag,
+    needed,
+    operands,
+    part,
+    parts,
+    write_flag,
+)
 from dualsql.freeze.kinds_options import LOADER_OPTIONS
 from dualsql.freeze.kinds_own import extension
 from dualsql.freeze.kinds_source import CTES, PREFIXES, SUFFIXES, note_whole
@@ -164,6 +176,30 @@ _DIALECT_OPTIONS = Field(
 )
 
 
+def _write_distinct(enc: Encoder, value: Any) -> Any:
+    """True, or the word that MySQL's compiler puts in its place, as written."""
+    if isinstance(value, str):
+        enc.text_used(f"distinct={value!r}"[:120])
+    return str(value) if isinstance(value, str) else write_flag("distinct", value)
+
+
+def _read_distinct(dec: Decoder, wire: Any) -> Any:
+    if type(wire) is str:
+        dec.text_used()
+        return wire
+    return expect(wire, bool)
+
+
+_DISTINCT = Field(
+    name="distinct",
+    attribute="_distinct",
+    write=_write_distinct,
+    read=_read_distinct,
+    default=False,
+    absent=LEAVE,
+)
+
+
 def _write_hints(enc: Encoder, hints: Any) -> list[Any]:
     enc.text_used("a hint")
     return [[enc.ref(table), dialect, text] for (table, dialect), text in hints.items()]
@@ -282,7 +318,7 @@ KINDS = (
             parts("correlate", "_correlate", absent=LEAVE),
             parts("correlate except", "_correlate_except", absent=LEAVE, empties=()),
             flag("auto correlate", "_auto_correlate", default=True, absent=LEAVE),
-            flag("distinct", "_distinct", absent=LEAVE),
+            _DISTINCT,
             parts("distinct on", "_distinct_on", absent=LEAVE),
             extension("after select", "_post_select_clause"),
             extension("before columns", "_pre_columns_clause"),
