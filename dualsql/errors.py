@@ -18,6 +18,8 @@ DualResponseError
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
 │   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token was issued for less
 ├── ForbiddenSQLError          FORBIDDEN_SQL            the statement reads what it may not, or hides what it reads
+├── InvalidSQLError            INVALID_SQL              a SQL text that cannot be understood
+│   └── UnknownTableError      UNKNOWN_TABLE            ... because no table has that name
 ├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
 ├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
 │   └── TamperedError          TAMPERED_RESOURCE        a stored row does not carry our signature
@@ -127,12 +129,12 @@ class UnknownColumnError(BadParameterError):
 
     code = "UNKNOWN_COLUMN"
 
-    def __init__(self, name: str, known: list[str]) -> None:
+    def __init__(self, name: str, known: list[str], *, of: str = "The result") -> None:
         close = get_close_matches(name, known, n=3, cutoff=0.5)
         guess = f"Did you mean {' or '.join(map(repr, close))}?" if close else None
         super().__init__(
-            f"The result has no column {name[:80]!r}.",
-            hint=guess or "Use one of the result's columns.",
+            f"{of} has no column {name[:80]!r}.",
+            hint=guess or f"Use one of its columns: {', '.join(known[:20])}.",
             details={"column": name[:80], "columns": known},
         )
 
@@ -194,6 +196,18 @@ class ForbiddenSQLError(DualResponseError):
     """The statement names what this server does not serve, or holds what no rule can see through."""
 
     code = "FORBIDDEN_SQL"
+
+
+class InvalidSQLError(DualResponseError):
+    """A text is no SQL that this server understands."""
+
+    code = "INVALID_SQL"
+
+
+class UnknownTableError(InvalidSQLError):
+    """No table that is served has the name in the text; one that exists and is not served looks the same."""
+
+    code = "UNKNOWN_TABLE"
 
 
 class LimitExceededError(DualResponseError):

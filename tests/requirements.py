@@ -207,6 +207,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "sql/test_attacks.py": "no hostile text becomes a statement",
+    "sql/test_reading.py": "what a text becomes, and errors a model can act on",
+    "tenants/test_text.py": "a text is answered from the tenant's own rows",
     "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",

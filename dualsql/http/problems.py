@@ -116,6 +116,8 @@ KINDS: Mapping[str, Kind] = {
     "CALLER_GONE": Kind(400, "bad_request"),
     "RESULT_CHANGED": Kind(409, "conflict"),
     "UNKNOWN_COLUMN": Kind(422, "unprocessable"),
+    "INVALID_SQL": Kind(400, "bad_request"),
+    "UNKNOWN_TABLE": Kind(422, "unprocessable"),
     "NO_TOTAL_ORDER": Kind(422, "unprocessable"),
     "METHOD_NOT_ALLOWED": Kind(405, "method_not_allowed"),
     "NOT_ACCEPTABLE": Kind(406, "not_acceptable"),

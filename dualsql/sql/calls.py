@@ -1,0 +1,223 @@
+"""Function calls, aggregates and windows; the rule: a name of the allow-list, and arguments that were translated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, case, distinct, func, types
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlglot import exp
+
+from dualsql.sql.arguments import only
+from dualsql.sql.functions import is_aggregate, known_functions, result_of
+from dualsql.sql.ordering import read_order
+from dualsql.sql.refusals import forbid, forbid_node, invalid
+from dualsql.sql.scope import Scope
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+
+_LARGEST_FRAME = 2**31 - 1
+
+
+def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
+    """`name(arguments)`, if there is such a function here."""
+    wanted = name.lower()
+    result = result_of(wanted, translator.dialect)
+    if result is None:
+        close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
+        guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
+        forbid(f"The function {name[:60]}()", hint=guess)
+    return getattr(func, wanted)(*arguments, type_=result(list(arguments)))
+
+
+def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expressions")
+    if not isinstance(found["this"], str):
+        forbid_node(node)
+    return _called(translator, found["this"], list(found.get("expressions") or ()), scope)
+
+
+def _called(translator: Translator, name: str, given: list[Any], scope: Scope) -> Element:
+    if is_aggregate(name.lower()) and len(given) == 1:
+        single = given[0]
+        if isinstance(single, exp.Star) and name.lower() == "count":
+            only(single)
+            return func.count(type_=types.BigInteger())
+        if isinstance(single, exp.Distinct):
+            return _of_distinct(translator, name, single, scope)
+    ordered = _ordered_argument(translator, given, scope)
+    arguments = ordered or [translator.expression(argument, scope) for argument in given]
+    made: Element = call(translator, name, arguments)
+    return made
+
+
+def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> Element:
+    expressions = only(node, "expressions")["expressions"]
+    if len(expressions) != 1:
+        forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
+    made: Element = call(translator, name, [distinct(translator.expression(expressions[0], scope))])
+    return made
+
+
+def _ordered_argument(translator: Translator, given: list[Any], scope: Scope) -> list[Element] | None:
+    """Arguments of `array_agg(x ORDER BY y)`: the order belongs to the last one."""
+    if not given or not isinstance(given[-1], exp.Order):
+        return None
+    _require_ordered_aggregates(translator)
+    last = given[-1]
+    only(last, "this", "expressions")
+    arguments = [translator.expression(argument, scope) for argument in [*given[:-1], last.this]]
+    return [*arguments[:-1], aggregate_order_by(arguments[-1], *read_order(translator, last, scope))]
+
+
+def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
+    """STRING_AGG and GROUP_CONCAT, whose separator stands apart from what is joined."""
+    found = only(node, "this", "separator")
+    name = "string_agg" if translator.dialect == "postgresql" else "group_concat"
+    inner, separator = found["this"], found.get("separator")
+    order = None
+    if isinstance(inner, exp.Order):
+        order, inner = inner, only(inner, "this", "expressions")["this"]
+    is_distinct = isinstance(inner, exp.Distinct)
+    values = only(inner, "expressions")["expressions"] if is_distinct else [inner]
+    given = [*values, *([] if separator is None else [separator])]
+    arguments = [translator.expression(argument, scope) for argument in given]
+    if is_distinct:
+        arguments[0] = distinct(arguments[0])
+    if order is not None:
+        _require_ordered_aggregates(translator)
+        arguments[-1] = aggregate_order_by(arguments[-1], *read_order(translator, order, scope))
+    made: Element = call(translator, name, arguments)
+    return made
+
+
+def _require_ordered_aggregates(translator: Translator) -> None:
+    if translator.dialect != "postgresql":
+        forbid("ORDER BY in an aggregate", hint="Sort the rows in a subquery in FROM.")
+
+
+def _positional(name: str, *names: str) -> Any:
+    """A call that SQL writes with words between its arguments."""
+
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        found = only(node, *names)
+        given = [found[key] for key in names if found.get(key) is not None]
+        return _called(translator, name, given, scope)
+
+    return read
+
+
+def _position(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "substr")
+    name = "strpos" if translator.dialect == "postgresql" else "instr"
+    return _called(translator, name, [found["this"], found["substr"]], scope)
+
+
+def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression", "position")
+    names = {"": "trim", "BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+    side = str(found.get("position") or "").upper()
+    name = names[side] if side in names else forbid_node(node)
+    if found.get("expression") is not None and name == "trim" and translator.dialect == "postgresql":
+        name = "btrim"
+    if translator.dialect != "postgresql" and name == "btrim":
+        name = "trim"
+    given = [found["this"]] + ([found["expression"]] if found.get("expression") is not None else [])
+    return _called(translator, name, given, scope)
+
+
+def _filtered(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression")
+    made: Any = translator.expression(found["this"], scope)
+    condition = only(found["expression"], "this")["this"]
+    filtered: Element = made.filter(translator.expression(condition, scope))
+    return filtered
+
+
+def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression")
+    made: Any = translator.expression(found["this"], scope)
+    ordered: Element = made.within_group(*read_order(translator, found["expression"], scope))
+    return ordered
+
+
+# --- windows ---------------------------------------------------------------------------------------------------
+
+
+def _window(translator: Translator, node: Any, scope: Scope) -> Element:
+    only(node, "this", "partition_by", "order", "spec", "alias", "over", "first")
+    made: Any = translator.expression(node.this, scope)
+    spec = _named(node, scope)
+    frame = _frame(spec.args.get("spec"))
+    partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
+    order = spec.args.get("order")
+    over: Element = made.over(
+        partition_by=partitions or None,
+        order_by=list(read_order(translator, order, scope)) if order is not None else None,
+        **frame,
+    )
+    return over
+
+
+def _named(node: Any, scope: Scope) -> Any:
+    """The window itself, or the one of the WINDOW clause that it names."""
+    alias = node.args.get("alias")
+    if alias is None:
+        return node
+    if any(node.args.get(name) for name in ("partition_by", "order", "spec")):
+        forbid("A window that extends another", hint="Write the whole window in OVER.")
+    name = alias.name.lower()
+    if name not in scope.windows:
+        invalid(f"There is no window {name[:60]!r}.", hint="Write it in OVER (...).")
+    return scope.windows[name]
+
+
+def _frame(spec: Any) -> dict[str, tuple[int | None, int | None]]:
+    if spec is None:
+        return {}
+    found = only(spec, "kind", "start", "start_side", "end", "end_side")
+    kind = {"ROWS": "rows", "RANGE": "range_", "GROUPS": "groups"}.get(str(found["kind"]).upper())
+    if kind is None:
+        forbid_node(spec)
+    start = _bound(found["start"], found.get("start_side"))
+    end = 0 if found.get("end") is None else _bound(found["end"], found.get("end_side"))
+    return {kind: (start, end)}
+
+
+def _bound(bound: Any, side: Any) -> int | None:
+    """As SQLAlchemy has it: None without an end, 0 for the current row, below it for rows before."""
+    text = bound.name if isinstance(bound, exp.Expression) else str(bound).upper()
+    if text == "UNBOUNDED":
+        return None
+    if text == "CURRENT ROW":
+        return 0
+    if not text.isdigit() or int(text) > _LARGEST_FRAME:
+        forbid("A frame whose bound is not a whole number")
+    return -int(text) if str(side).upper() == "PRECEDING" else int(text)
+
+
+def _if(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "true", "false")
+    condition, value = (translator.expression(found[name], scope) for name in ("this", "true"))
+    other = found.get("false")
+    return case((condition, value), else_=None if other is None else translator.expression(other, scope))
+
+
+HANDLERS: Mapping[type[exp.Expression], Any] = {
+    exp.Anonymous: _anonymous,
+    exp.Ceil: _positional("ceil", "this"),
+    exp.Floor: _positional("floor", "this"),
+    exp.Filter: _filtered,
+    exp.GroupConcat: _joined,
+    exp.If: _if,
+    exp.StrPosition: _position,
+    exp.Substring: _positional("substring", "this", "start", "length"),
+    exp.Trim: _trim,
+    exp.Window: _window,
+    exp.WithinGroup: _within_group,
+}

@@ -1,0 +1,378 @@
+"""Columns, constants, operators, CASE, CAST, subqueries as values; the rule: a table of handlers, nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    ColumnElement,
+    all_,
+    and_,
+    any_,
+    case,
+    cast,
+    exists,
+    extract,
+    false,
+    func,
+    literal,
+    not_,
+    null,
+    or_,
+    true,
+    tuple_,
+    types,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.sql import operators
+from sqlglot import exp
+
+from dualsql.freeze.allowed import EXTRACT_FIELDS
+from dualsql.sql import literals
+from dualsql.sql.arguments import only
+from dualsql.sql.refusals import forbid, forbid_node, invalid
+from dualsql.sql.scope import Scope
+from dualsql.sql.types import DATE_LIKE, read_type
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+Two = Callable[[Any, Any], Any]
+
+_MULTIPLICATION = 8
+"""The precedence of * and / in SQLAlchemy."""
+
+
+# --- leaves ----------------------------------------------------------------------------------------------------
+
+
+def _column(_: Translator, node: Any, scope: Scope) -> Element:
+    only(node, "this", "table", "db")
+    if isinstance(node.this, exp.Star):
+        forbid("A star in an expression", hint="Name the columns.")
+    return scope.column(node)
+
+
+def _literal(translator: Translator, node: Any, _: Scope) -> Element:
+    return literals.string(node.name) if node.is_string else literals.number(node.name, translator.dialect)
+
+
+def _boolean(_: Translator, node: Any, __: Scope) -> Element:
+    return true() if node.this else false()
+
+
+def _null(*_: Any) -> Element:
+    return null()
+
+
+def _placeholder(translator: Translator, node: Any, _: Scope) -> Element:
+    only(node, "this")
+    if not isinstance(node.this, str):
+        invalid("A parameter without a name.", hint="Write it as :name.")
+    return literals.value(translator.parameter(node.this))
+
+
+def _paren(translator: Translator, node: Any, scope: Scope) -> Element:
+    return translator.expression(only(node, "this")["this"], scope)
+
+
+def _interval(translator: Translator, node: Any, _: Scope) -> Element:
+    only(node, "this", "unit")
+    return literals.interval(node, translator.dialect)
+
+
+def _moment(name: str, kind: Any) -> Any:
+    def read(_: Translator, node: Any, __: Scope) -> Element:
+        only(node)
+        moment: Element = getattr(func, name)(type_=kind)
+        return moment
+
+    return read
+
+
+# --- operators -------------------------------------------------------------------------------------------------
+
+
+def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Element]:
+    """The two operands; a constant text takes the type of the other one."""
+    found = only(node, "this", "expression")
+    left = translator.expression(found["this"], scope)
+    right = translator.expression(found["expression"], scope)
+    return _alike(translator, left, right), _alike(translator, right, left)
+
+
+def _alike(translator: Translator, element: Element, other: Element) -> Element:
+    return literals.typed(element, other.type, translator.dialect)
+
+
+def _binary(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        made: Element = apply(left, right)
+        return made
+
+    return read
+
+
+def _connected(connect: Any) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        # A long chain of AND leans to the left: walked and not descended, it may be long.
+        parts = [translator.expression(part, scope) for part in node.flatten(unnest=False)]
+        made: Element = connect(*parts)
+        return made
+
+    return read
+
+
+def _divided(left: Element, right: Element) -> Element:
+    # SQLAlchemy's own division is Python's; this one is the engine's.
+    divide = left.op("/", precedence=_MULTIPLICATION, return_type=_quotient(left, right))
+    made: Element = divide(right)
+    return made
+
+
+def _quotient(left: Element, right: Element) -> Any:
+    if isinstance(left.type, types.Integer) and isinstance(right.type, types.Integer):
+        return types.Integer()
+    sides = (side.type for side in (left, right) if isinstance(side.type, types.Numeric))
+    return next(sides, types.NullType())
+
+
+def _not(translator: Translator, node: Any, scope: Scope) -> Element:
+    return not_(translator.expression(only(node, "this")["this"], scope))
+
+
+def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
+    inner = only(node, "this")["this"]
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        # A number below zero is one constant: it can then stand in LIMIT, frames and comparisons.
+        bound: Any = literals.number(inner.name, translator.dialect)
+        return literal(-bound.value, bound.type)
+    return -translator.expression(inner, scope)
+
+
+def _is(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression", "negate")
+    left = translator.expression(found["this"], scope)
+    wanted = found["expression"]
+    if not isinstance(wanted, exp.Null | exp.Boolean):
+        forbid_node(node)
+    right = translator.expression(wanted, scope)
+    return left.is_not(right) if found.get("negate") else left.is_(right)
+
+
+def _like(apply: Callable[[Element, Element, str | None], Element]) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope, escape: str | None = None) -> Element:
+        found = only(node, "this", "expression", "negate")
+        left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
+        made = apply(left, right, escape)
+        return not_(made) if found.get("negate") else made
+
+    return read
+
+
+_LIKE = _like(lambda left, right, escape: left.like(right, escape=escape))
+_ILIKE = _like(lambda left, right, escape: left.ilike(right, escape=escape))
+
+
+def _escape(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression")
+    mark = found["expression"]
+    reader = {exp.Like: _LIKE, exp.ILike: _ILIKE}.get(type(found["this"]))
+    if reader is None or not isinstance(mark, exp.Literal) or len(mark.name) != 1:
+        forbid_node(node)
+    made: Element = reader(translator, found["this"], scope, mark.name)
+    return made
+
+
+def _between(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "low", "high")
+    value = translator.expression(found["this"], scope)
+    low, high = (
+        _alike(translator, translator.expression(found[name], scope), value) for name in ("low", "high")
+    )
+    return value.between(low, high)
+
+
+def _in(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expressions", "query")
+    value = translator.expression(found["this"], scope)
+    given = [found["query"]] if found.get("query") is not None else list(found.get("expressions") or ())
+    rows = _rows(given[0]) if len(given) == 1 else None
+    if rows is not None:
+        return value.in_([tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows])
+    if found.get("query") is not None:
+        return value.in_(_subselect(translator, given[0], scope))
+    options = [translator.expression(option, scope) for option in given]
+    return value.in_([_alike(translator, option, value) for option in options])
+
+
+def _rows(node: Any) -> list[Any] | None:
+    """The rows of `IN (VALUES (1, 2), (3, 4))`."""
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    if not isinstance(inner, exp.Values):
+        return None
+    return [row.expressions for row in only(inner, "expressions")["expressions"]]
+
+
+def _any_of(wrap: Any) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        inner = only(node, "this")["this"]
+        if isinstance(inner, exp.Select | exp.SetOperation | exp.Subquery):
+            made: Element = wrap(_subselect(translator, inner, scope).scalar_subquery())
+        else:
+            made = wrap(translator.expression(inner, scope))
+        return made
+
+    return read
+
+
+# --- CASE, CAST and the like -----------------------------------------------------------------------------------
+
+
+def _case(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "ifs", "default")
+    subject = None if found.get("this") is None else translator.expression(found["this"], scope)
+    branches = []
+    for branch in found["ifs"]:
+        condition = translator.expression(only(branch, "this", "true")["this"], scope)
+        if subject is not None:
+            condition = subject == _alike(translator, condition, subject)
+        branches.append((condition, translator.expression(branch.args["true"], scope)))
+    default = found.get("default")
+    otherwise = None if default is None else translator.expression(default, scope)
+    return case(*branches, else_=otherwise)
+
+
+def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "to")
+    wanted = read_type(found["to"])
+    value = translator.expression(found["this"], scope)
+    if literals.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
+        typed = literals.typed(value, wanted, translator.dialect)
+        if typed is not value or translator.dialect != "postgresql":
+            return typed
+    if translator.dialect == "sqlite" and isinstance(wanted, DATE_LIKE):
+        forbid(
+            "CAST to a date", hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column)."
+        )
+    return cast(value, wanted)
+
+
+def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression")
+    field = found["this"].name.lower()
+    if field not in EXTRACT_FIELDS:
+        invalid(f"EXTRACT knows no {field[:30]!r}.", hint="Such as year, month, day, hour.")
+    return extract(field, translator.expression(found["expression"], scope))
+
+
+def _zone(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "zone")
+    if translator.dialect != "postgresql":
+        forbid("AT TIME ZONE")
+    value, zone = (translator.expression(found[name], scope) for name in ("this", "zone"))
+    has_zone = getattr(value.type, "timezone", False)
+    return func.timezone(zone, value, type_=types.DateTime(timezone=not has_zone))
+
+
+def _array(translator: Translator, node: Any, scope: Scope) -> Element:
+    if translator.dialect != "postgresql":
+        forbid("ARRAY")
+    items = [translator.expression(item, scope) for item in only(node, "expressions")["expressions"]]
+    return postgresql.array(items)
+
+
+def _tuple(translator: Translator, node: Any, scope: Scope) -> Element:
+    return tuple_(*(translator.expression(item, scope) for item in only(node, "expressions")["expressions"]))
+
+
+def _json(text: str, kind: Any) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        found = only(node, "this", "expression", "only_json_types")
+        value, path = (translator.expression(found[name], scope) for name in ("this", "expression"))
+        return value.op(text, precedence=15, return_type=kind)(path)
+
+    return read
+
+
+# --- subqueries ------------------------------------------------------------------------------------------------
+
+
+def _subselect(translator: Translator, node: Any, scope: Scope) -> Any:
+    """A query inside an expression, which may read the columns of the queries around it."""
+    if isinstance(node, exp.Subquery):
+        node = only(node, "this")["this"]
+    inner = scope.inner()
+    statement = translator.query(node, inner)
+    around = list(inner.around())
+    return statement.correlate(*around) if around and hasattr(statement, "correlate") else statement
+
+
+def _scalar(translator: Translator, node: Any, scope: Scope) -> Element:
+    statement = _subselect(translator, node, scope)
+    if len(statement.selected_columns) != 1:
+        invalid("A subquery used as a value must have one column.", hint="Select one column in it.")
+    made: Element = statement.scalar_subquery()
+    return made
+
+
+def _exists(translator: Translator, node: Any, scope: Scope) -> Element:
+    return exists(_subselect(translator, only(node, "this")["this"], scope))
+
+
+HANDLERS: Mapping[type[exp.Expression], Any] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Placeholder: _placeholder,
+    exp.Paren: _paren,
+    exp.Interval: _interval,
+    exp.CurrentDate: _moment("current_date", types.Date()),
+    exp.CurrentTime: _moment("current_time", types.Time()),
+    exp.CurrentTimestamp: _moment("current_timestamp", types.DateTime(timezone=True)),
+    exp.Localtimestamp: _moment("localtimestamp", types.DateTime()),
+    exp.And: _connected(and_),
+    exp.Or: _connected(or_),
+    exp.Not: _not,
+    exp.Neg: _negative,
+    exp.EQ: _binary(operators.eq),
+    exp.NEQ: _binary(operators.ne),
+    exp.LT: _binary(operators.lt),
+    exp.LTE: _binary(operators.le),
+    exp.GT: _binary(operators.gt),
+    exp.GTE: _binary(operators.ge),
+    exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
+    exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
+    exp.Add: _binary(operators.add),
+    exp.Sub: _binary(operators.sub),
+    exp.Mul: _binary(operators.mul),
+    exp.Div: _binary(_divided),
+    exp.Mod: _binary(operators.mod),
+    exp.DPipe: _binary(lambda left, right: left.concat(right)),
+    exp.BitwiseAnd: _binary(lambda left, right: left.bitwise_and(right)),
+    exp.BitwiseOr: _binary(lambda left, right: left.bitwise_or(right)),
+    exp.Is: _is,
+    exp.Like: _LIKE,
+    exp.ILike: _ILIKE,
+    exp.Escape: _escape,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Any: _any_of(any_),
+    exp.All: _any_of(all_),
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.Extract: _extract,
+    exp.AtTimeZone: _zone,
+    exp.Array: _array,
+    exp.Tuple: _tuple,
+    exp.JSONExtract: _json("->", types.NullType()),
+    exp.JSONExtractScalar: _json("->>", types.String()),
+    exp.RegexpLike: _binary(lambda left, right: left.regexp_match(right)),
+    exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
+    exp.Subquery: _scalar,
+    exp.Exists: _exists,
+}

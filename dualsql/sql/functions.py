@@ -1,0 +1,165 @@
+"""Functions that a text may call; the rule: pure ones, by name, and each says what type it gives.
+
+What is not here does not exist: nothing reads a file, a catalogue, a setting or the network, waits, locks or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import types
+from sqlalchemy.types import TypeEngine
+
+SQLType = TypeEngine[Any]
+Result = Callable[[list[Any]], SQLType]
+
+_WHOLE: SQLType = types.BigInteger()
+_FLOATING: SQLType = types.Double()
+_EXACT: SQLType = types.Numeric()
+_TEXT, _TRUTH = types.String(), types.Boolean()
+_DAY, _INSTANT, _CLOCK, _SPAN = types.Date(), types.DateTime(), types.Time(), types.Interval()
+
+
+def _first(arguments: list[Any]) -> SQLType:
+    return next(
+        (found.type for found in arguments if not isinstance(found.type, types.NullType)), types.NullType()
+    )
+
+
+def _always(kind: SQLType) -> Result:
+    return lambda _: kind
+
+
+def _named(kind: Result | SQLType, names: str) -> dict[str, Result]:
+    result = kind if callable(kind) else _always(kind)
+    return dict.fromkeys(names.split(), result)
+
+
+_UNTYPED = types.NullType()
+
+# On every engine, as far as it has them; what it has not, it says itself.
+_COMMON: Mapping[str, Result] = {
+    **_named(_WHOLE, "ascii char_length character_length instr length octet_length sign strpos unicode"),
+    **_named(
+        _FLOATING,
+        "acos asin atan atan2 cbrt cos degrees exp ln log log10 log2 pi power pow radians sin sqrt tan",
+    ),
+    **_named(
+        _TEXT,
+        """btrim chr concat concat_ws hex initcap left lower lpad ltrim md5 quote_literal repeat replace reverse
+        right rpad rtrim soundex substr substring to_char trim typeof upper""",
+    ),
+    **_named(_first, "abs ceil ceiling coalesce floor greatest ifnull iif least mod nullif round trunc"),
+}
+
+_BY_ENGINE: Mapping[str, Mapping[str, Result]] = {
+    "sqlite": {
+        **_named(
+            _TEXT, "date datetime format json_extract json_type printf strftime time timediff json_quote json"
+        ),
+        **_named(_FLOATING, "julianday"),
+        **_named(_WHOLE, "json_array_length json_valid unixepoch"),
+        **_named(_first, "max min likely unlikely likelihood"),
+    },
+    "postgresql": {
+        **_named(_INSTANT, "date_bin date_trunc localtimestamp make_timestamp timezone"),
+        **_named(types.DateTime(timezone=True), "make_timestamptz now to_timestamp transaction_timestamp"),
+        **_named(_DAY, "make_date to_date"),
+        **_named(_CLOCK, "make_time"),
+        **_named(_SPAN, "age justify_days justify_hours justify_interval make_interval"),
+        **_named(_FLOATING, "date_part"),
+        **_named(
+            _WHOLE,
+            "array_length bit_length cardinality json_array_length jsonb_array_length regexp_count",
+        ),
+        **_named(_EXACT, "div to_number"),
+        **_named(
+            _TEXT,
+            """array_to_string encode json_extract_path_text jsonb_extract_path_text json_typeof jsonb_typeof
+            jsonb_pretty overlay regexp_replace regexp_substr split_part to_hex translate""",
+        ),
+        **_named(_TRUTH, "regexp_like starts_with jsonb_path_exists"),
+        **_named(
+            _UNTYPED,
+            """jsonb_build_array jsonb_build_object jsonb_extract_path jsonb_path_query_first json_build_array
+            json_build_object json_extract_path to_json to_jsonb""",
+        ),
+    },
+    "mysql": {
+        **_named(_DAY, "curdate current_date date last_day makedate str_to_date"),
+        **_named(_INSTANT, "from_unixtime now timestamp"),
+        **_named(
+            _WHOLE,
+            """day dayofmonth dayofweek dayofyear datediff find_in_set hour locate microsecond minute month quarter
+            second time_to_sec timestampdiff to_days unix_timestamp week weekday weekofyear year yearweek json_length
+            """,
+        ),
+        **_named(
+            _TEXT,
+            "date_format dayname elt format json_extract json_unquote json_value mid monthname substring_index",
+        ),
+        **_named(_UNTYPED, "if json_array json_object"),
+    },
+}
+
+_AGGREGATES: Mapping[str, Result] = {
+    **_named(_WHOLE, "count"),
+    **_named(_FLOATING, "corr covar_pop covar_samp regr_count regr_intercept regr_r2 regr_slope"),
+    **_named(_FLOATING, "total"),
+    **_named(_UNTYPED, "avg stddev stddev_pop stddev_samp var_pop var_samp variance"),
+    **_named(_TEXT, "group_concat string_agg"),
+    **_named(_TRUTH, "bool_and bool_or every"),
+    **_named(
+        _UNTYPED,
+        "array_agg json_agg jsonb_agg json_group_array json_group_object json_object_agg jsonb_object_agg",
+    ),
+    **_named(_first, "any_value bit_and bit_or max median min mode sum"),
+    **_named(_FLOATING, "percentile_cont"),
+    **_named(_UNTYPED, "percentile_disc"),
+    **_named(_WHOLE, "grouping"),
+}
+
+_WINDOWS: Mapping[str, Result] = {
+    **_named(_WHOLE, "dense_rank ntile rank row_number"),
+    **_named(_FLOATING, "cume_dist percent_rank"),
+    **_named(_first, "first_value lag last_value lead nth_value"),
+}
+
+TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "sqlite": {
+        "json_each": ("key", "value", "type", "atom", "id", "parent", "fullkey", "path"),
+        "json_tree": ("key", "value", "type", "atom", "id", "parent", "fullkey", "path"),
+    },
+    "postgresql": {
+        "generate_series": ("generate_series",),
+        "unnest": ("unnest",),
+        "jsonb_array_elements": ("value",),
+        "jsonb_array_elements_text": ("value",),
+        "jsonb_each": ("key", "value"),
+        "jsonb_each_text": ("key", "value"),
+        "jsonb_object_keys": ("jsonb_object_keys",),
+        "json_array_elements": ("value",),
+        "json_array_elements_text": ("value",),
+        "regexp_split_to_table": ("regexp_split_to_table",),
+        "string_to_table": ("string_to_table",),
+    },
+}
+"""Functions that stand in FROM, and the columns they have."""
+
+
+def result_of(name: str, dialect: str) -> Result | None:
+    """What a function gives, or None when there is no such function here."""
+    own = _BY_ENGINE.get("mysql" if dialect == "mariadb" else dialect, {})
+    return own.get(name) or _COMMON.get(name) or _AGGREGATES.get(name) or _WINDOWS.get(name)
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether it makes one value of many rows."""
+    return name in _AGGREGATES
+
+
+def known_functions(dialect: str) -> list[str]:
+    """Every name, for suggestions."""
+    own = _BY_ENGINE.get("mysql" if dialect == "mariadb" else dialect, {})
+    return sorted({*own, *_COMMON, *_AGGREGATES, *_WINDOWS})

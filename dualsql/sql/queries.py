@@ -1,0 +1,338 @@
+"""SELECT, set operations and WITH; the rule: what is not read here is not in the statement that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    ColumnElement,
+    except_,
+    except_all,
+    func,
+    intersect,
+    intersect_all,
+    select,
+    tuple_,
+    union,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.sql.elements import Label
+from sqlglot import exp
+
+from dualsql.sql.arguments import only
+from dualsql.sql.ordering import directed
+from dualsql.sql.refusals import forbid, forbid_node, invalid
+from dualsql.sql.relations import column_names, labelled, read_from
+from dualsql.sql.scope import Scope, columns_of
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+
+_LARGEST_LIMIT = 2**31 - 1
+_OPERATIONS = {
+    (exp.Union, True): union,
+    (exp.Union, False): union_all,
+    (exp.Except, True): except_,
+    (exp.Except, False): except_all,
+    (exp.Intersect, True): intersect,
+    (exp.Intersect, False): intersect_all,
+}
+
+
+def read_query(translator: Translator, node: Any, scope: Scope) -> Any:
+    """The statement that `node` is; its relations are added to `scope`."""
+    if isinstance(node, exp.Subquery):
+        inner = only(node, "this", "order", "limit", "offset")
+        if any(inner.get(name) is not None for name in ("order", "limit", "offset")):
+            return _wrapped(translator, node, scope)
+        return read_query(translator, inner["this"], scope)
+    if isinstance(node, exp.Select):
+        return _select(translator, node, scope)
+    if isinstance(node, exp.SetOperation):
+        return _set_operation(translator, node, scope)
+    return forbid_node(node)
+
+
+# --- SELECT ----------------------------------------------------------------------------------------------------
+
+_SELECT = (
+    "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "fetch", "distinct",
+    "windows", "with_", "kind",
+)  # fmt: skip
+
+
+def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
+    found = only(node, *_SELECT)
+    if found.get("kind"):
+        forbid_node(node)
+    _read_with(translator, found.get("with_"), scope)
+    elements = read_from(translator, node, scope)
+    scope.windows = {window.name.lower(): window for window in found.get("windows") or ()}
+    outputs = _outputs(translator, node, scope)
+    statement: Any = select(*outputs).select_from(*elements)
+    if found.get("where") is not None:
+        statement = statement.where(translator.expression(only(found["where"], "this")["this"], scope))
+    if found.get("group") is not None:
+        statement = statement.group_by(*_groups(translator, found["group"], outputs, scope))
+    if found.get("having") is not None:
+        statement = statement.having(translator.expression(only(found["having"], "this")["this"], scope))
+    statement = _distinct(translator, statement, found.get("distinct"), scope)
+    keys = _keys(translator, found.get("order"), outputs, scope)
+    return _cut(statement.order_by(*keys), found)
+
+
+def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Element]:
+    outputs: list[Element] = []
+    for item in node.expressions:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            outputs += _starred(item, scope)
+        else:
+            outputs.append(_output(translator, item, scope))
+    return outputs or invalid("SELECT has no columns.", hint="Name some, or write SELECT *.")
+
+
+def _output(translator: Translator, item: Any, scope: Scope) -> Element:
+    if isinstance(item, exp.Alias):
+        found = only(item, "this", "alias")
+        made = translator.expression(found["this"], scope).label(found["alias"].name)
+        scope.outputs[found["alias"].name.lower()] = made
+        return made
+    made_plain = translator.expression(item, scope)
+    name = _own_name(item)
+    # As PostgreSQL does: a call without an alias is called like its function.
+    return made_plain.label(name) if name else made_plain
+
+
+def _own_name(item: Any) -> str:
+    while isinstance(item, exp.Filter | exp.Window | exp.WithinGroup):
+        item = item.this
+    if isinstance(item, exp.Anonymous):
+        return str(item.this).lower()
+    return ""
+
+
+def _starred(item: Any, scope: Scope) -> Iterator[Element]:
+    star = item.this if isinstance(item, exp.Column) else item
+    only(star)
+    if isinstance(item, exp.Column):
+        yield from columns_of(scope.relation(item.table)).values()
+        return
+    if not scope.relations:
+        invalid("SELECT * needs a FROM clause.")
+    yield from scope.merged.values()
+    for relation in scope.relations.values():
+        yield from (
+            column for name, column in columns_of(relation).items() if name.lower() not in scope.merged
+        )
+
+
+def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -> Any:
+    if node is None:
+        return statement
+    on = only(node, "on").get("on")
+    if on is None:
+        return statement.distinct()
+    if translator.dialect != "postgresql":
+        forbid("DISTINCT ON", hint="Use row_number() OVER (PARTITION BY ... ORDER BY ...) = 1 in a subquery.")
+    return statement.ext(distinct_on(*(translator.expression(key, scope) for key in on.expressions)))
+
+
+# --- GROUP BY, ORDER BY, LIMIT ---------------------------------------------------------------------------------
+
+
+def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Any]:
+    found = only(node, "expressions", "rollup", "cube", "grouping_sets")
+    plain = [_group(translator, key, outputs, scope) for key in found.get("expressions") or ()]
+    for name in ("rollup", "cube", "grouping_sets"):
+        for special in found.get(name) or ():
+            plain = [*plain, *_superaggregate(translator, special, plain, outputs, scope)]
+            if not getattr(special, "expressions", None):  # MariaDB's WITH ROLLUP takes the keys before it
+                plain = plain[-1:]
+    yield from plain
+
+
+def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:
+    if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
+        return _superaggregate(translator, key, [], outputs, scope)[0]
+    if isinstance(key, exp.Literal) and not key.is_string:
+        return _bare(_ordinal(key, outputs))
+    if isinstance(key, exp.Tuple):
+        return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
+    return _bare(translator.expression(key, scope))
+
+
+def _superaggregate(
+    translator: Translator, node: Any, before: list[Any], outputs: Sequence[Element], scope: Scope
+) -> list[Any]:
+    name = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}.get(type(node))
+    if name is None or translator.dialect == "sqlite":
+        forbid_node(node)
+    keys = [
+        _group(translator, key, outputs, scope) for key in only(node, "expressions").get("expressions") or ()
+    ]
+    return [getattr(func, name)(*(keys or before))]
+
+
+def _bare(element: Any) -> Any:
+    """What a label stands for: a group is the expression, whatever it is called."""
+    return element.element if isinstance(element, Label) else element
+
+
+def _ordinal(key: exp.Literal, outputs: Sequence[Element]) -> Element:
+    if not key.name.isdigit() or not 1 <= int(key.name) <= len(outputs):
+        invalid(f"There is no column number {key.name[:20]}.", hint=f"The SELECT list has {len(outputs)}.")
+    return outputs[int(key.name) - 1]
+
+
+def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Element]:
+    if node is None:
+        return
+    for key in only(node, "expressions")["expressions"]:
+        found = only(key, "this", "desc", "nulls_first")
+        yield directed(translator, _key(translator, found["this"], outputs, scope), key)
+
+
+def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return _ordinal(node, outputs)
+    # A bare name in ORDER BY is first of all one of the SELECT list.
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() in scope.outputs:
+        return scope.outputs[node.name.lower()]
+    return translator.expression(node, scope)
+
+
+def _cut(statement: Any, found: Any) -> Any:
+    limit, offset, fetch = found.get("limit"), found.get("offset"), found.get("fetch")
+    if isinstance(limit, exp.Fetch):
+        limit, fetch = None, limit
+    if limit is not None:
+        arguments = only(limit, "expression", "offset")
+        statement = _limited(statement, arguments["expression"])
+        offset = arguments.get("offset") or offset
+    if fetch is not None:
+        statement = _fetched(statement, fetch)
+    if offset is not None:
+        value = offset.args["expression"] if isinstance(offset, exp.Offset) else offset
+        statement = statement.offset(_whole(value))
+    return statement
+
+
+def _fetched(statement: Any, node: Any) -> Any:
+    """FETCH FIRST n ROWS ONLY, which is LIMIT n."""
+    found = only(node, "count", "direction", "limit_options")
+    options = found.get("limit_options")
+    if options is not None:
+        only(options, "rows")
+    count = found.get("count")
+    return _limited(statement, count.this if isinstance(count, exp.Paren) else count)
+
+
+def _limited(statement: Any, node: Any) -> Any:
+    if node is None:
+        return statement.limit(1)
+    if isinstance(node, exp.Null) or (isinstance(node, exp.Column | exp.Var) and node.name.upper() == "ALL"):
+        return statement
+    return statement.limit(_whole(node))
+
+
+def _whole(node: Any) -> int:
+    text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    if not text.isdigit() or int(text) > _LARGEST_LIMIT:
+        invalid("LIMIT and OFFSET must be plain whole numbers.", hint="Write LIMIT 10.")
+    return int(text)
+
+
+# --- set operations --------------------------------------------------------------------------------------------
+
+
+def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
+    found = only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
+    _read_with(translator, found.get("with_"), scope)
+    kind = next((base for base in (exp.Union, exp.Except, exp.Intersect) if isinstance(node, base)), None)
+    combine = _OPERATIONS.get((kind, bool(found.get("distinct"))))  # type: ignore[arg-type]
+    if combine is None:
+        forbid_node(node)
+    operands = [_operand(translator, part, scope) for part in _chain(node)]
+    if len({len(operand.selected_columns) for operand in operands}) != 1:
+        invalid("The parts of a set operation have different numbers of columns.")
+    statement: Any = combine(*operands)
+    outputs = list(statement.selected_columns)
+    keys = _keys(translator, found.get("order"), outputs, Scope(outputs=_by_name(outputs)))
+    return _cut(statement.order_by(*keys), found)
+
+
+def _by_name(outputs: Sequence[Element]) -> dict[str, Element]:
+    return {str(getattr(output, "name", "")).lower(): output for output in outputs}
+
+
+def _chain(node: Any) -> list[Any]:
+    """The operands of equal operations in a row: a UNION b UNION c has three."""
+    operands: list[Any] = []
+    current = node
+    while True:
+        operands.append(current.args["expression"])
+        left = current.args["this"]
+        is_same = type(left) is type(node) and left.args.get("distinct") == node.args.get("distinct")
+        if not is_same or any(left.args.get(name) for name in ("order", "limit", "offset", "with_")):
+            return [left, *reversed(operands)]
+        current = left
+
+
+def _operand(translator: Translator, node: Any, scope: Scope) -> Any:
+    statement = translator.query(node, scope.inner() if scope.parent else scope.separate())
+    is_plain = isinstance(node, exp.Select) and not any(
+        node.args.get(name) for name in ("order", "limit", "offset", "with_")
+    )
+    if is_plain:
+        return statement
+    # SQLite takes no brackets here: what is not one plain SELECT becomes one.
+    return select(*statement.subquery(translator.fresh_name("operand")).c)
+
+
+def _wrapped(translator: Translator, node: Any, scope: Scope) -> Any:
+    """`(SELECT ...) ORDER BY ... LIMIT ...`."""
+    inner = translator.query(node.this, scope).subquery(translator.fresh_name("operand"))
+    outputs = list(inner.c)
+    keys = _keys(translator, node.args.get("order"), outputs, Scope(outputs=_by_name(outputs)))
+    return _cut(select(*outputs).order_by(*keys), node.args)
+
+
+# --- WITH ------------------------------------------------------------------------------------------------------
+
+
+def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
+    if node is None:
+        return
+    found = only(node, "expressions", "recursive")
+    for part in found["expressions"]:
+        only(part, "this", "alias")
+        name = part.alias
+        is_recursive = bool(found.get("recursive")) and _names_itself(part.this, name)
+        read = _recursive if is_recursive else _common
+        scope.ctes[name.lower()] = read(translator, part, scope)
+
+
+def _names_itself(query: Any, name: str) -> bool:
+    return any(table.name.lower() == name.lower() and not table.db for table in query.find_all(exp.Table))
+
+
+def _common(translator: Translator, part: Any, scope: Scope) -> Any:
+    statement = labelled(translator.query(part.this, scope.separate()), column_names(part))
+    return statement.cte(translator.fresh_name(part.alias))
+
+
+def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:
+    query = part.this
+    if not isinstance(query, exp.Union):
+        invalid("A recursive WITH is an anchor, UNION ALL and what is added.")
+    found = only(query, "this", "expression", "distinct")
+    anchor = labelled(translator.query(found["this"], scope.separate()), column_names(part))
+    cte = anchor.cte(translator.fresh_name(part.alias), recursive=True)
+    inner = scope.separate()
+    inner.ctes[part.alias.lower()] = cte
+    added = translator.query(found["expression"], inner)
+    return cte.union(added) if found.get("distinct") else cte.union_all(added)

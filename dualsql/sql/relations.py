@@ -1,0 +1,256 @@
+"""The FROM clause; the rule: a table is one that is registered, under an alias of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, FromClause, and_, column, false, func, join, select, true, values
+from sqlalchemy.sql.selectable import TableClause
+from sqlglot import exp
+
+from dualsql.sql.arguments import only
+from dualsql.sql.functions import TABLE_FUNCTIONS
+from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
+from dualsql.sql.scope import Scope, column_of, columns_of
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+_DEFAULT_SCHEMAS = frozenset({"", "public", "main"})
+_LARGEST_VALUES = 1_000
+
+
+def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[FromClause]:
+    """The elements of the FROM clause, joins among them made; their relations are added to `scope`."""
+    clause = select.args.get("from_")
+    if clause is None:
+        return []
+    elements: list[FromClause] = []
+    _append(translator, elements, only(clause, "this")["this"], scope)
+    for found in select.args.get("joins") or ():
+        if _is_comma(found):
+            _append(translator, elements, found.this, scope)
+        else:
+            elements[-1] = _joined(translator, elements[-1], found, scope)
+    return elements
+
+
+def _append(translator: Translator, elements: list[FromClause], node: Any, scope: Scope) -> None:
+    """Add a relation with the joins that stand in brackets with it."""
+    inner = node.args.get("joins") or ()
+    element = _relation(translator, node, scope)
+    for found in inner:
+        element = _joined(translator, element, found, scope)
+    elements.append(element)
+
+
+# --- joins -----------------------------------------------------------------------------------------------------
+
+
+def _is_comma(node: exp.Join) -> bool:
+    return not any(node.args.get(name) for name in ("on", "using", "side", "kind", "method"))
+
+
+def _joined(translator: Translator, left: FromClause, node: exp.Join, scope: Scope) -> FromClause:
+    found = only(node, "this", "on", "using", "side", "kind", "method")
+    side, kind = str(found.get("side") or "").upper(), str(found.get("kind") or "").upper()
+    method = str(found.get("method") or "").upper()
+    if side not in {"", "LEFT", "RIGHT", "FULL"} or kind not in {"", "INNER", "OUTER", "CROSS"}:
+        forbid_node(node)
+    if method not in {"", "NATURAL"}:
+        forbid_node(node)
+    grown: list[FromClause] = []
+    _append(translator, grown, found["this"], scope)
+    right = grown[0]
+    names = _shared(left, right) if method else [name.name for name in found.get("using") or ()]
+    condition = (
+        _equal(left, right, names, side, scope) if names else _condition(translator, found, kind, scope)
+    )
+    if side == "RIGHT":
+        return join(right, left, condition, isouter=True)
+    return join(left, right, condition, isouter=side == "LEFT", full=side == "FULL")
+
+
+def _condition(
+    translator: Translator, found: Mapping[str, Any], kind: str, scope: Scope
+) -> ColumnElement[Any]:
+    condition = found.get("on")
+    if condition is None:
+        # MariaDB and SQLite let a JOIN stand without one, and so does CROSS JOIN everywhere.
+        return true()
+    if kind == "CROSS":
+        invalid("A CROSS JOIN has no ON.", hint="Write JOIN ... ON.")
+    return translator.expression(condition, scope)
+
+
+def _equal(
+    left: FromClause, right: FromClause, names: Sequence[str], side: str, scope: Scope
+) -> ColumnElement[bool]:
+    """The condition of USING; each pair of columns becomes one for those who name it without a table."""
+    pairs = []
+    for name in names:
+        one, other = _found(left, name), _found(right, name)
+        pairs.append(one == other)
+        merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
+        scope.merged[name.lower()] = merged
+    return and_(*pairs) if pairs else false()
+
+
+def _found(relation: FromClause, name: str) -> ColumnElement[Any]:
+    found = column_of(relation, exp.to_identifier(name))
+    return unknown_column(name, columns_of(relation)) if found is None else found
+
+
+def _shared(left: FromClause, right: FromClause) -> list[str]:
+    names = [name for name in columns_of(left) if name in columns_of(right)]
+    return names or invalid("A NATURAL JOIN of tables without a common column.", hint="Write JOIN ... ON.")
+
+
+# --- relations -------------------------------------------------------------------------------------------------
+
+
+def _relation(translator: Translator, node: Any, scope: Scope) -> FromClause:
+    reader = _READERS.get(type(node))
+    if reader is None:
+        forbid_node(node)
+    made: FromClause = reader(translator, node, scope)
+    return made
+
+
+def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
+    found = only(node, "this", "db", "alias", "joins")
+    if not isinstance(found["this"], exp.Identifier):
+        return _function(translator, node, scope)
+    name = found["this"].name
+    schema = found["db"].name if found.get("db") is not None else ""
+    alias = _alias(node) or name
+    common = None if schema else scope.ctes.get(name.lower())
+    if common is not None:
+        # Under a name of its own: SQLAlchemy takes two aliases of one name for one CTE.
+        return scope.add(alias, _renamed(common, translator.fresh_name(alias), node))
+    return scope.add(alias, _renamed(_registered(translator, name, schema), alias, node))
+
+
+def _renamed(source: FromClause, alias: str, node: Any) -> FromClause:
+    """The relation under its alias; `AS t(a, b)` gives its columns other names."""
+    names = column_names(node)
+    if not names:
+        return source.alias(alias)
+    renamed: FromClause = labelled(select(*source.c), names).subquery(alias)
+    return renamed
+
+
+def _registered(translator: Translator, name: str, schema: str) -> FromClause:
+    """The table of that name; one outside the registry is unknown, whatever the database has."""
+    tables = [table for table in translator.registry.tables.values() if isinstance(table, TableClause)]
+    named = [table for table in tables if table.name == name] or [
+        table for table in tables if table.name.lower() == name.lower()
+    ]
+    found = [table for table in named if _is_in(table, schema)]
+    if not found and not schema:  # the only one of its name, in whatever schema
+        found = named
+    if len(found) != 1:
+        unknown_table(f"{schema}.{name}" if schema else name, translator.registry.tables)
+    return found[0]
+
+
+def _is_in(table: TableClause, schema: str) -> bool:
+    own = str(getattr(table, "schema", None) or "").lower()
+    return own == schema.lower() or (not own and schema.lower() in _DEFAULT_SCHEMAS)
+
+
+def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
+    found = only(node, "this", "alias", "joins")
+    alias = _alias(node) or translator.fresh_name("derived")
+    inner = found["this"]
+    if isinstance(inner, exp.Table | exp.Subquery) and not _alias(node):
+        elements: list[FromClause] = []  # brackets around a join
+        _append(translator, elements, inner, scope)
+        return elements[0]
+    statement = labelled(translator.query(inner, scope.separate()), column_names(node))
+    return scope.add(alias, statement.subquery(alias))
+
+
+def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
+    found = only(node, "this", "alias")
+    if not isinstance(found["this"], exp.Subquery):
+        forbid_node(node)
+    alias = _alias(node) or translator.fresh_name("derived")
+    inner = Scope(parent=scope, ctes=dict(scope.ctes))
+    statement = translator.query(only(found["this"], "this")["this"], inner)
+    return scope.add(alias, labelled(statement, column_names(node)).lateral(alias))
+
+
+def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
+    found = only(node, "expressions", "alias")
+    rows = [
+        [translator.expression(cell, Scope()) for cell in row.expressions] for row in found["expressions"]
+    ]
+    if len(rows) > _LARGEST_VALUES or len({len(row) for row in rows}) != 1:
+        invalid("The rows of VALUES are not equally long, or too many.")
+    names = column_names(node) or [f"column{number}" for number in range(1, len(rows[0]) + 1)]
+    if len(names) != len(rows[0]):
+        invalid("VALUES has another number of columns than names.")
+    alias = _alias(node) or translator.fresh_name("derived")
+    columns = [column(name, cell.type) for name, cell in zip(names, rows[0], strict=True)]
+    return scope.add(alias, values(*columns, name=alias).data([tuple(row) for row in rows]))
+
+
+def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
+    """A function that gives rows, as `generate_series(1, 10) AS n`; it may read the relations before it."""
+    called = only(node, "this", "alias")["this"]
+    known = TABLE_FUNCTIONS.get(translator.dialect, {})
+    name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
+    if name not in known:
+        forbid_node(called)
+    arguments = [
+        translator.expression(part, scope) for part in only(called, "this", "expressions")["expressions"]
+    ]
+    alias = _alias(node) or name
+    columns = column_names(node) or ([alias] if known[name] == (name,) else list(known[name]))
+    made = getattr(func, name)(*arguments)
+    if len(columns) == 1 and arguments:
+        kind = (
+            getattr(arguments[0].type, "item_type", arguments[0].type)
+            if name != "generate_series"
+            else arguments[0].type
+        )
+        return scope.add(alias, made.table_valued(column(columns[0], kind)).render_derived(name=alias))
+    return scope.add(alias, made.table_valued(*columns).alias(alias))
+
+
+def _alias(node: Any) -> str:
+    """The alias of a relation; nothing without one."""
+    alias = node.args.get("alias")
+    if alias is None or alias.this is None:
+        return ""
+    return str(alias.name) if isinstance(alias.this, exp.Identifier) else forbid_node(alias.this)
+
+
+def column_names(node: Any) -> list[str]:
+    """The names that `AS t(a, b)` gives to columns."""
+    alias = node.args.get("alias")
+    return [] if alias is None else [name.name for name in alias.args.get("columns") or ()]
+
+
+def labelled(statement: Any, names: Sequence[str]) -> Any:
+    """The statement, its columns called `names`."""
+    if not names:
+        return statement
+    outputs = list(statement.selected_columns)
+    if len(outputs) != len(names):
+        invalid(f"{len(outputs)} columns have {len(names)} names.", hint="Name each column once.")
+    if not hasattr(statement, "with_only_columns"):
+        inner = statement.subquery()
+        return select(*(found.label(name) for found, name in zip(inner.c, names, strict=True)))
+    labels = [found.label(name) for found, name in zip(outputs, names, strict=True)]
+    return statement.with_only_columns(*labels, maintain_column_froms=True)
+
+
+_READERS: Mapping[type[exp.Expression], Callable[[Any, Any, Scope], FromClause]] = {
+    exp.Table: _table,
+    exp.Subquery: _subquery,
+    exp.Lateral: _lateral,
+    exp.Values: _values,
+}

@@ -1,0 +1,117 @@
+"""What a name stands for at one place of a query; the rule: a name is found among what is served, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause
+from sqlglot import exp
+
+from dualsql.sql.refusals import invalid, unknown_column, unknown_table
+
+
+@dataclass(eq=False)
+class Scope:
+    """The relations that one SELECT may name, and those around it.
+
+    Attributes:
+        ctes: common table expressions that are known here, by their names in lower case.
+        relations: the FROM clause, by alias in lower case, in order.
+        merged: columns that JOIN ... USING made one of two.
+        outputs: what the SELECT list gives names to; seen by ORDER BY, and by the rest where no column has the name.
+        windows: the WINDOW clause.
+        made: what was made of a part of the text already. Twice the same text is once the same element, so that
+            GROUP BY and the SELECT list share their bound parameters and the database sees them as equal.
+    """
+
+    parent: Scope | None = None
+    ctes: dict[str, FromClause] = field(default_factory=dict)
+    relations: dict[str, FromClause] = field(default_factory=dict)
+    merged: dict[str, ColumnElement[Any]] = field(default_factory=dict)
+    outputs: dict[str, ColumnElement[Any]] = field(default_factory=dict)
+    windows: dict[str, exp.Window] = field(default_factory=dict)
+    made: dict[exp.Expression, ColumnElement[Any]] = field(default_factory=dict)
+
+    def inner(self) -> Scope:
+        """The scope of a subquery that may read the columns around it."""
+        return Scope(parent=self, ctes=dict(self.ctes))
+
+    def separate(self) -> Scope:
+        """The scope of a subquery in FROM: it sees no relation beside it, nor any around."""
+        return Scope(ctes=dict(self.ctes))
+
+    def add(self, name: str, relation: FromClause) -> FromClause:
+        """Let `relation` be known under `name`."""
+        key = name.lower()
+        if key in self.relations:
+            invalid(f"The alias {name[:60]!r} is given twice.", hint="Give each table an alias of its own.")
+        self.relations[key] = relation
+        return relation
+
+    def outward(self) -> Iterator[Scope]:
+        """This scope, and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def around(self) -> list[FromClause]:
+        """Every relation of the scopes outside this one."""
+        return [relation for scope in list(self.outward())[1:] for relation in scope.relations.values()]
+
+    def relation(self, name: str) -> FromClause:
+        """The relation of that alias, here or further out."""
+        for scope in self.outward():
+            if name.lower() in scope.relations:
+                return scope.relations[name.lower()]
+        return unknown_table(name, [alias for scope in self.outward() for alias in scope.relations])
+
+    def column(self, node: exp.Column) -> ColumnElement[Any]:
+        """The column that `node` names."""
+        table = node.args.get("table")
+        if table is not None:
+            relation = self.relation(table.name)  # a schema before it says no more: aliases are unique
+            found = column_of(relation, node.this)
+            return (
+                unknown_column(f"{table.name}.{node.name}", columns_of(relation)) if found is None else found
+            )
+        for scope in self.outward():
+            found = scope.own_column(node.this)
+            if found is not None:
+                return found
+        alias = self.outputs.get(node.name.lower())
+        return unknown_column(node.name, self._columns()) if alias is None else alias
+
+    def own_column(self, name: exp.Identifier) -> ColumnElement[Any] | None:
+        """The column of that name among this scope's relations."""
+        if name.name.lower() in self.merged:
+            return self.merged[name.name.lower()]
+        found = {
+            alias: column
+            for alias, relation in self.relations.items()
+            if (column := column_of(relation, name)) is not None
+        }
+        if len(found) > 1:
+            choices = " or ".join(f"{alias}.{name.name}" for alias in found)
+            invalid(f"The column {name.name[:60]!r} is ambiguous.", hint=f"Write {choices}."[:200])
+        return next(iter(found.values()), None)
+
+    def _columns(self) -> list[str]:
+        relations = (relation for scope in self.outward() for relation in scope.relations.values())
+        return [name for relation in relations for name in columns_of(relation)]
+
+
+def columns_of(relation: FromClause) -> Mapping[str, ColumnElement[Any]]:
+    """Columns by the names they have in the database, in order."""
+    return {str(column.name): column for column in relation.c}
+
+
+def column_of(relation: FromClause, name: exp.Identifier) -> ColumnElement[Any] | None:
+    """The column of that name; letter by letter first, then without regard to case, as engines do."""
+    columns = columns_of(relation)
+    if name.name in columns:
+        return columns[name.name]
+    folded = [column for found, column in columns.items() if found.lower() == name.name.lower()]
+    return folded[0] if len(folded) == 1 and not name.args.get("quoted") else None

@@ -1,0 +1,97 @@
+"""The way from a text to a Select; the rule: a node without a handler is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.exc import SQLAlchemyError
+from sqlglot import exp
+
+from dualsql.errors import InvalidSQLError
+from dualsql.freeze import Registry
+from dualsql.sql import calls, expressions, queries
+from dualsql.sql.reading import parse
+from dualsql.sql.refusals import forbid_node, invalid
+from dualsql.sql.scope import Scope
+from dualsql.statement import AnyCompound, AnySelect
+
+Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
+
+_HANDLERS: Mapping[type[exp.Expression], Handler] = {**expressions.HANDLERS, **calls.HANDLERS}
+
+
+def read_select(
+    sql: str, registry: Registry, dialect: str, parameters: Mapping[str, Any] | None = None
+) -> AnySelect | AnyCompound:
+    """The Select that `sql` is, made of the registry's tables.
+
+    Args:
+        dialect: SQLAlchemy's name of the dialect the text is written in, such as "postgresql".
+        parameters: values of `:name` in the text.
+
+    Raises:
+        InvalidSQLError: it cannot be read, or makes no sense.
+        UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
+        ForbiddenSQLError: it is more than a query, or holds what has no translation.
+    """
+    translator = Translator(registry, dialect, parameters or {})
+    try:
+        statement: AnySelect | AnyCompound = translator.query(parse(sql, dialect), Scope())
+    except RecursionError as error:
+        raise InvalidSQLError(
+            "The SQL is nested too deeply.", hint="Use WITH to name the inner parts."
+        ) from error
+    except SQLAlchemyError as error:
+        raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
+    translator.require_used()
+    return statement
+
+
+class Translator:
+    """Translates the parts of one text.
+
+    Attributes:
+        registry: whose tables may be named.
+        dialect: SQLAlchemy's name of it.
+    """
+
+    def __init__(self, registry: Registry, dialect: str, parameters: Mapping[str, Any]) -> None:
+        self.registry = registry
+        self.dialect = dialect
+        self._parameters = parameters
+        self._used: set[str] = set()
+        self.names = 0
+
+    def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
+        """The value that `node` stands for."""
+        known = scope.made.get(node)
+        if known is None:
+            handler = _HANDLERS.get(type(node))
+            if handler is None:
+                forbid_node(node)
+            known = scope.made[node] = handler(self, node, scope)
+        return known
+
+    def query(self, node: Any, scope: Scope) -> Any:
+        """The Select or set operation that `node` is."""
+        return queries.read_query(self, node, scope)
+
+    def parameter(self, name: str) -> Any:
+        """The value given for `:name`."""
+        if name not in self._parameters:
+            invalid(f"The parameter {name[:60]!r} has no value.", hint="Give it in parameters.")
+        self._used.add(name)
+        return self._parameters[name]
+
+    def require_used(self) -> None:
+        """Refuse values for parameters that the text does not have."""
+        unused = sorted(set(self._parameters) - self._used)
+        if unused:
+            invalid(f"The SQL has no parameter {unused[0][:60]!r}.", hint="Write it as :name.")
+
+    def fresh_name(self, stem: str) -> str:
+        """A name that nothing else in the statement has."""
+        self.names += 1
+        return f"{stem}_{self.names}"

@@ -1,0 +1,173 @@
+"""What a text becomes: names, constants, joins, errors a model can act on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Date, DateTime, ForeignKey, Integer, MetaData, Numeric, String, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+from dualsql import Registry
+from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
+from dualsql.freeze import freeze, thaw
+from dualsql.sql import read_select
+
+METADATA = MetaData()
+Table(
+    "school",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("name", String),
+    Column("state", String),
+    Column("opened", Date),
+    Column("rate", Numeric(6, 3)),
+    Column("updated", DateTime(timezone=True)),
+)
+Table(
+    "program",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("school_id", Integer, ForeignKey("school.id")),
+    Column("Title", String),
+)
+REGISTRY = Registry(METADATA)
+DIALECTS: dict[str, Any] = {"postgresql": postgresql.asyncpg.dialect(), "sqlite": sqlite.dialect()}
+
+
+def written(text: str, dialect: str = "postgresql", **parameters: Any) -> str:
+    """The SQL that a text becomes, on one line, once it was stored and read again."""
+    statement = read_select(text, REGISTRY, dialect, parameters)
+    stored = thaw(freeze(statement, REGISTRY, dialect=DIALECTS[dialect]), REGISTRY)
+    return " ".join(str(stored.compile(dialect=DIALECTS[dialect])).split())
+
+
+def values(text: str, dialect: str = "postgresql", **parameters: Any) -> list[Any]:
+    """The bound values of what a text becomes."""
+    statement = read_select(text, REGISTRY, dialect, parameters)
+    return list(statement.compile(dialect=DIALECTS[dialect]).params.values())
+
+
+def test_constants_are_bound() -> None:
+    text = "SELECT name FROM school WHERE state = 'NJ' -- and nothing else"
+    assert written(text) == "SELECT school.name FROM school AS school WHERE school.state = $1::VARCHAR"
+    assert values(text) == ["NJ"]
+
+
+def test_a_semicolon_and_comments_are_accepted() -> None:
+    assert written("/* a */ SELECT id FROM school; -- b") == "SELECT school.id FROM school AS school"
+
+
+def test_a_constant_takes_the_type_of_its_column() -> None:
+    sql = written("SELECT id FROM school WHERE opened >= '2001-02-03' AND rate > 0.05")
+    assert "school.opened >= $1::DATE" in sql
+    assert "school.rate > $2::NUMERIC" in sql
+
+
+def test_a_date_that_is_none_is_said_to_be_none() -> None:
+    with pytest.raises(InvalidSQLError, match="no date"):
+        read_select("SELECT id FROM school WHERE opened > 'yesterday'", REGISTRY, "postgresql")
+
+
+def test_the_same_text_is_the_same_parameter() -> None:
+    """Or PostgreSQL would not see that the column is the group."""
+    sql = written("SELECT substr(name, 1, 2), count(*) FROM school GROUP BY substr(name, 1, 2)")
+    assert sql.count("substr(school.name, $1::INTEGER, $2::INTEGER)") == 2
+
+
+def test_division_is_the_engines_own() -> None:
+    assert "school.id / $1::INTEGER" in written("SELECT id / 2 FROM school")
+    assert "(school.id + $1::INTEGER) / $2::INTEGER" in written("SELECT (id + 1) / 2 FROM school")
+    assert "school.id - ($1::INTEGER - $2::INTEGER)" in written("SELECT id - (1 - 2) FROM school")
+
+
+def test_a_parameter_of_the_text_is_bound() -> None:
+    assert values("SELECT id FROM school WHERE state = :state", state="NJ") == ["NJ"]
+    with pytest.raises(InvalidSQLError, match="no value"):
+        values("SELECT id FROM school WHERE state = :state")
+    with pytest.raises(InvalidSQLError, match="no parameter"):
+        values("SELECT id FROM school", state="NJ")
+    with pytest.raises(ForbiddenSQLError):
+        values("SELECT id FROM school WHERE state = :state", state=["NJ"])
+
+
+def test_names_are_found_without_regard_to_case_unless_quoted() -> None:
+    assert '"Title"' in written("SELECT title FROM PROGRAM")
+    assert '"Title"' in written('SELECT "Title" FROM program')
+    with pytest.raises(UnknownColumnError):
+        written('SELECT "title" FROM program')
+
+
+def test_an_unknown_table_comes_with_suggestions() -> None:
+    with pytest.raises(UnknownTableError) as caught:
+        written("SELECT * FROM schools")
+    assert caught.value.details["suggestions"] == ["school"]
+    assert "Did you mean school?" in caught.value.hint
+
+
+def test_an_unknown_column_comes_with_suggestions() -> None:
+    with pytest.raises(UnknownColumnError) as caught:
+        written("SELECT nam FROM school")
+    assert "Did you mean 'name'?" in caught.value.hint
+    assert "state" in caught.value.details["columns"]
+
+
+def test_an_ambiguous_column_says_how_to_write_it() -> None:
+    with pytest.raises(InvalidSQLError) as caught:
+        written("SELECT id FROM school JOIN program ON school_id = school.id")
+    assert "school.id or program.id" in caught.value.hint
+
+
+def test_an_unknown_function_comes_with_a_guess() -> None:
+    with pytest.raises(ForbiddenSQLError) as caught:
+        written("SELECT uper(name) FROM school")
+    assert "upper" in caught.value.hint
+
+
+def test_using_makes_one_column_of_two() -> None:
+    sql = written("SELECT id FROM school AS a LEFT JOIN school AS b USING (id)")
+    assert sql == "SELECT a.id FROM school AS a LEFT OUTER JOIN school AS b ON a.id = b.id"
+    star = written('SELECT * FROM program AS a JOIN program AS b USING (id, school_id, "Title")')
+    assert star.startswith('SELECT a.id, a.school_id, a."Title" FROM')
+
+
+def test_order_by_takes_the_alias_first_and_group_by_the_column() -> None:
+    sql = written("SELECT upper(name) AS name, count(*) AS n FROM school GROUP BY name ORDER BY name, 2 DESC")
+    assert "GROUP BY school.name ORDER BY name, n DESC" in sql
+
+
+def test_nulls_stand_where_the_engine_puts_them_unless_it_is_said() -> None:
+    assert "NULLS" not in written("SELECT id FROM school ORDER BY name, state DESC")
+    assert written("SELECT id FROM school ORDER BY name NULLS FIRST").endswith(
+        "ORDER BY school.name NULLS FIRST"
+    )
+    assert "NULLS" not in written("SELECT id FROM school ORDER BY name NULLS LAST")
+    assert written("SELECT id FROM school ORDER BY name NULLS LAST", "sqlite").endswith("NULLS LAST")
+
+
+def test_a_cte_may_have_the_name_of_a_table() -> None:
+    """A narrowed table could not be told from it: it gets another name."""
+    sql = written("WITH school AS (SELECT * FROM school WHERE state = 'NJ') SELECT count(*) FROM school")
+    assert "WITH school_1 AS" in sql
+    assert "FROM school_1 AS school_2" in sql
+
+
+def test_a_recursive_cte() -> None:
+    sql = written(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i FROM n"
+    )
+    assert sql.startswith("WITH RECURSIVE n_1(i) AS")
+
+
+def test_intersect_binds_tighter_than_union() -> None:
+    sql = written("SELECT 1 AS a UNION SELECT 2 INTERSECT SELECT 3")
+    assert sql.index("UNION") < sql.index("FROM (SELECT")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "SELECT", "SELECT FROM WHERE", "SELECT 'open", "WITH x", "SELECT (1"]
+)
+def test_what_is_no_sql_is_said_to_be_none(text: str) -> None:
+    with pytest.raises((InvalidSQLError, ForbiddenSQLError)) as caught:
+        written(text)
+    assert caught.value.hint
