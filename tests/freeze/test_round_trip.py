@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
+from sqlalchemy import Column, String, case, create_engine, func, literal, select, tuple_
 from sqlalchemy.engine import Dialect
+from sqlalchemy.sql.util import ClauseAdapter
 
+from dualsql.errors import NotFreezableError
 from dualsql.freeze import Registry, freeze, thaw
 from dualsql.freeze.verify import prove_equal
+from dualsql.statement import AnySelect
 from tests.freeze.dialects import DIALECTS
-from tests.freeze.shop import REGISTRY, SHAPES
+from tests.freeze.shop import REGISTRY, SHAPES, customers, customers_
 from tests.schools import Base
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 
@@ -67,3 +72,49 @@ def test_a_part_of_a_polymorphic_entity_keeps_the_whole() -> None:
     thawed = thaw(freeze(statement, REGISTRY), REGISTRY)
     gc.collect()
     assert str(thawed) == str(statement)
+
+
+def _same_as(statement: AnySelect) -> None:
+    registry = Registry(customers, allow_text=True)
+    for dialect in DIALECTS.values():
+        prove_equal(statement, thaw(freeze(statement, registry, dialect=dialect), registry), dialect)
+
+
+def test_a_name_given_late_and_a_key_beside_a_name() -> None:
+    late: Any = Column(String)
+    label: Any = select(customers_.id).label(None)
+    late.name = "late"
+    label.key = label._tq_key_label = "own_key"
+    inner = select(label, late.label("x")).subquery()
+    _same_as(select(inner.c.own_key, inner.c.x))
+
+
+def test_notes_of_an_adapted_expression() -> None:
+    noted: Any = case((customers_.name == "x", 1), else_=2).label("c")._annotate({"why": "a test"})
+    adapted: Any = ClauseAdapter(customers.alias()).traverse(noted)
+    _same_as(select(adapted).order_by(adapted))
+
+
+def test_rows_of_another_query_are_values() -> None:
+    with create_engine("sqlite://").connect() as connection:
+        row = connection.execute(select(literal(1), literal("x"))).one()
+    statement = select(customers_.id).where(tuple_(customers_.id, customers_.name).in_([row]))
+    _same_as(statement)
+
+
+def test_a_lambda_may_give_several_columns() -> None:
+    columns: Any = lambda: [customers_.id, customers_.name]  # noqa: E731 - SQLAlchemy reads its source
+    _same_as(select(columns))
+
+
+def test_the_options_of_a_function_inside_a_statement_do_not_matter() -> None:
+    _same_as(select(func.now().execution_options(anything=True)))
+
+
+@pytest.mark.filterwarnings("ignore:Sending string values")
+def test_a_word_in_the_place_of_distinct_is_text() -> None:
+    statement: Any = select(customers_.id)
+    statement._distinct = "sql_no_cache"
+    with pytest.raises(NotFreezableError, match="distinct='sql_no_cache'"):
+        freeze(statement, Registry(customers))
+    _same_as(statement)
