@@ -216,6 +216,8 @@ BEYOND: dict[str, str] = {
     "client/test_rows.py": "typed values",
     "demo/test_care.py": "what the demo must not do to the person who runs it",
     "demo/test_data.py": "the data the demo ships",
+    "failures/test_postgresql.py": "a PostgreSQL that is stopped, killed, struck or silent, over real HTTP",
+    "failures/test_sqlite.py": "a full disk, a file that is removed or held, over real HTTP",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
     "freeze/test_alone.py": "the library on its own",
     "freeze/test_answers.py": "what is thawed answers with the same rows",
