@@ -35,14 +35,16 @@ _VALUES = Values({})
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place, and the number of its row.
+    """A place, and what the page that gave the cursor saw of it.
 
     Attributes:
-        row: counted from 0 when the page that gave the cursor was read.
+        row: how many rows were before the place.
+        has_rows_behind: there were rows on its other side.
     """
 
     place: Place
     row: int
+    has_rows_behind: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +105,20 @@ def _key(subkey: bytes, scope: Scope) -> bytes:
 def _packed(cursor: Cursor) -> bytes:
     place = cursor.place
     values = [_VALUES.write(_plain(value)) for value in place.values]
-    document = [cursor.row, place.is_backward, place.is_included, values]
+    document = [
+        cursor.row, cursor.has_rows_behind, place.is_backward, place.passed, place.left, values
+    ]  # fmt: skip
     # PostgreSQL and SQLite may hold what is no text in Unicode; it comes back as it was.
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _unpacked(payload: bytes) -> Cursor:
-    row, is_backward, is_included, values = json.loads(payload.decode("utf-8", "surrogatepass"))
+    row, has_rows_behind, is_backward, passed, left, values = json.loads(
+        payload.decode("utf-8", "surrogatepass")
+    )
     read = tuple(_VALUES.read(value) for value in values)
-    return Cursor(Place(values=read, is_backward=is_backward, is_included=is_included), row)
+    place = Place(values=read, is_backward=is_backward, passed=passed, left=left)
+    return Cursor(place, row, has_rows_behind)
 
 
 def _plain(value: Any) -> Any:

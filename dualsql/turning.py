@@ -7,13 +7,13 @@ direction lies the row that the cursor was made of.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.cursors import Cursor, Cursors, Scope
 from dualsql.execute import Rows
-from dualsql.plan import KeyedSelect, Place
+from dualsql.plan import KeyedSelect, Ordered, Place
 from dualsql.resource import Principal
 from dualsql.view import View
 from dualsql_client.wire import PageOrder, SortKey
@@ -74,6 +74,8 @@ async def turn_to(
         select = plan.page_beside(rows, start.place, limit=asked.limit + 1)
     found = await view.fetch(select.select)
     leaf = _leaf(found, asked, start)
+    ahead, behind = _marks(leaf, select, rows, start)
+    following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
     width = len(view.columns)
     return Turn(
         rows=[row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows,
@@ -82,56 +84,56 @@ async def turn_to(
         has_next=leaf.has_next,
         has_previous=leaf.has_previous,
         order="total" if rows.order.is_total else "partial",
-        next_cursor=cursors.write(_next(leaf, select, start), scope),
-        previous_cursor=cursors.write(_previous(leaf, select, start), scope),
+        next_cursor=cursors.write(following, scope) if leaf.has_next else None,
+        previous_cursor=cursors.write(preceding, scope) if leaf.has_previous else None,
     )
 
 
 class _Leaf(NamedTuple):
+    """The rows of a page in the result's order, without the one too many."""
+
     rows: Rows
     offset: int
     has_previous: bool
     has_next: bool
+    is_backward: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.rows)
 
 
 def _leaf(found: Rows, asked: PageAsked, start: Cursor | None) -> _Leaf:
-    """The rows in the order of reading, without the one too many, and where they are."""
     rows, has_more = found[: asked.limit], len(found) > asked.limit
     if start is None:
         return _Leaf(rows, asked.offset, has_previous=asked.offset > 0, has_next=has_more)
-    place = start.place
-    if not place.is_backward:
-        offset = start.row if place.is_included else start.row + 1
-        return _Leaf(rows, offset, has_previous=not place.is_included, has_next=has_more)
-    end = start.row + 1 if place.is_included else start.row
-    # Rows that came in before it since then would make the number negative.
-    offset = max(end - len(rows), 0) if has_more else 0
-    return _Leaf(rows[::-1], offset, has_previous=has_more, has_next=not place.is_included)
+    if not start.place.is_backward:
+        return _Leaf(rows, start.row, has_previous=start.has_rows_behind, has_next=has_more)
+    # Rows that came in since then would make the number negative.
+    offset = max(start.row - len(rows), 0) if has_more else 0
+    return _Leaf(rows[::-1], offset, has_previous=has_more, has_next=start.has_rows_behind, is_backward=True)
 
 
-def _next(leaf: _Leaf, select: KeyedSelect, start: Cursor | None) -> Cursor | None:
-    if not leaf.has_next:
-        return None
+def _marks(
+    leaf: _Leaf, select: KeyedSelect, rows: Ordered, start: Cursor | None
+) -> tuple[Cursor | None, Cursor | None]:
+    """The cursors to read on from the page, and to turn back before it."""
+    far, near = (leaf.offset, leaf.end) if leaf.is_backward else (leaf.end, leaf.offset)
     if not leaf.rows:
-        return _back_from(start)
-    values = select.values_of(leaf.rows[-1])
-    return None if values is None else Cursor(Place(values=values), leaf.offset + len(leaf.rows) - 1)
+        # What it was to lie beside has gone, and so has all beyond.
+        return None, None if start is None else Cursor(start.place.reversed(), near, has_rows_behind=False)
+    travelled = leaf.rows[::-1] if leaf.is_backward else leaf.rows
+    if rows.order.is_unique:
+        travelled = [travelled[0], travelled[-1]]
+    values = [told for told in map(select.values_of, travelled) if told is not None]
+    if len(values) < len(travelled):
+        return None, None
+    place = None if start is None else start.place
+    is_begun = rows.order.is_unique or leaf.offset == 0
+    ahead = plan.place_ahead(values[-1:] if rows.order.is_unique else values, place, is_begun=is_begun)
+    behind = plan.place_behind(values, place, is_begun=is_begun)
+    return _mark(ahead, far), _mark(behind, near)
 
 
-def _previous(leaf: _Leaf, select: KeyedSelect, start: Cursor | None) -> Cursor | None:
-    if not leaf.has_previous:
-        return None
-    if not leaf.rows:
-        return _back_from(start)
-    values = select.values_of(leaf.rows[0])
-    return None if values is None else Cursor(Place(values=values, is_backward=True), leaf.offset)
-
-
-def _back_from(start: Cursor | None) -> Cursor | None:
-    """The way back from an empty page: what it was beside, and that row itself."""
-    if start is None:
-        return None
-    place = replace(
-        start.place, is_backward=not start.place.is_backward, is_included=not start.place.is_included
-    )
-    return replace(start, place=place)
+def _mark(place: Place | None, row: int) -> Cursor | None:
+    return None if place is None else Cursor(place, row)

@@ -3,15 +3,16 @@
     shape     any statement as a plain Select, its author's limit set aside
     order     the keys its rows are put in order by; ties, constancy: what makes the order total, what spoils it
     page      rows from an offset on
-    keyset    rows beside the place of another; beyond: the conditions
+    keyset    rows beside a place; places: the gaps between rows; beyond: the conditions
     count     how many there are
 
 READ IN THIS ORDER.
 """
 
 from dualsql.plan.count import count
-from dualsql.plan.keyset import KeyedSelect, Place, keyed_page, page_beside, require_keyset
+from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset
 from dualsql.plan.page import Ordered, ordered, page
+from dualsql.plan.places import Place, place_ahead, place_behind
 from dualsql.plan.shape import Shape, shape
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "ordered",
     "page",
     "page_beside",
+    "place_ahead",
+    "place_behind",
     "require_keyset",
     "shape",
 ]

@@ -67,10 +67,16 @@ class Term:
 
 
 class Part(NamedTuple):
-    """Some of the rows after a place: which, and the keys that put them in order among themselves."""
+    """Some of the rows after a place: which, the keys that put them in order, and how many at most."""
 
     condition: Condition
     keys: Sequence[Key]
+    most: int | None = None
+
+
+def all_equal(terms: Sequence[Term]) -> Condition:
+    """The rows that no key tells from this one."""
+    return and_(true(), *(term.equal() for term in terms))
 
 
 def after(terms: Sequence[Term], capabilities: Capabilities, *, or_equal: bool) -> Condition:

@@ -71,11 +71,13 @@ class Order:
     """The keys that rows are put in order by.
 
     Attributes:
+        is_unique: each row has keys of its own; else rows may be equal throughout.
         is_total: no two rows that differ tie, so that joined pages are the result.
         obstacle: why a row's place cannot be told by its keys; empty when it can.
     """
 
     keys: tuple[Key, ...]
+    is_unique: bool
     is_total: bool = True
     obstacle: str = ""
 

@@ -7,36 +7,22 @@ the statement where taking rows away would change the others: groups, windows, t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, select, true, types, union_all
 
 from dualsql.errors import NoTotalOrderError
 from dualsql.keyforms import KeyForm
-from dualsql.plan.beyond import Part, Term, after, parts_after
+from dualsql.plan.beyond import Part, Term, all_equal, parts_after
 from dualsql.plan.keys import Key
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.page import Ordered, page, whole
+from dualsql.plan.places import Place
 from dualsql.plan.ties import reads_row_by_row
 from dualsql.statement import AnyCompound, AnySelect
 
 _HINT = "Page by offset, or sort by columns of the result."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a row stands in an order.
-
-    Attributes:
-        values: of its keys, as their forms read them.
-        is_backward: the rows before it are meant, not those after it.
-        is_included: ... and the row itself too.
-    """
-
-    values: tuple[Any, ...]
-    is_backward: bool = False
-    is_included: bool = False
 
 
 class KeyedSelect(NamedTuple):
@@ -82,20 +68,29 @@ def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelec
     """
     require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
-    if rows.shape.is_cut or not reads_row_by_row(rows.shape.select):
+    statement = rows.shape.select
+    if rows.shape.is_cut or not reads_row_by_row(statement):
         statement, keys = _around(_carried(whole(rows), keys, rows), keys, rows)
-        parts = [Part(after(_terms(keys, place), rows.capabilities, or_equal=place.is_included), keys)]
-    else:
-        statement = rows.shape.select
-        parts = parts_after(_terms(keys, place), rows.capabilities, or_equal=place.is_included)
+    # Past the equal rows that were shown; no key tells them from those that were not.
+    skipped = place.passed if place.left is None and not rows.order.is_unique else 0
+    most = None if limit is None else limit + skipped
+    parts = _parts(rows, keys, place)
     if len(parts) > 1:
-        pieces = [
-            select(*_carried(_cut(statement, part, rows, limit), keys, rows).subquery("part").c)
-            for part in parts
-        ]
-        statement, keys = _around(union_all(*pieces), keys, rows)
+        pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]
+        statement, keys = _around(union_all(*(select(*piece.c) for piece in pieces)), keys, rows)
         parts = [Part(true(), keys)]
-    return _read(_cut(statement, parts[0], rows, limit), keys, rows)
+    cut = _cut(statement, parts[0], rows, limit)
+    return _read(cut.offset(skipped) if skipped else cut, keys, rows)
+
+
+def _parts(rows: Ordered, keys: Sequence[Key], place: Place) -> list[Part]:
+    terms = [Term.of(key, value) for key, value in zip(keys, place.values, strict=True)]
+    if rows.order.is_unique:
+        return parts_after(terms, rows.capabilities, or_equal=place.holds_itself)
+    if place.left is None:
+        return parts_after(terms, rows.capabilities, or_equal=True)
+    later = parts_after(terms, rows.capabilities, or_equal=False)
+    return [Part(all_equal(terms), (), place.left), *later] if place.left else later
 
 
 def require_keyset(rows: Ordered) -> None:
@@ -104,13 +99,10 @@ def require_keyset(rows: Ordered) -> None:
         raise NoTotalOrderError(f"Its rows cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
 
 
-def _terms(keys: Sequence[Key], place: Place) -> list[Term]:
-    return [Term.of(key, value) for key, value in zip(keys, place.values, strict=True)]
-
-
 def _cut(statement: AnySelect, part: Part, rows: Ordered, limit: int | None) -> AnySelect:
     clauses = [clause for key in part.keys for clause in key.clauses(rows.capabilities)]
-    return statement.where(part.condition).order_by(None).order_by(*clauses).limit(limit)
+    limits = [most for most in (limit, part.most) if most is not None]
+    return statement.where(part.condition).order_by(None).order_by(*clauses).limit(min(limits, default=None))
 
 
 def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSelect:
@@ -130,13 +122,15 @@ def _around(
     """A SELECT of the same rows from a statement that carries its keys, and the keys as they are called there."""
     columns = list(inner.subquery("result").c)
     positions, _ = _places(keys, rows, lambda form: form.carried)
-    outer = with_criteria_of(rows.shape.select, select(*columns[: len(rows.shape.columns)]))
+    width = len(rows.shape.columns)
+    outer = with_criteria_of(rows.shape.select, select(*columns[:width]))
     return outer, [
         replace(
             key,
             expression=columns[position],
             form=rows.capabilities.key_form(columns[position], is_stored=False),
             is_stored=False,
+            output=position if position < width else None,
             written=None,
         )
         for key, position in zip(keys, positions, strict=True)

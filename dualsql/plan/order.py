@@ -14,7 +14,7 @@ from dualsql.errors import UnknownColumnError
 from dualsql.plan.constancy import is_random, tells_time
 from dualsql.plan.keys import Key, Order, column_identity, plain, split_modifiers, unlabelled, without_repeats
 from dualsql.plan.shape import Shape
-from dualsql.plan.ties import distinct_on, is_constant, is_table, leaves_of, tie_breaker
+from dualsql.plan.ties import distinct_on, is_constant, is_table, leaves_of, reads_row_by_row, tie_breaker
 from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
 
@@ -50,17 +50,11 @@ def order_of(
         UnknownColumnError: a requested key names no column of the result.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
-    keys = tuple(
-        without_repeats(
-            [
-                *reader.requested(sort),
-                *reader.authored(),
-                *map(reader.key, tie_breaker(shape, capabilities)),
-            ]
-        )
-    )
+    ties, is_unique = tie_breaker(shape, capabilities)
+    listed = [*reader.requested(sort), *reader.authored(), *map(reader.key, ties)]
+    keys = tuple(without_repeats(listed))
     is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
-    return Order(keys, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
+    return Order(keys, is_unique, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
 
 
 class _KeyReader:
@@ -70,6 +64,7 @@ class _KeyReader:
         self._shape = shape
         self._capabilities = capabilities
         self._is_masked = is_masked
+        self._is_row_by_row = reads_row_by_row(shape.select)
         self._has_null_rows = dict(_sides(shape.select.get_final_froms()))
         self._outputs = {
             _identity(column.expression): position for position, column in enumerate(shape.columns)
@@ -123,8 +118,11 @@ class _KeyReader:
             form=self._capabilities.key_form(value, is_stored=is_stored),
             is_descending=is_descending,
             is_nulls_last=default if is_nulls_last is None else is_nulls_last,
-            is_nullable=not is_stored or side is True or getattr(value, "nullable", True) is not False,
-            is_stored=is_stored,
+            # Under ROLLUP a column that is NOT NULL has NULLs too.
+            is_nullable=not (is_stored and self._is_row_by_row)
+            or side is True
+            or value.nullable is not False,
+            is_stored=is_stored and self._is_row_by_row,
             output=self._output(resolved),
             written=written,
         )

@@ -27,9 +27,13 @@ _ROW_FUNCTIONS = frozenset(
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
 
 
-def tie_breaker(shape: Shape, capabilities: Capabilities) -> Expressions:
-    """What tells any two rows of the result apart that a reader can tell apart."""
-    return _row_identity(shape.select) or _group_identity(shape.select) or _whole_row(shape, capabilities)
+def tie_breaker(shape: Shape, capabilities: Capabilities) -> tuple[Expressions, bool]:
+    """What tells any two rows of the result apart that a reader can tell apart.
+
+    Returns also whether that is all of them: where rows may be equal, no key knows one from the other.
+    """
+    identity = _row_identity(shape.select) or _group_identity(shape.select)
+    return identity or _whole_row(shape, capabilities), bool(identity) or is_distinct(shape.select)
 
 
 def distinct_on(select: AnySelect) -> Expressions:

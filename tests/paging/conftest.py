@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
 from tests import engines
+from tests.paging.sorts import fill_sorts
 from tests.schools import Base, fill
 
 
@@ -20,12 +21,14 @@ async def engine(
     if request.param == "sqlite":
         async with engines.opened(engines.sqlite_url_in(tmp_path_factory.mktemp("paging"))) as engine:
             await fill(engine)
+            await fill_sorts(engine)
             yield engine
         return
-    server: engines.PostgreSQL = request.getfixturevalue("postgresql_server")
+    server: engines.PostgreSQL = request.getfixturevalue(f"{request.param}_server")
     with server.database() as url:
         async with engines.opened(url) as engine:
             await fill(engine)
+            await fill_sorts(engine)
             yield engine
 
 
