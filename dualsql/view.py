@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dualsql import plan
 from dualsql.columns import ResultColumn
-from dualsql.execute import Job, Rows, Sample, Source, fetch_rows, fetch_sample, stream_rows
+from dualsql.execute import Job, Rows, Sample, Source, fetch_page, fetch_sample, stream_rows
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Ordered, Shape
@@ -33,7 +33,7 @@ class View:
 
     async def fetch(self, select: AnySelect) -> Rows:
         """The rows of a page of this statement."""
-        return await fetch_rows(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
+        return await fetch_page(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
 
     async def sample(self, size: int, *, is_counted: bool) -> Sample:
         """The first rows, and how many there are in all."""

@@ -1,6 +1,7 @@
 """The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
 from dualsql.execute.lanes.job import Job
+from dualsql.execute.pages import fetch_page
 from dualsql.execute.proof import prove_read_only, prove_row_security
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
@@ -14,6 +15,7 @@ __all__ = [
     "Sample",
     "Source",
     "chosen_source",
+    "fetch_page",
     "fetch_rows",
     "fetch_sample",
     "open_source",

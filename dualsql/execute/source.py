@@ -18,6 +18,7 @@ from dualsql.errors import ConfigurationError
 from dualsql.execute.guards import Guard, guard_of
 from dualsql.execute.guards.duckdb import CONNECT_ARGUMENTS
 from dualsql.execute.limits import Limits
+from dualsql.execute.quick import QuickReader, quick_reader
 from dualsql.execute.threads import ThreadedEngine
 from dualsql.freeze import Registry, freeze, thaw
 from dualsql.settings import Settings
@@ -41,6 +42,7 @@ class Source:
         limits: how many of them there may be.
         owns_engine: made here from a URL, so disposed here.
         turn: taken by every session when the pool has one connection for all.
+        quick: reads pages of a SQLite file without the pool.
         finishing: sessions whose caller was cancelled, on their way to give back their connection.
     """
 
@@ -52,6 +54,7 @@ class Source:
     limits: Limits
     owns_engine: bool
     turn: asyncio.Lock | None
+    quick: QuickReader | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
 
@@ -82,6 +85,8 @@ class Source:
     async def close(self) -> None:
         """Wait for sessions that are being stopped, and give back what was opened here."""
         await asyncio.gather(*self.finishing, return_exceptions=True)
+        if self.quick is not None:
+            await self.quick.close()
         if self.owns_engine:
             await self.engine.dispose()
 
@@ -113,6 +118,7 @@ def open_source(
         guard=guard,
         limits=Limits(settings),
         owns_engine=owned,
+        quick=quick_reader(engine.sync_engine) if owned else None,
         turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
     )
 

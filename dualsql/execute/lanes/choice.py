@@ -8,17 +8,16 @@ from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.copying import by_copy
 from dualsql.execute.lanes.job import Job, Lane
 from dualsql.execute.lanes.rows import by_asyncpg_cursor, by_sqlalchemy, by_sqlite_thread
-from dualsql.execute.lanes.statement import driver_statement
+from dualsql.execute.lanes.statement import driver_statement, is_listened_to
 
 
 async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
     """The fastest lane that is exact for this statement, this format and the driver of this connection."""
     driver = connection.dialect.driver
-    if driver not in {"aiosqlite", "asyncpg"} or connection.sync_connection is None:
+    opened = connection.sync_connection
+    if driver not in {"aiosqlite", "asyncpg"} or opened is None or is_listened_to(opened.engine, opened):
         return by_sqlalchemy
-    sent = driver_statement(
-        connection.sync_connection, job.statement, job.narrowing.values, job.source.compiled
-    )
+    sent = driver_statement(opened.dialect, job.statement, job.narrowing.values, job.source.compiled)
     if sent is None:
         return by_sqlalchemy
     if driver == "aiosqlite":

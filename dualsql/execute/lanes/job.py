@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -72,14 +71,3 @@ class Pace:
         if chunk.rows:
             fitting = int(BATCH_BYTES * chunk.rows / max(1, chunk.weight))
             self.rows = max(1, min(fitting, self.rows * _GROWTH, _MOST_ROWS))
-
-
-def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Callable[[Any], Any]]]) -> Rows:
-    """The driver's rows with SQLAlchemy's processors applied, which know NULL themselves."""
-    if not processors:
-        return rows
-    found = [list(row) for row in rows]
-    for position, processor in processors:
-        for row in found:
-            row[position] = processor(row[position])
-    return found

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards import driver_of
-from dualsql.execute.lanes.job import Job, Lane, Pace, Put, processed
-from dualsql.execute.lanes.statement import DriverStatement
+from dualsql.execute.lanes.job import Job, Lane, Pace, Put
+from dualsql.execute.lanes.statement import DriverStatement, processed
 from dualsql.formats.writer import Chunk
 
 

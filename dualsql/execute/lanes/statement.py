@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy.engine import Connection, Dialect
+from sqlalchemy.engine import Dialect
 
 from dualsql.columns import SQLType
+from dualsql.formats.writer import Rows
 
 Processor = Callable[[Any], Any]
 
@@ -37,30 +38,38 @@ class DriverStatement:
         return [(position, processor) for position, processor in found if processor is not None]
 
 
-def driver_statement(
-    connection: Connection, statement: Any, values: Mapping[str, Any], cache: Any
-) -> DriverStatement | None:
-    """The statement compiled on the connection's dialect, its values bound.
+def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
+    """The driver's rows with SQLAlchemy's processors applied, which know NULL themselves."""
+    if not processors:
+        return rows
+    found = [list(row) for row in rows]
+    for position, processor in processors:
+        for row in found:
+            row[position] = processor(row[position])
+    return found
 
-    None when only SQLAlchemy itself can run it: somebody listens to what this engine executes, or its columns are not
-    known by their position.
-    """
-    if connection._has_events or connection.engine._has_events or connection.dialect._has_events:
-        return None
+
+def is_listened_to(engine: Any, connection: Any = None) -> bool:
+    """Whether somebody listens to what is executed, which then has to go through SQLAlchemy."""
+    return bool(engine._has_events or engine.dialect._has_events or (connection and connection._has_events))
+
+
+def driver_statement(
+    dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any
+) -> DriverStatement | None:
+    """The statement compiled on `dialect`, its values bound; None when its columns are not known by their position."""
     compiled: Any
     compiled, extracted, collected, hit = statement._compile_w_cache(
-        dialect=connection.dialect,
-        compiled_cache=cache,
-        column_keys=sorted(values),
-        schema_translate_map=None,
+        dialect=dialect, compiled_cache=cache, column_keys=sorted(values), schema_translate_map=None
     )
     if not (compiled.positional and (compiled._ordered_columns or compiled._textual_ordered_columns)):
         return None
-    own: Any = type(connection.dialect)
+    own: Any = type(dialect)
+    nowhere: Any = _Nowhere(dialect)
     context = _context(own)._init_compiled(
-        connection.dialect,
-        connection,
-        connection.connection,
+        dialect,
+        nowhere,
+        nowhere,
         statement._execution_options,
         compiled,
         [dict(values)] if values else [],
@@ -70,7 +79,13 @@ def driver_statement(
         param_dict=collected,
     )
     types = tuple(column.type for column in compiled._result_columns)
-    return DriverStatement(context.statement, tuple(context.parameters[0]), types, connection.dialect)
+    return DriverStatement(context.statement, tuple(context.parameters[0]), types, dialect)
+
+
+class _Nowhere(NamedTuple):
+    """What a context asks of a connection before it executes."""
+
+    dialect: Dialect
 
 
 def _no_cursor(_: Any) -> None:

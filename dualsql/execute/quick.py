@@ -1,0 +1,156 @@
+"""Pages of a SQLite file, read in one thread with a connection of its own; the rule: one crossing for a page.
+
+What a page costs is not its query: it is each change between the event loop and a thread, of which SQLAlchemy over
+aiosqlite makes five. Here the loop compiles, the thread executes, fetches and makes the values, and hands back rows.
+
+One thread, because several contend for Python's lock at each row. While it is held up by a slow statement, pages go
+by the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+from sqlalchemy import Engine
+
+from dualsql.execute.guards.sqlite import FORBID_WRITES, Clock
+from dualsql.execute.lanes.statement import DriverStatement, processed
+from dualsql.formats.writer import Rows
+
+_HELD_UP = 0.02
+"""Seconds after which a statement keeps others waiting for too long."""
+
+_MOST_WAITING = 32
+
+
+class QuickReader:
+    """The thread and its connection, both made when they are first asked for something."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._waiting = 0
+        self._running_since: float | None = None
+
+    def is_free(self) -> bool:
+        """Whether a statement would be served at once, or nearly so."""
+        since = self._running_since
+        held_up = since is not None and time.monotonic() - since > _HELD_UP
+        return self._waiting < _MOST_WAITING and not held_up
+
+    async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
+        """All rows of a statement, which SQLite stops after `limit`.
+
+        Raises:
+            sqlite3.Error: what the database says.
+        """
+        if self._thread is None:
+            self._thread = Thread(target=self._serve, name="dualsql-pages", daemon=True)
+            self._thread.start()
+        task = _Task(sent, limit)
+        self._waiting += 1
+        self._tasks.put(task)
+        try:
+            return await task.answer
+        except asyncio.CancelledError:
+            task.abandon()
+            raise
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """End the thread, and wait for it."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._tasks.put(None)
+            await asyncio.to_thread(thread.join)
+
+    def _serve(self) -> None:
+        connection = clock = None
+        while (task := self._tasks.get()) is not None:
+            try:
+                if connection is None or clock is None:
+                    connection, clock = _opened(self._engine)
+                self._running_since = time.monotonic()
+                task.run(connection, clock)
+            # Whatever was raised is the caller's to know: the thread must go on.
+            except BaseException as error:  # noqa: BLE001
+                task.tell(task.answer.set_exception, error)
+            self._running_since = None
+        if connection is not None:
+            connection.close()
+
+
+class _Task:
+    """One statement, from the loop to the thread and back."""
+
+    def __init__(self, sent: DriverStatement, limit: timedelta) -> None:
+        self._sent = sent
+        self._limit = limit.total_seconds()
+        self._loop = asyncio.get_running_loop()
+        self._lock = Lock()
+        self._running: sqlite3.Connection | None = None
+        self._is_abandoned = False
+        self.answer: asyncio.Future[Rows] = self._loop.create_future()
+
+    def run(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        """In the thread: execute, fetch, make the values."""
+        with self._lock:
+            if self._is_abandoned:
+                return
+            self._running = connection
+        clock.ends_at = time.monotonic() + self._limit
+        try:
+            rows = connection.execute(self._sent.sql, self._sent.parameters).fetchall()
+        finally:
+            with self._lock:
+                self._running = None
+        self.tell(self.answer.set_result, processed(rows, self._sent.processors()))
+
+    def tell(self, say: Callable[[Any], None], what: Any) -> None:
+        """In the thread: let the loop hear of it, if anybody still listens."""
+
+        def heard() -> None:
+            if not self.answer.done():
+                say(what)
+
+        self._loop.call_soon_threadsafe(heard)
+
+    def abandon(self) -> None:
+        """On the loop: stop it in the database; no other statement is hit."""
+        with self._lock:
+            self._is_abandoned = True
+            if self._running is not None:
+                self._running.interrupt()
+
+
+def _opened(engine: Engine) -> tuple[sqlite3.Connection, Clock]:
+    """A connection as SQLAlchemy would make it, that refuses to write and looks at a clock."""
+    arguments: Any
+    arguments, options = engine.dialect.create_connect_args(engine.url)
+    own: dict[str, Any] = {**options, "check_same_thread": True, "isolation_level": None}
+    connection = sqlite3.connect(*arguments, **own)
+    prepare: Any = engine.dialect.on_connect()
+    if prepare is not None:  # the functions that its SQL relies on
+        prepare(connection)
+    connection.execute(FORBID_WRITES).close()
+    clock = Clock()
+    clock.install(connection)
+    return connection, clock
+
+
+def quick_reader(engine: Engine) -> QuickReader | None:
+    """A reader of the same file, for an engine that was made here; None when it is no file."""
+    url = engine.url
+    path = url.database or ":memory:"
+    if engine.dialect.driver != "aiosqlite" or path == ":memory:" or path.startswith("file:"):
+        return None
+    return QuickReader(engine)
