@@ -168,7 +168,7 @@ SORTS: dict[str, Any] = {
     "a label by its name": select(_c.id, _label).order_by("lowered"),
     "a column by its name, descending": select(_c.id, _c.word).order_by(desc("word")),
     "a case": select(_c.id).order_by(case((_c.flag, "yes"), (_c.whole > 3, _c.word), else_="no")),
-    "a cast": select(_c.id).order_by(cast(_c.money, Integer), cast(_c.whole, String(30)).desc()),
+    "a cast": select(_c.id).order_by(cast(_c.flag, Integer), cast(_c.whole, String(30)).desc()),
     "a scalar subquery": select(_c.id).order_by(
         select(func.max(School.enrollment)).where(School.id == _c.id).scalar_subquery()
     ),

@@ -1,0 +1,211 @@
+"""A cursor is its reader's alone: whatever is changed in it, or in what it is used for, it is refused in one way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from ipaddress import ip_address
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dualsql import BadParameterError, Principal
+from dualsql.cursors import MAXIMUM_LENGTH, Cursor, Cursors, Scope
+from dualsql.errors import BadCursorError
+from dualsql.freeze import Seal
+from dualsql.plan import Place
+
+OLD, NEW = "the secret of last year, 32 characters", "the secret of this year, 32 characters"
+ANA = Principal(id="ana", tenant="north")
+SCOPE = Scope(resource_id="resource", order=b"o" * 32, principal=ANA)
+HERE = Cursor(Place(values=(1, "a", None)), row=17)
+CURSORS = Cursors(Seal([NEW]))
+
+
+def _without_fold(value: Any) -> Any:
+    # It means something in a zone with summer time, which no database gives.
+    return value.replace(fold=0)
+
+
+_ZONES = st.sampled_from([None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=-30))])
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.decimals(places=None),
+    st.text(st.characters(exclude_categories=())),
+    st.binary(),
+    st.uuids(),
+    st.datetimes(timezones=_ZONES).map(_without_fold),
+    st.dates(),
+    st.times().map(_without_fold),
+    st.timedeltas(),
+    st.ip_addresses(),
+    st.lists(st.integers(), max_size=3),
+)
+
+
+def written(cursor: Cursor = HERE, scope: Scope = SCOPE) -> str:
+    text = CURSORS.write(cursor, scope)
+    assert text is not None
+    return text
+
+
+def exact(value: Any) -> Any:
+    """A value with its type; of a float, every bit."""
+    if isinstance(value, float) and not math.isnan(value):
+        return struct.pack(">d", value)
+    return type(value), repr(value)
+
+
+@given(st.lists(_VALUES, max_size=6), st.booleans(), st.integers(0, 2**53), st.none() | st.integers(0, 99))
+@settings(max_examples=150, deadline=None)
+def test_every_value_comes_back_as_it_was(values: list[Any], back: bool, row: int, left: int | None) -> None:
+    place = Place(values=tuple(values), is_backward=back, passed=3, left=left)
+    read = CURSORS.read(written(Cursor(place, row, has_rows_behind=not back)), SCOPE)
+    assert replace(read, place=replace(read.place, values=())) == Cursor(
+        replace(place, values=()), row, has_rows_behind=not back
+    )
+    assert list(map(exact, read.place.values)) == list(map(exact, values))
+
+
+def test_types_that_look_alike_stay_apart() -> None:
+    values = (
+        1,
+        1.0,
+        True,
+        Decimal("1.0"),
+        Decimal("1.00"),
+        "1",
+        b"1",
+        -0.0,
+        0.0,
+        UUID(int=1),
+        ip_address("::1"),
+    )
+    read = CURSORS.read(written(Cursor(Place(values=values), 0)), SCOPE).place.values
+    assert list(map(exact, read)) == list(map(exact, values))
+
+
+def test_one_place_is_one_text() -> None:
+    """So that a page that did not change stays equal to itself."""
+    assert written() == written()
+    assert written() != written(replace(HERE, row=18))
+
+
+def test_nothing_of_the_row_is_to_be_seen() -> None:
+    told = written(Cursor(Place(values=("a very private name",)), 0))
+    assert "private" not in told
+    assert "cHJpdmF0ZS" not in told
+
+
+OTHERS: Mapping[str, Scope] = {
+    "resource": replace(SCOPE, resource_id="another"),
+    "order": replace(SCOPE, order=b"p" * 32),
+    "user": replace(SCOPE, principal=Principal(id="ben", tenant="north")),
+    "tenant": replace(SCOPE, principal=Principal(id="ana", tenant="south")),
+    "no tenant": replace(SCOPE, principal=Principal(id="ana")),
+    "nobody": replace(SCOPE, principal=None),
+    "parts moved": replace(SCOPE, resource_id="resourcea", principal=Principal(id="na", tenant="north")),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_it_is_good_for_nothing_else(name: str) -> None:
+    with pytest.raises(BadCursorError):
+        CURSORS.read(written(), OTHERS[name])
+
+
+def test_every_bit_counts() -> None:
+    told = written()
+    for place in range(len(told)):
+        for other in "A_9z":
+            changed = told[:place] + other + told[place + 1 :]
+            if changed != told:
+                with pytest.raises(BadCursorError):
+                    CURSORS.read(changed, SCOPE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "A",
+        "AQ",
+        "AQ" + "A" * 22,
+        "AQ" * MAXIMUM_LENGTH,
+        "é",
+        "\x00",
+        "=" * 40,
+        " ",
+        "-_-_",
+        "AQ==",
+        "\ud800",
+        "AQ" + "A" * 40 + "\n",
+    ],
+)
+def test_what_is_no_cursor(text: str) -> None:
+    with pytest.raises(BadCursorError):
+        CURSORS.read(text, SCOPE)
+
+
+@given(st.text() | st.text("ABCDabcd0189-_=", max_size=200))
+@settings(max_examples=150, deadline=None)
+def test_no_text_is_anything_but_refused(text: str) -> None:
+    with pytest.raises(BadCursorError):
+        CURSORS.read(text, SCOPE)
+
+
+def test_cut_or_lengthened() -> None:
+    told = written()
+    for wrong in (
+        *(told[:end] for end in range(len(told))),
+        told + "A",
+        told + "=",
+        told + "\n",
+        " " + told,
+        told * 2,
+    ):
+        with pytest.raises(BadCursorError):
+            CURSORS.read(wrong, SCOPE)
+
+
+def test_all_refusals_say_the_same() -> None:
+    said = set()
+    for text, scope in ((written(), OTHERS["user"]), ("AQAA", SCOPE), (written()[:-1], SCOPE), ("", SCOPE)):
+        with pytest.raises(BadCursorError) as refused:
+            CURSORS.read(text, scope)
+        said.add((refused.value.message, refused.value.hint, str(refused.value.details)))
+        assert refused.value.__cause__ is None
+    assert len(said) == 1
+    assert issubclass(BadCursorError, BadParameterError)
+
+
+def test_secrets_rotate() -> None:
+    old, both, new = Cursors(Seal([OLD])), Cursors(Seal([NEW, OLD])), CURSORS
+    told = old.write(HERE, SCOPE)
+    assert told is not None
+    assert both.read(told, SCOPE) == HERE
+    assert new.read(written(), SCOPE) == both.read(written(), SCOPE)
+    with pytest.raises(BadCursorError):
+        new.read(told, SCOPE)
+
+
+def test_what_cannot_be_written_exactly_has_no_cursor() -> None:
+    assert CURSORS.write(Cursor(Place(values=(object(),)), 0), SCOPE) is None
+    assert CURSORS.write(Cursor(Place(values=("x" * MAXIMUM_LENGTH,)), 0), SCOPE) is None
+    assert CURSORS.write(None, SCOPE) is None
+
+
+def test_a_seal_s_signature_is_no_cursor_s_key() -> None:
+    seal = Seal([NEW])
+    assert seal.subkeys(b"one") != seal.subkeys(b"another")
+    assert seal.sign(b"dualsql.cursors/1") != seal.subkeys(b"dualsql.cursors/1")[0]
