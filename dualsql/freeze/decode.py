@@ -12,6 +12,7 @@ from sqlalchemy.sql.type_api import TypeEngine
 from dualsql.freeze import custody, types
 from dualsql.freeze.fields import Kind
 from dualsql.freeze.kinds import CLONABLE, KINDS
+from dualsql.freeze.kinds_bind import Row
 from dualsql.freeze.names import FreshSeeds
 from dualsql.freeze.refusals import changed, expect, malformed
 from dualsql.freeze.registry import Registry
@@ -153,7 +154,7 @@ class Decoder:
             return
         if not element.unique:
             self._bind_names.add(element.key)
-        if element.expanding:
+        if element.expanding and not isinstance(element, Row):
             self._lists.add(len(self._elements))
 
     def keep(self, item: Any) -> None:

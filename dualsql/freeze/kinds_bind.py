@@ -38,10 +38,27 @@ def _write_bind(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
     return written
 
 
+class Row(elements.BindParameter[Any]):
+    """A list of values outside of IN: by the class, SQLAlchemy's cache keys tell it from a single value."""
+
+    inherit_cache = True
+
+
+def as_row(enc: Encoder, column: Any) -> Any:
+    """`column`, or a Row for a list of values."""
+    if type(column) is not elements.BindParameter or not column.expanding:
+        return column
+    row = enc.once(column, lambda: Row.__new__(Row))
+    row.__dict__.update(column.__dict__)
+    return row
+
+
 def _derive_bind(element: Any) -> None:
     key = element.key
     if not is_bind_key(key):
         malformed("name of a bound parameter")
+    if isinstance(element, Row) and not element.expanding:
+        malformed("one value as a row")
     element._identifying_key = key
     element.unique = type(key) is _anonymous_label
     if element.unique:
@@ -75,5 +92,5 @@ _BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "calla
 
 KINDS = tuple(
     Kind(tag, cls, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind)
-    for tag, cls in (("bind", elements.BindParameter), ("count", _OffsetLimitParam))
+    for tag, cls in (("bind", elements.BindParameter), ("count", _OffsetLimitParam), ("row", Row))
 )

@@ -25,6 +25,7 @@ from dualsql.freeze.fields import (
     parts,
     write_flag,
 )
+from dualsql.freeze.kinds_bind import as_row
 from dualsql.freeze.kinds_options import LOADER_OPTIONS
 from dualsql.freeze.kinds_own import extension
 from dualsql.freeze.kinds_source import CTES, PREFIXES, SUFFIXES, note_whole
@@ -44,7 +45,7 @@ def _write_columns(enc: Encoder, columns: Any) -> list[int]:
     for column in columns:
         if isinstance(column, selectable.FromClause):
             note_whole(enc, column)
-    return [enc.ref(part) for column in columns for part in _parts(enc, column)]
+    return [enc.ref(as_row(enc, part)) for column in columns for part in _parts(enc, column)]
 
 
 def _parts(enc: Encoder, column: Any) -> Any:

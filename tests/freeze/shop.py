@@ -486,6 +486,7 @@ SHAPES: dict[str, Any] = {
         customers_.id > bindparam("least", callable_=lambda: 1, type_=Integer)
     ),
     "function as comparison": select(func.my_pure(customers_.id, 2).as_comparison(1, 2)),
+    "row of values": select(customers_.id, bindparam("listed", [1, 2], expanding=True)),
     "own element": select(Known(customers_.parent_id), Known(customers_.id + 1).label("next")).where(
         Least(customers_.id, Known(customers_.parent_id)) < 3
     ),

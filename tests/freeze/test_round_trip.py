@@ -6,12 +6,13 @@ import gc
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, String, case, create_engine, func, literal, select, tuple_
+from sqlalchemy import Column, String, bindparam, case, create_engine, func, literal, select, tuple_
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.util import ClauseAdapter
 
-from dualsql.errors import NotFreezableError
+from dualsql.errors import NotFreezableError, TamperedError
 from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze.document import pack, unpack
 from dualsql.freeze.verify import prove_equal
 from dualsql.statement import AnySelect
 from tests.freeze.dialects import DIALECTS
@@ -118,3 +119,18 @@ def test_a_word_in_the_place_of_distinct_is_text() -> None:
     with pytest.raises(NotFreezableError, match="distinct='sql_no_cache'"):
         freeze(statement, Registry(customers))
     _same_as(statement)
+
+
+def test_a_list_as_a_column_has_a_cache_key_of_its_own() -> None:
+    """SQLAlchemy's own keys ignore what makes it a list: one compiled text would serve for both."""
+    registry = Registry(customers)
+    one, several = (
+        thaw(freeze(select(bindparam("x", value, expanding=expanding)), registry), registry)
+        for value, expanding in ((1, False), ([1, 2], True))
+    )
+    keys = [statement._generate_cache_key() for statement in (one, several)]
+    assert len({key.key for key in keys if key is not None}) == len(keys)
+    body = unpack(freeze(several, registry), 10_000)
+    del body["nodes"][0][1]["expanding"]
+    with pytest.raises(TamperedError):
+        thaw(pack(body, 10_000), registry)
