@@ -129,8 +129,12 @@ def _marks(
     if len(values) < len(travelled):
         return None, None
     place = None if start is None else start.place
-    is_begun = rows.order.is_unique or leaf.offset == 0
-    ahead = plan.place_ahead(values[-1:] if rows.order.is_unique else values, place, is_begun=is_begun)
+    if rows.order.is_unique:
+        ahead = plan.place_ahead(values[1:], place, is_begun=True)
+        behind = plan.place_behind(values[:1], place, is_begun=True)
+        return _mark(ahead and ahead.as_of_one(), far), _mark(behind and behind.as_of_one(), near)
+    is_begun = leaf.offset == 0
+    ahead = plan.place_ahead(values, place, is_begun=is_begun)
     behind = plan.place_behind(values, place, is_begun=is_begun)
     return _mark(ahead, far), _mark(behind, near)
 

@@ -9,7 +9,7 @@
 READ IN THIS ORDER.
 """
 
-from dualsql.plan.count import count
+from dualsql.plan.count import count, uncounted
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset
 from dualsql.plan.page import Ordered, ordered, page
 from dualsql.plan.places import Place, place_ahead, place_behind
@@ -29,4 +29,5 @@ __all__ = [
     "place_behind",
     "require_keyset",
     "shape",
+    "uncounted",
 ]

@@ -34,6 +34,10 @@ class Place:
         """Whether a row of these values is ahead, if there is only one."""
         return self.passed == 0 if self.left is None else self.left > 0
 
+    def as_of_one(self) -> Place:
+        """The same gap, told in one way, where no two rows have the same values."""
+        return replace(self, passed=0 if self.holds_itself else 1, left=None)
+
     def reversed(self) -> Place:
         """The same gap, read the other way."""
         if self.left is None:
