@@ -50,7 +50,7 @@ class ArrowSchema:
             QueryExecutionError: a value is not what its column declares.
         """
         ready = json.converted(json.converted(rows, self._converters), self._texts)
-        return self.batch_of_columns([list(values) for values in zip(*ready, strict=True)])
+        return self.batch_of_columns(list(zip(*ready)))  # noqa: B905 - rows are equally long
 
     def batch_of_columns(self, columns: Sequence[Any]) -> Any:
         """Columns of values, or Arrow's own arrays, as a pyarrow.RecordBatch."""
@@ -74,7 +74,13 @@ class ArrowSchema:
     def _array(self, values: Any, type_: Any) -> Any:
         if isinstance(values, self._pa.Array):
             return values if values.type == type_ else values.cast(type_)
-        return self._pa.array(values, type=type_)
+        try:
+            return self._pa.array(values, type=type_)
+        except self._pa.ArrowTypeError:
+            if type_ != self._pa.string():
+                raise
+            # A range, or whatever a database keeps in a column of texts. Asked for only now: almost all are texts.
+            return self._pa.array([None if value is None else str(value) for value in values], type=type_)
 
     def _field(self, column: ResultColumn, dialect: Dialect) -> Any:
         described = column.describe()
@@ -135,16 +141,9 @@ def _as_text(column: ResultColumn) -> Callable[[Any], Any] | None:
         return None if declared_digits(column) else lambda value: format(value, "f")
     if encoding == "uuid":
         return str
-    if encoding == "text":
-        return _plain_text
     if encoding in {"json", "any"} or (encoding == "array" and not is_list(column)):
         return lambda value: json.dumps(value).decode()
     return None
-
-
-def _plain_text(value: Any) -> Any:
-    # A range, or whatever the driver makes of a type that is text on the wire.
-    return value if isinstance(value, str) else str(value)
 
 
 def _keeps_zones(dialect: Dialect) -> bool:

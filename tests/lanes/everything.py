@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -109,7 +109,23 @@ on_postgresql = Table(
     Column("untyped", String),
 )
 
-NASTY = ["", "null", 'a"b', "a,b", "a\nb\r\n", "],[", "{x}", "=1+1", "\\N", "\\.", "ä🎈", " x ", "NaN", "'", "\x01"]
+NASTY = [
+    "",
+    "null",
+    'a"b',
+    "a,b",
+    "a\nb\r\n",
+    "],[",
+    "{x}",
+    "=1+1",
+    "\\N",
+    "\\.",
+    "ä🎈",
+    " x ",
+    "NaN",
+    "'",
+    "\x01",
+]
 
 
 def _row(number: int) -> dict[str, Any]:
@@ -125,7 +141,7 @@ def _row(number: int) -> dict[str, Any]:
         "number": (0.1, 1e300, -0.0, 1e-7, 123456789.125)[number % 5],
         "flag": number % 2 == 0,
         "day": dt.date(1999, 12, 1 + number % 31),
-        "moment": dt.datetime(1999, 12, 31, 23, 59, number % 60, (0, 500_000, 123_456)[number % 3]),
+        "moment": dt.datetime(1999, 12, 31, 23, 59, number % 60, (0, 500_000, 123_456)[number % 3]),  # noqa: DTZ001
         "instant": dt.datetime(2026, 7, 1, 12, 0, number % 60, 250_000, tzinfo=dt.UTC),
         "clock": dt.time(8, number % 60, 0, (0, 120_000)[number % 2]),
         "span": dt.timedelta(days=number * 40 - 100, seconds=61.5, microseconds=number),
@@ -161,7 +177,9 @@ def nasty_text(number: int) -> str:
 def rows(count: int, *, is_postgresql: bool) -> list[dict[str, Any]]:
     """Every third row is NULL but for its key."""
     made = [_row(n) | (_more(n) if is_postgresql else {}) for n in range(count)]
-    return [{key: value if key == "id" or row["id"] % 3 else None for key, value in row.items()} for row in made]
+    return [
+        {key: value if key == "id" or row["id"] % 3 else None for key, value in row.items()} for row in made
+    ]
 
 
 async def fill(engine: AsyncEngine, count: int = 60) -> Table:
@@ -187,6 +205,3 @@ def lanes_taken(*, slow: bool = False) -> Iterator[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "chosen_lane", choose)
         yield taken
-
-
-Grid = list[Sequence[Any]]

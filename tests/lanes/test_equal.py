@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, func, select
+from sqlalchemy import Float, Numeric, Table, Text, case, cast, func, literal, null, select, union_all
+from sqlalchemy.event import listen
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import Registry, plan
@@ -73,3 +75,100 @@ async def test_what_can_be_copied_is(source: Source, table: Table, written: str)
     else:
         expected = {"csv": "_as_csv", "arrow": "_as_batches", "parquet": "_as_batches"}
         assert taken == [expected.get(written, "by_asyncpg_cursor")]
+
+
+@pytest.mark.parametrize("written", FORMATS)
+async def test_some_columns_in_another_order(source: Source, table: Table, written: str) -> None:
+    select_, columns = statement_of(source, select(table.c.id, table.c.name, table.c.flag, table.c.day))
+    narrowing = Policy(Registry(table.metadata)).narrowing(None)
+    whole = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+    data = await streamed(source, select_, narrowing, columns, written, places=[3, 0])
+    found = read(written, data, [columns[3], columns[0]])
+    assert found == {"day": whole["day"], "id": whole["id"]}
+    assert list(found) == ["day", "id"]
+
+
+@pytest.mark.parametrize("written", FORMATS)
+async def test_no_row_at_all(source: Source, table: Table, written: str) -> None:
+    await compare(source, select(table.c.id, table.c.name).where(table.c.id < 0), written, table)
+
+
+@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow", "parquet"])
+async def test_a_column_of_nothing_but_null(source: Source, table: Table, written: str) -> None:
+    """Rows that are empty lines in CSV are rows."""
+    number = case((table.c.id > 40, table.c.small)).label("only")
+    await compare(source, select(number).order_by(table.c.id), written, table)
+
+
+@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow", "parquet"])
+async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, written: str) -> None:
+    """JSON has null for them; CSV and Arrow keep them."""
+    engine = make_engine(postgresql_url)
+    table = await fill(engine)
+    source = open_source("x", engine, Registry(table.metadata))
+    words = ("NaN", "Infinity", "-Infinity")
+    rows = union_all(
+        *[
+            select(literal(n).label("n"), literal(float(word), Float).label("f"))
+            for n, word in enumerate(words)
+        ]
+    )
+    select_, columns = statement_of(source, rows.subquery().select())
+    narrowing = Policy(Registry(table.metadata)).narrowing(None)
+    with lanes_taken(slow=True):
+        slow = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+    fast = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+    assert fast == slow
+    assert slow["f"] == ([None] * 3 if written == "ndjson" else ["nan", "inf", "-inf"])
+
+
+@pytest.mark.parametrize("written", FORMATS)
+async def test_expressions_and_groups(source: Source, table: Table, written: str) -> None:
+    statement = (
+        select(
+            table.c.word,
+            func.count().label("n"),
+            func.sum(table.c.price).label("total"),
+            func.avg(table.c.small).label("mean"),
+            cast(func.max(table.c.exact), Numeric(30, 5)).label("most"),
+            func.min(cast(table.c.small, Text)).label("least"),
+            null().label("nil"),
+        )
+        .where(table.c.name != "$1", table.c.flag.is_not(None))
+        .group_by(table.c.word)
+    )
+    await compare(source, statement, written, table)
+
+
+@pytest.mark.parametrize("written", FORMATS)
+async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any, written: str) -> None:
+    """DateStyle, IntervalStyle, TimeZone and bytea_output change what PostgreSQL writes, but not what is read."""
+    filled = make_engine(postgresql_url)
+    table = await fill(filled)
+    engine = make_engine(postgresql_url)
+    listen(engine.sync_engine, "connect", _other_habits)
+    plain = [column for column in table.c if column.name not in NOT_COPIED]
+    wanted = select(*plain).where(
+        table.c.instant >= dt.datetime(1999, 12, 31, tzinfo=dt.UTC), table.c.span != dt.timedelta(1)
+    )
+    found = []
+    for one in (filled, engine):
+        source = open_source("x", one, Registry(table.metadata))
+        select_, columns = statement_of(source, wanted)
+        narrowing = Policy(Registry(table.metadata)).narrowing(None)
+        found.append(read(written, await streamed(source, select_, narrowing, columns, written), columns))
+    assert found[0] == found[1]
+    assert found[0]["id"]
+
+
+def _other_habits(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    for habit in (
+        "DateStyle = German",
+        "IntervalStyle = sql_standard",
+        "TimeZone = 'Asia/Tokyo'",
+        "bytea_output = escape",
+    ):
+        cursor.execute(f"SET {habit}")
+    cursor.close()
+    connection.commit()

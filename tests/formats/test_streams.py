@@ -1,0 +1,206 @@
+"""Each format of a stream by itself: its head, its rows in any number of pieces, its end, and the end of a failure."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, Numeric, String, Table, func, select
+from sqlalchemy.dialects import postgresql
+
+from dualsql.columns import ResultColumn, result_columns
+from dualsql.errors import BadParameterError, LimitExceededError, QueryExecutionError
+from dualsql.formats.csv import DatabaseCSVWriter
+from dualsql.formats.formats import FORMATS, format_named
+from dualsql.formats.writer import Options, Summary, Writer
+from tests.lanes.reading import read, read_csv
+
+DIALECT = postgresql.dialect()
+things = Table(
+    "things",
+    MetaData(),
+    Column("id", Integer),
+    Column("text", String),
+    Column("flag", Boolean),
+    Column("number", Float),
+    Column("price", Numeric(10, 2)),
+    Column("json", JSON),
+)
+COLUMNS = result_columns(select(things).selected_columns.items())
+ROWS = [
+    (1, "a", True, 0.5, Decimal("1.50"), {"k": [1]}),
+    (2, "", False, None, None, None),
+    (3, 'q"uote,\r\n', None, 1e300, Decimal("-2.00"), "text"),
+]
+PROBLEM = LimitExceededError("Too much.", hint="Ask for less.", details={"limit": "rows"})
+
+
+def writer(written: str, columns: Any = COLUMNS, **options: Any) -> Writer:
+    return FORMATS[written].writer(columns, DIALECT, Options(**options))
+
+
+def whole(written: str, pieces: list[list[Any]], columns: Any = COLUMNS, **options: Any) -> bytes:
+    made = writer(written, columns, **options)
+    data = made.head() + b"".join([made.rows(rows).data for rows in pieces])
+    return data + made.end(Summary(sum(map(len, pieces))))
+
+
+@pytest.mark.parametrize("written", FORMATS)
+def test_however_it_is_cut(written: str) -> None:
+    once = read(written, whole(written, [ROWS]), COLUMNS)
+    assert read(written, whole(written, [[row] for row in ROWS]), COLUMNS) == once
+    assert once["text"] == [row[1] for row in ROWS]
+    assert once["price"] == [row[4] for row in ROWS]
+    assert once["json"] == [{"k": [1]}, None, "text"]
+
+
+def test_null_is_not_an_empty_text_in_csv() -> None:
+    lines = whole("csv", [ROWS[:2]]).split(b"\r\n")
+    assert lines == [
+        b"id,text,flag,number,price,json",
+        b'1,"a",true,0.5,"1.50","{""k"":[1]}"',
+        b'2,"",false,,,',
+        b"",
+    ]
+
+
+def test_names_that_need_quotes() -> None:
+    odd = Table("odd", MetaData(), Column("a,b", Integer), Column('q"', Integer), Column("=1", Integer))
+    columns = result_columns(select(odd).selected_columns.items())
+    assert whole("csv", [], columns) == b'"a,b","q""","=1"\r\n'
+    assert whole("csv", [], columns, guard_formulas=True).endswith(b',"\'=1"\r\n')
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_formulas_are_guarded_when_asked(text: str) -> None:
+    row = (1, text, None, -1.5, Decimal("-1.50"), None)
+    assert read_csv(whole("csv", [[row]], guard_formulas=True))["text"] == ["'" + text]
+    assert read_csv(whole("csv", [[row]], guard_formulas=True))["price"] == ["-1.50"]
+    assert read_csv(whole("csv", [[row]]))["text"] == [text]
+
+
+def test_numbers_that_are_none() -> None:
+    rows = [
+        (number, None, None, float(word), Decimal(word), None)
+        for number, word in enumerate(("NaN", "Infinity", "-Infinity"))
+    ]
+    words = read_csv(whole("csv", [rows]))
+    assert words["number"] == words["price"] == ["NaN", "Infinity", "-Infinity"]
+    assert read("ndjson", whole("ndjson", [rows]), COLUMNS)["number"] == [None] * 3
+
+
+_HARD = st.one_of(
+    st.text(alphabet='a"{}[],\\null\n\r\t ', max_size=8),
+    st.text(max_size=5),
+    st.integers(),
+    st.none(),
+    st.booleans(),
+)
+
+
+@given(st.lists(st.tuples(_HARD, _HARD, _HARD), max_size=6))
+def test_lines_cut_out_of_one_array_are_those_written_one_by_one(rows: list[tuple[Any, ...]]) -> None:
+    """The quick way to a line is only taken where it is safe."""
+    columns = [ResultColumn(name, things.c.text, things.c.text.type) for name in ("a", "b", "c")]
+    lines = whole("ndjson", [rows], columns).splitlines()[:-1] if rows else []
+    assert [tuple(json.loads(line).values()) for line in lines] == rows
+    found = read_csv(whole("csv", [rows], columns))
+    expected = [[_field(row[place]) for row in rows] for place in range(3)]
+    assert list(found.values()) == expected
+
+
+def _field(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def test_lines_of_a_database_get_their_ends() -> None:
+    made = writer("csv")
+    assert isinstance(made, DatabaseCSVWriter)
+    assert made.text(b"1,a\n2,b\n") == (b"1,a\r\n2,b\r\n", 2, 0)
+    assert made.text(b'1,"a\nb"\n2,"c""\n"\n') == (b'1,"a\nb"\r\n2,"c""\n"\r\n', 2, 0)
+
+
+def test_whole_numbers_as_strings() -> None:
+    assert json.loads(whole("ndjson", [ROWS[:1]], integer_strings=True).splitlines()[0])["id"] == "1"
+
+
+def test_a_failure_is_the_last_record() -> None:
+    said = writer("ndjson").failure(PROBLEM, Summary(2, complete=False))
+    assert said is not None
+    problem = json.loads(said)["$problem"]
+    assert (problem["code"], problem["rows"], problem["complete"]) == ("LIMIT_EXCEEDED", 2, False)
+
+
+def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
+    made = writer("arrow")
+    data = made.head() + made.rows(ROWS).data
+    failed = made.failure(PROBLEM, Summary(3, complete=False))
+    assert failed is not None
+    reader = pa.ipc.open_stream(data + failed)
+    batches = reader.iter_batches_with_custom_metadata()
+    assert next(batches)[0].num_rows == 3
+    last, metadata = next(batches)
+    assert last.num_rows == 0
+    assert json.loads(metadata[b"problem"])["code"] == "LIMIT_EXCEEDED"
+    with pytest.raises(pa.ArrowInvalid):
+        pa.ipc.open_stream(data + failed).read_all()
+
+
+@pytest.mark.parametrize("written", ["json", "csv", "parquet"])
+def test_formats_without_a_last_record_are_cut(written: str) -> None:
+    made = writer(written)
+    made.head()
+    assert made.failure(PROBLEM, Summary(0, complete=False)) is None
+
+
+def test_a_parquet_file_says_how_many_rows_it_has() -> None:
+    file = parquet.ParquetFile(io.BytesIO(whole("parquet", [ROWS, ROWS])))
+    assert file.metadata.num_rows == 6
+    assert json.loads(file.metadata.metadata[b"dualsql.complete"]) is True
+
+
+def test_row_groups_are_written_as_they_fill() -> None:
+    made = writer("parquet")
+    made.head()
+    wide = [(number, "x" * 100_000, None, None, None, None) for number in range(20)]
+    sizes = [len(made.rows(wide).data) for _ in range(10)]
+    assert sum(map(bool, sizes)) >= 2
+    assert made.rows(wide).weight >= 2_000_000
+
+
+def test_arrow_s_types_are_those_of_the_select() -> None:
+    columns = result_columns(select(things, func.sum(things.c.price).label("total")).selected_columns.items())
+    schema = pa.ipc.open_stream(whole("arrow", [], columns)).schema
+    assert schema.field("price").type == pa.decimal128(10, 2)
+    # A sum has more digits than what is summed.
+    assert schema.field("total").type == pa.string()
+    assert schema.field("total").metadata[b"dualsql.encoding"] == b"decimal"
+    assert schema.field("json").metadata == {b"dualsql.encoding": b"json"}
+
+
+def test_a_value_that_is_not_what_its_column_declares() -> None:
+    with pytest.raises(QueryExecutionError, match="declares"):
+        writer_ready = writer("arrow")
+        writer_ready.head()
+        writer_ready.rows([("x", None, None, None, None, None)])
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for written in ("arrow", "parquet"):
+        with pytest.raises(BadParameterError) as raised:
+            writer(written)
+        assert "dualsql[arrow]" in raised.value.hint
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(BadParameterError, match="no format"):
+        format_named("xlsx")

@@ -1,0 +1,65 @@
+"""On every lane, a tenant gets the bytes that its own database would give, and no others."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+
+from dualsql import DualResponseServer, Principal
+from dualsql.statement import Statement
+from dualsql.streams import StreamRequest
+from tests.lanes.everything import lanes_taken
+from tests.tenants.answers import answer
+from tests.tenants.databases import principal_of
+from tests.tenants.rules import HOOKS
+from tests.tenants.shapes import PORTABLE
+from tests.tenants.sites import BASE_URL, ON_POSTGRESQL, ON_SQLITE, REGISTRY, Site
+from tests.tenants.tpch_rows import TENANTS
+
+SOME = list(PORTABLE)[::6]
+TENANT = TENANTS[1]
+
+FORMATS = ("ndjson", "csv", "arrow")
+
+
+async def stream(
+    server: DualResponseServer, statement: Statement, caller: Principal | None, written: str
+) -> bytes:
+    response = await server.create_response(statement, name="x", principal=caller, count="none")
+    resource = await server.open_resource(response.resource_id, caller, "read")
+    opened = await server.stream_rows(resource, StreamRequest(format=written), principal=caller)
+    async with aclosing(opened.chunks) as chunks:
+        return b"".join([chunk.data async for chunk in chunks])
+
+
+@pytest.mark.parametrize("name", SOME)
+async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: str) -> None:
+    for written in FORMATS:
+        with lanes_taken() as taken:
+            found = await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
+            expected = await stream(site.plain[TENANT], PORTABLE[name], None, written)
+        assert found == expected
+        assert taken[0] == taken[1] != "by_sqlalchemy"
+
+
+@ON_POSTGRESQL
+async def test_the_tenants_go_by_copy(site: Site) -> None:
+    """The comparison above means that lane, too."""
+    taken: set[str] = set()
+    for name in SOME:
+        for written in ("csv", "arrow"):
+            with lanes_taken() as lanes:
+                await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
+            taken.update(lanes)
+    assert {"_as_csv", "_as_batches"} <= taken
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("name", SOME)
+async def test_pages_of_the_short_way_are_the_tenant_s_own(site: Site, name: str) -> None:
+    url = site.shared.url
+    async with DualResponseServer(url, base_url=BASE_URL, tables=REGISTRY, hooks=HOOKS) as server:
+        assert server._sources["default"].quick is not None
+        found = await answer(server, PORTABLE[name], principal_of(TENANT))
+    assert found == await answer(site.plain[TENANT], PORTABLE[name], None)
