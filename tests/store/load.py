@@ -1,6 +1,7 @@
-"""One process of the load test: creators, readers and sweepers on one store; prints what it knows as JSON.
+"""One process of the load: creators, readers and sweepers, each on the process's own DualResponseServer.
 
-Run as `python -m tests.store.load URL SECONDS TASKS SEED`. The rule: it reports what the store confirmed.
+Run as `python -m tests.store.load ORDER`, an `Order` as JSON. The rule: what is confirmed is said at once, a line
+of JSON for each deed, so that a process that is killed has told all it knew.
 """
 
 from __future__ import annotations
@@ -10,81 +11,116 @@ import json
 import random
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 
-from dualsql.store import ResourceChanges, SQLResourceStore
-from tests.store.samples import resource
+from sqlalchemy import select
+
+from dualsql.errors import DualResponseError
+from dualsql.server import DualResponseServer
+from dualsql.store import SQLResourceStore
+from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
+
+SECRETS = ["the one secret that all processes of a load share"]
+SOME = select(INSTITUTIONS).where(INSTITUTIONS.c.id < 10)
 
 SHORT = timedelta(milliseconds=200)
-"""A lifetime that ends while the test runs."""
+"""A lifetime that ends while the load runs."""
 
 LONG = timedelta(hours=1)
 
 
-@dataclass
-class Report:
-    """What one process did: ids that must be there at the end, accesses by id, ids deleted when expired."""
+@dataclass(frozen=True)
+class Order:
+    """What one process is to do.
 
-    living: list[str] = field(default_factory=list)
-    accesses: Counter[str] = field(default_factory=Counter)
-    created: int = 0
-    swept: int = 0
-    wrong: list[str] = field(default_factory=list)
+    Attributes:
+        store: URL of the database of the resources; `data` of the one they are queries on.
+        tasks: how many deeds at once.
+        shared: resources that the processes read in common.
+    """
+
+    store: str
+    data: str
+    seconds: float
+    tasks: int
+    seed: int
+    shared: tuple[str, ...] = ()
+    is_sliding: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def server_of(store: str, data: str, **options: object) -> DualResponseServer:
+    """A server as each process has one. It sweeps when it is told to, so that what is swept can be counted."""
+    return DualResponseServer(
+        data,
+        base_url=BASE_URL,
+        tables=METADATA,
+        store=SQLResourceStore(store),
+        secrets=SECRETS,
+        gone_retention=timedelta(0),
+        cleanup_interval=timedelta(hours=1),
+        **options,  # type: ignore[arg-type]
+    )
 
 
 class Load:
-    """Tasks that share a store and a report until the deadline."""
+    """Tasks that share a server until the deadline."""
 
-    def __init__(self, store: SQLResourceStore, seconds: float, seed: int) -> None:
-        self.store = store
-        self.report = Report()
-        self.choose = random.Random(seed)
-        self.deadline = time.monotonic() + seconds
+    def __init__(self, server: DualResponseServer, order: Order) -> None:
+        self._server = server
+        self._choose = random.Random(order.seed)
+        self._living = list(order.shared)
+        self._tasks = order.tasks
+        self._deadline = time.monotonic() + order.seconds
 
-    async def run(self, tasks: int) -> Report:
-        jobs = (self._create, self._read, self._create, self._sweep)
-        await asyncio.gather(*(self._repeat(jobs[number % len(jobs)]) for number in range(tasks)))
-        return self.report
+    async def run(self) -> None:
+        jobs = (self._create, self._read, self._create, self._sweep, self._read)
+        await asyncio.gather(*(self._repeat(jobs[number % len(jobs)]) for number in range(self._tasks)))
 
-    async def _repeat(self, job: object) -> None:
-        assert callable(job)
-        while time.monotonic() < self.deadline:
-            await job()
+    async def _repeat(self, job: Callable[[], Awaitable[None]]) -> None:
+        while time.monotonic() < self._deadline:
+            try:
+                await job()
+            except DualResponseError as error:
+                say("wrong", f"{job.__name__}: {error!r} {error.__cause__!r}")
 
     async def _create(self) -> None:
         """Three kinds: one that lives, one that is pinned before it expires, one that expires."""
-        now, kind = datetime.now(UTC), self.choose.randrange(3)
-        made = resource(created_at=now, expires_at=now + (LONG if kind == 0 else SHORT))
-        await self.store.save(made)
-        self.report.created += 1
-        if kind == 0 or (kind == 1 and await self.store.update(made.id, ResourceChanges(pin=True, now=now))):
-            self.report.living.append(made.id)
+        kind = self._choose.randrange(3)
+        lifetime = LONG if kind == 0 else SHORT
+        made = await self._server.create_response(SOME, name="x", sample_size=3, expiration=lifetime)
+        say("made", made.resource_id)
+        if kind == 0 or (kind == 1 and await self._server.pin_resource(made.resource_id)):
+            say("lives", made.resource_id)
+            self._living.append(made.resource_id)
 
     async def _read(self) -> None:
-        while not self.report.living:
+        while not self._living:
             await self._create()
-        identifier = self.choose.choice(self.report.living)
-        if await self.store.get(identifier) is None:
-            self.report.wrong.append(f"{identifier} is gone")
-        now = datetime.now(UTC)
-        if await self.store.update(identifier, ResourceChanges(accesses=1, accessed_at=now)):
-            self.report.accesses[identifier] += 1
+        identifier = self._choose.choice(self._living)
+        resource = await self._server.open_resource(identifier, None, "read")
+        page = await self._server.fetch_page(resource, limit=5)
+        say("read", identifier, page.expires_at and page.expires_at.isoformat())
 
     async def _sweep(self) -> None:
-        now = datetime.now(UTC)
-        ids = await self.store.find_expired(before=now, limit=50)
-        deleted = await self.store.delete(*ids, expired_before=now)
-        self.report.swept += deleted  # not `+= await`, which would read the sum before it waits
+        say("swept", await self._server.sweep())
 
 
-async def main(url: str, seconds: float, tasks: int, seed: int) -> None:
-    store = SQLResourceStore(url)
-    report = await Load(store, seconds, seed).run(tasks)
-    await store.close()
-    json.dump(vars(report), sys.stdout)
+def say(deed: str, *facts: object) -> None:
+    """Tell the parent, with the moment by the clock that all processes share."""
+    print(json.dumps([deed, time.monotonic(), *facts]), flush=True)
+
+
+async def main(order: Order) -> None:
+    server = server_of(order.store, order.data, sliding_expiration=order.is_sliding)
+    async with server:
+        await Load(server, order).run()
+    say("ended")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(Order(**json.loads(sys.argv[1]))))
