@@ -22,6 +22,9 @@ from tests.http.application import ALL, METADATA
 PATIENCE = 20.0
 """Seconds after which a test that waits for an event has failed."""
 
+SMALL_BUFFER = 32 * 1024
+"""Bytes that a socket may hold."""
+
 
 @dataclass(frozen=True)
 class LiveServer:
@@ -35,7 +38,11 @@ class LiveServer:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
         """A bare TCP connection, for what no well-behaved client would send."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        connecting = socket.socket()
+        connecting.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
+        connecting.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connecting, ("127.0.0.1", self.port))
+        reader, writer = await asyncio.open_connection(sock=connecting)
         try:
             yield reader, writer
         finally:
@@ -57,6 +64,8 @@ async def listening(
 ) -> AsyncIterator[LiveServer]:
     """A server of `kind` under uvicorn, serving one result, until the end of the block."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
+        # What a socket holds counts as sent: little of it, so that a reader who pauses is felt early.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
         port = bound.getsockname()[1]
         base_url = f"http://127.0.0.1:{port}/resources"
         server = kind(database, base_url=base_url, tables=METADATA, **options)
