@@ -14,11 +14,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from sqlalchemy import PoolProxiedConnection
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.util import greenlet_spawn
 
 from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
+from dualsql.execute.guards.spare import spare_connection
 
 _KEPT = ("tx_read_only", "max_statement_time")
 _ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _KEPT)
@@ -52,11 +51,8 @@ class MariaDBGuard(Guard):
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
         statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
-        spare = await _spare_connection(connection)
-        try:
-            await repeated_until_over(working, lambda: _run(connection, _execute, spare, statement))
-        finally:
-            await _run(connection, spare.invalidate)
+        async with spare_connection(connection) as run:
+            await repeated_until_over(working, lambda: run(statement))
 
     @contextmanager
     def held(self, connection: AsyncConnection) -> Iterator[None]:
@@ -105,24 +101,3 @@ async def _leave(connection: AsyncConnection) -> None:
 def _has_unread_rows(driver: Any) -> bool:
     result = getattr(driver, "_result", None)
     return bool(getattr(result, "unbuffered_active", False))
-
-
-async def _spare_connection(connection: AsyncConnection) -> PoolProxiedConnection:
-    opened = connection.sync_connection
-    assert opened is not None
-    # A pool of its own makes connections just as the engine's does.
-    found: PoolProxiedConnection = await _run(connection, opened.engine.pool.recreate().connect)
-    return found
-
-
-def _execute(spare: PoolProxiedConnection, statement: str) -> None:
-    cursor = spare.cursor()
-    cursor.execute(statement)
-    cursor.close()
-
-
-async def _run(connection: AsyncConnection, work: Any, *arguments: Any) -> Any:
-    """Call the driver in the way that suits it: awaiting, or in a thread."""
-    if connection.dialect.is_async:
-        return await greenlet_spawn(work, *arguments)
-    return await asyncio.to_thread(work, *arguments)

@@ -15,6 +15,7 @@ from sqlalchemy import func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
+from dualsql.execute.guards.spare import spare_connection
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _FAULTS = {
@@ -44,12 +45,14 @@ class PostgreSQLGuard(Guard):
         yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`. asyncpg sends a cancel request when its task is cancelled; a thread must be told."""
-        if connection.dialect.is_async:
-            await super().stop(connection, working)
+        """See `Guard.stop`. A driver that cancels by itself breaks its connection off, and may do so too early."""
+        driver = driver_of(connection)
+        if not hasattr(driver, "get_server_pid"):  # not asyncpg
+            await repeated_until_over(working, lambda: asyncio.to_thread(driver.cancel))
             return
-        cancel = driver_of(connection).cancel
-        await repeated_until_over(working, lambda: asyncio.to_thread(cancel))
+        statement = f"SELECT pg_cancel_backend({int(driver.get_server_pid())})"
+        async with spare_connection(connection) as run:
+            await repeated_until_over(working, lambda: run(statement))
 
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""
