@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,6 +17,8 @@ from dualsql.execute.lanes.choice import chosen_lane
 from dualsql.execute.lanes.job import Job, ReaderGone
 from dualsql.execute.running import Session
 from dualsql.formats.writer import Chunk
+from dualsql.plan.projection import projected
+from dualsql.statement import AnySelect
 
 _CHUNKS_AHEAD = 2
 
@@ -29,6 +32,7 @@ async def stream_rows(job: Job) -> AsyncGenerator[Chunk, None]:
         DatabaseBusyError: all connections are in use.
         QueryExecutionError: anything else that the database raised.
     """
+    job = _reduced(job)
     channel = _Channel()
 
     async def produce(connection: AsyncConnection) -> None:
@@ -48,6 +52,16 @@ async def stream_rows(job: Job) -> AsyncGenerator[Chunk, None]:
             channel.close()
             if not session.task.done():
                 job.source.finish(session.stop())
+
+
+def _reduced(job: Job) -> Job:
+    """The job without the columns that nobody writes, where the database may leave them out."""
+    if job.places is None:
+        return job
+    statement = projected(cast("AnySelect", job.statement), job.places)
+    if statement is None:
+        return job
+    return replace(job, statement=statement, columns=[job.columns[n] for n in job.places], places=None)
 
 
 class _Channel:

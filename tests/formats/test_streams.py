@@ -187,10 +187,10 @@ def test_arrow_s_types_are_those_of_the_select() -> None:
 
 
 def test_a_value_that_is_not_what_its_column_declares() -> None:
+    made = writer("arrow")
+    made.head()
     with pytest.raises(QueryExecutionError, match="declares"):
-        writer_ready = writer("arrow")
-        writer_ready.head()
-        writer_ready.rows([("x", None, None, None, None, None)])
+        made.rows([("x", None, None, None, None, None)])
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

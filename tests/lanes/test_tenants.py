@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,30 @@ async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: s
             expected = await stream(site.plain[TENANT], PORTABLE[name], None, written)
         assert found == expected
         assert taken[0] == taken[1] != "by_sqlalchemy"
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("name", PORTABLE)
+async def test_columns_that_are_left_out_change_nothing_else(site: Site, name: str) -> None:
+    """The database leaves them out where that is safe; the cells are those of the whole stream."""
+    server, statement = site.plain[TENANT], PORTABLE[name]
+    response = await server.create_response(statement, name="x", sample_size=1, count="none")
+    names = [column["name"] for column in response.columns]
+    whole = await lines(server, response.resource_id, None)
+    for chosen in {tuple(names[:1]), tuple(names[-1:]), (names[-1], names[0]), tuple(names[1::2])} - {()}:
+        if len(set(chosen)) == len(chosen):
+            found = await lines(server, response.resource_id, chosen)
+            assert found == [[row[names.index(name)] for name in chosen] for row in whole], chosen
+
+
+async def lines(
+    server: DualResponseServer, resource_id: str, columns: tuple[str, ...] | None
+) -> list[list[Any]]:
+    resource = await server.open_resource(resource_id, None, "read")
+    opened = await server.stream_rows(resource, StreamRequest(format="ndjson", columns=columns))
+    async with aclosing(opened.chunks) as chunks:
+        data = b"".join([chunk.data async for chunk in chunks])
+    return [list(json.loads(line).values()) for line in data.splitlines()[:-1]]
 
 
 @ON_POSTGRESQL
