@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, types
 
 from dualsql.columns import SQLType, plain_type
 from dualsql.keyforms import KeyForm, mysql_form, postgresql_form, raw_form
+from dualsql.planned import MARIADB_PLANNER, POSTGRESQL_PLANNER, Planner
 
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
 
@@ -36,6 +37,7 @@ class Capabilities:
         searches_row_values: (a, b) > (x, y) is looked up in an index.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
+        planner: tells how many rows it expects; None where it does not.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Capabilities:
     searches_row_values: bool
     keeps_zones: bool
     key_form: MakeKeyForm
+    planner: Planner | None = None
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -141,6 +144,7 @@ _POSTGRESQL = Capabilities(
     searches_row_values=True,
     keeps_zones=True,
     key_form=postgresql_form,
+    planner=POSTGRESQL_PLANNER,
 )
 _MYSQL = Capabilities(
     name="MariaDB",
@@ -154,6 +158,7 @@ _MYSQL = Capabilities(
     searches_row_values=False,
     keeps_zones=False,
     key_form=mysql_form,
+    planner=MARIADB_PLANNER,
 )
 _DUCKDB = Capabilities(
     name="DuckDB",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dualsql.response import instant
-from dualsql_client.wire import Column, Page, PageOrder, Row
+from dualsql.totals import Total
+from dualsql_client.wire import Column, Page, PageOrder, Row, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +17,8 @@ class ResultPage:
 
     Attributes:
         rows: objects by column name; values are what `formats.json.dumps` takes.
-        total_count: None when nobody counted. Exact as of this reading on the last page by offset, else as of
-            creation.
+        total_count, total_count_kind: as of creation, or of a later count; of this reading where the page tells it,
+            or tells better.
         offset: of a page by cursor, counted from the page that gave the cursor.
         has_next, has_previous: a further row was there.
         order: "partial" when the rows may be in another order at the next reading.
@@ -27,6 +28,7 @@ class ResultPage:
     columns: Sequence[Column]
     rows: Sequence[Row]
     total_count: int | None
+    total_count_kind: TotalCountKind
     offset: int
     has_next: bool
     has_previous: bool
@@ -42,6 +44,7 @@ class ResultPage:
             data=list(self.rows),
             columns=list(self.columns),
             total_count=self.total_count,
+            total_count_kind=self.total_count_kind,
             returned_count=len(self.rows),
             offset=self.offset,
             skip=self.offset,
@@ -56,9 +59,7 @@ class ResultPage:
         )
 
 
-def seen_total(
-    *, known: int | None, offset: int, returned: int, has_next: bool, is_counted: bool = True
-) -> int | None:
+def seen_total(known: Total, *, offset: int, returned: int, has_next: bool, is_counted: bool = True) -> Total:
     """The total, corrected by what a page showed: rows come and go after a result was counted.
 
     Args:
@@ -66,5 +67,5 @@ def seen_total(
     """
     end = offset + returned
     if has_next or not is_counted:
-        return None if known is None else max(known, end + has_next)
-    return end if returned or not offset else known
+        return known.at_least(end + has_next)
+    return Total(end, "exact") if returned or not offset else known.at_most(offset)

@@ -14,6 +14,7 @@ from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.settings import Settings
 from dualsql.streams import StreamRequest
+from dualsql.totals import CountAsked, parse_count
 from dualsql_client.wire import SortKey
 
 _LONGEST_NAME = 200
@@ -28,11 +29,12 @@ def checked_name(name: Any) -> str:
     return str(name)
 
 
-def checked_count(count: str) -> bool:
-    """Whether to count."""
-    if count not in {"exact", "none"}:
-        raise BadParameterError(f"count={count!r} is not known."[:100], hint='Use "exact" or "none".')
-    return count == "exact"
+def checked_count(count: Any, settings: Settings) -> CountAsked:
+    """How to count; no cap lies deeper than an offset may."""
+    asked = parse_count(count)
+    if asked.way == "capped":
+        _within("the cap of a count", asked.cap, 1, settings.maximum_offset)
+    return asked
 
 
 def checked_lifetime(asked: Any, settings: Settings) -> timedelta:

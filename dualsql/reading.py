@@ -6,7 +6,7 @@ Neither rights nor expiry are checked here: `Gate.open` gives a resource that ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from dualsql.addresses import Addresses
@@ -24,6 +24,7 @@ from dualsql.snapshots import require_sources
 from dualsql.store.accesses import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.streams import Ending, ResultStream, StreamRequest, Streams
+from dualsql.totals import CountAsked, Total
 from dualsql.turning import PageAsked, turn_to
 from dualsql.view import View, open_view
 from dualsql_client.wire import ResourceMetadata, SortKey
@@ -78,18 +79,20 @@ class Reader:
         turn = await turn_to(asked, view, self._cursors, resource_id=resource.id, principal=principal)
         await self._gate.note("read", principal, resource=resource, rows=len(turn.rows))
         as_strings = json.integer_columns(view.columns) if integer_strings else ()
+        total = seen_total(
+            Total(resource.total_count, resource.total_count_kind),
+            offset=turn.offset,
+            returned=len(turn.rows),
+            has_next=turn.has_next,
+            is_counted=turn.is_counted,
+        )
         return ResultPage(
             columns=json.describe(view.columns, integer_strings=as_strings),
             rows=json.records(
                 view.columns, turn.rows, view.source.engine.dialect, integer_strings=as_strings
             ),
-            total_count=seen_total(
-                known=resource.total_count,
-                offset=turn.offset,
-                returned=len(turn.rows),
-                has_next=turn.has_next,
-                is_counted=turn.is_counted,
-            ),
+            total_count=total.rows,
+            total_count_kind=total.kind,
             offset=turn.offset,
             has_next=turn.has_next,
             has_previous=turn.has_previous,
@@ -108,10 +111,22 @@ class Reader:
         log = _StreamLog(self._gate, self, resource, principal)
         return self._streams.open(view, request, resource=resource, principal=principal, log=log)
 
-    async def describe(self, resource: Resource, *, principal: Principal | None) -> ResourceMetadata:
+    async def describe(
+        self, resource: Resource, *, principal: Principal | None, asked: CountAsked
+    ) -> ResourceMetadata:
         """See `DualResponseServer.describe_resource`."""
         await self._gate.note("describe", principal, resource=resource)
+        if asked.way != "none":
+            resource = await self._counted(resource, principal, asked)
         return self.metadata_of(resource)
+
+    async def _counted(self, resource: Resource, principal: Principal | None, asked: CountAsked) -> Resource:
+        """The resource with a new total, which is kept if whoever else may read it would have counted the same."""
+        total = await self._view_of(resource, principal).total(asked)
+        if self._policy.shows_all or _is_owner(principal, resource):
+            await self._store.update(resource.id, ResourceChanges(total=total))
+        expires_at = await self.note_access(resource)
+        return replace(resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at)
 
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
         """What may be said of a resource, without a word to the audit."""
@@ -121,6 +136,7 @@ class Reader:
             name=resource.name,
             uri=self._addresses.uri(resource.id),
             total_count=resource.total_count,
+            total_count_kind=resource.total_count_kind,
             columns=list(resource.columns),
             created_at=instant(resource.created_at),
             expires_at=None if resource.expires_at is None else instant(resource.expires_at),
@@ -142,6 +158,11 @@ class Reader:
         extended = max(resource.expires_at, min(now + resource.lifetime, latest))
         await self._store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
         return extended
+
+
+def _is_owner(principal: Principal | None, resource: Resource) -> bool:
+    who = (principal.id, principal.tenant) if principal else None
+    return who is not None and who == (resource.owner, resource.tenant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dualsql_client.wire import Column, Row
+from dualsql_client.wire import Column, Row, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class Resource:
         document: the frozen Select (see `dualsql.freeze`), bytes.
         signature: MAC over document, id, owner, tenant, source and created_at.
         owner, tenant: the principal it is bound to; None for anyone who holds the link.
+        total_count, total_count_kind: rows of the result, and what the number is worth.
         lifetime: how long it lives after its creation, or after an access when sliding.
         expires_at: None once pinned. All instants are aware and UTC.
         sample: rows kept at rest, only with `keep_sample`.
@@ -62,6 +63,7 @@ class Resource:
     signature: bytes
     columns: Sequence[Column]
     total_count: int | None
+    total_count_kind: TotalCountKind
     created_at: datetime
     expires_at: datetime | None
     lifetime: timedelta
@@ -94,6 +96,7 @@ def new_resource(
     document: bytes,
     columns: Sequence[Column],
     total_count: int | None,
+    total_count_kind: TotalCountKind,
     lifetime: timedelta,
     principal: Principal | None,
     metadata: Mapping[str, Any],
@@ -108,6 +111,7 @@ def new_resource(
         signature=b"",
         columns=columns,
         total_count=total_count,
+        total_count_kind=total_count_kind,
         created_at=now,
         expires_at=now + lifetime,
         lifetime=lifetime,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats.text import single_line, table
-from dualsql_client.wire import Column, ResourceLink, ResultMetadata, Row, StructuredContent
+from dualsql_client.wire import Column, ResourceLink, ResultMetadata, Row, StructuredContent, TotalCountKind
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -37,7 +37,7 @@ class DualResponse:
         resource_uri: what the model may pass on, such as resource://abc123.
         resource_url: where the application fetches the rows over REST.
         sample: the first rows in the query's own order, as plain JSON values.
-        total_count: all rows of the result; None when they were not counted.
+        total_count, total_count_kind: all rows of the result, and what the number is worth.
         columns: name, type and encoding of each column.
         created_at, expires_at: aware, UTC; expires_at is None for a pinned resource.
         text_budget: characters of the table in the text.
@@ -49,6 +49,7 @@ class DualResponse:
     name: str
     sample: Sequence[Row]
     total_count: int | None
+    total_count_kind: TotalCountKind
     columns: Sequence[Column]
     created_at: datetime
     expires_at: datetime | None
@@ -85,6 +86,7 @@ class DualResponse:
             ),
             metadata=ResultMetadata(
                 total_count=self.total_count,
+                total_count_kind=self.total_count_kind,
                 sample_count=len(self.sample),
                 columns=list(self.columns),
                 executed_at=instant(self.created_at),
@@ -119,12 +121,20 @@ class DualResponse:
     def _total(self) -> str:
         if self.total_count is None:
             return f"more than {len(self.sample):,} rows (not counted)"
-        return f"{self.total_count:,} {'row' if self.total_count == 1 else 'rows'}"
+        if self.total_count_kind == "estimated":
+            return f"about {_rounded(self.total_count):,} rows (an estimate)"
+        counted = f"{self.total_count:,} {'row' if self.total_count == 1 else 'rows'}"
+        return f"more than {counted}" if self.total_count_kind == "capped" else counted
 
     def _lifetime(self) -> str:
         if self.expires_at is None:
             return "kept until it is deleted"
         return f"expires {self.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _rounded(number: int) -> int:
+    """To two digits: a number to the last row would be taken for a count."""
+    return round(number, 2 - len(str(number)))
 
 
 def instant(moment: datetime) -> str:

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Self, Unpack
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -58,6 +58,7 @@ from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.streams import ResultStream, StreamRequest, Streams
+from dualsql.totals import Count
 from dualsql.view import View
 from dualsql_client.wire import ResourceMetadata, SortKey
 
@@ -149,7 +150,7 @@ class DualResponseServer:
         sample_size: int | None = None,
         expiration: timedelta | None = None,
         metadata: Mapping[str, Any] | None = None,
-        count: Literal["exact", "none"] = "exact",
+        count: Count = "auto",
         principal: Principal | None = None,
         source: str | None = None,
     ) -> DualResponse:
@@ -161,7 +162,9 @@ class DualResponseServer:
             sample_size: rows to show.
             expiration: lifetime; cut to `maximum_lifetime`.
             metadata: JSON values kept with the resource and shown to whoever may read it.
-            count: "none" leaves total_count open when the sample is not everything.
+            count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
+                database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
+                longer than `Settings.count_budget`, else estimated.
             principal: binds the resource to this person or service; no one else can read it.
             source: which of several databases.
 
@@ -175,7 +178,7 @@ class DualResponseServer:
             QueryTimeoutError, DatabaseBusyError: it took too long, or no connection was free.
             StorageError: the resource could not be kept.
         """
-        is_counted = checked_count(count)
+        counted_as = checked_count(count, self.settings)
         size = checked_size(sample_size, self.settings)
         title, notes = checked_name(name), checked_metadata(metadata)
         lifetime = checked_lifetime(expiration, self.settings)
@@ -183,13 +186,14 @@ class DualResponseServer:
         database = chosen_source(self._sources, source)
         document = database.freeze(select)
         view = self._reader.view(database, document, principal)
-        sample = await view.sample(size, is_counted=is_counted)
+        sample = await view.sample(size, counted_as)
         resource = new_resource(
             name=title,
             source=database.name,
             document=document,
             columns=json.describe(view.columns),
-            total_count=sample.total_count,
+            total_count=sample.total.rows,
+            total_count_kind=sample.total.kind,
             lifetime=lifetime,
             principal=principal,
             metadata=notes,
@@ -210,6 +214,7 @@ class DualResponseServer:
             name=resource.name,
             sample=json.loads(json.dumps(rows)),
             total_count=resource.total_count,
+            total_count_kind=resource.total_count_kind,
             columns=json.describe(view.columns, integer_strings=inexact),
             created_at=resource.created_at,
             expires_at=resource.expires_at,
@@ -321,10 +326,15 @@ class DualResponseServer:
         return await self._gate.find(principal, limit=checked_listing(limit), cursor=cursor)
 
     async def describe_resource(
-        self, resource: Resource, *, principal: Principal | None = None
+        self, resource: Resource, *, principal: Principal | None = None, count: Count = "none"
     ) -> ResourceMetadata:
-        """What GET answers about a resource without reading its rows; `principal` is for the audit."""
-        return await self._reader.describe(resource, principal=principal)
+        """What GET answers about a resource without showing its rows, which are counted anew if `count` says how.
+
+        Raises:
+            BadParameterError, CountExecutionError, QueryTimeoutError, DatabaseBusyError: see `create_response`.
+        """
+        asked = checked_count(count, self.settings)
+        return await self._reader.describe(resource, principal=principal, asked=asked)
 
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
         """What may be said of a resource, without a word to the audit."""

@@ -47,6 +47,10 @@ class Settings:
         maximum_queued_queries: how many may wait for their turn.
         queue_timeout: ... and for how long.
         count_head_start: how long the sample runs alone before the count starts beside it.
+        count_budget: how long count="auto" counts before it makes do with less than an exact number.
+        count_cap: ... such as the word that there are more rows than so many.
+        estimate_narrowed: take the planner's estimate under hooks too. Its statistics are of all tenants' rows, so
+            an estimate tells a little of rows that its reader may not see.
         cleanup_interval: pause between two sweeps.
         gone_retention: how long an expired resource answers 410 instead of 404.
         keep_sample: store the sample rows with the resource (data at rest).
@@ -86,6 +90,9 @@ class Settings:
     maximum_queued_queries: int = 250
     queue_timeout: timedelta = timedelta(seconds=10)
     count_head_start: timedelta = timedelta(milliseconds=25)
+    count_budget: timedelta = timedelta(milliseconds=200)
+    count_cap: int = 10_000
+    estimate_narrowed: bool = False
     cleanup_interval: timedelta = timedelta(seconds=60)
     gone_retention: timedelta = timedelta(hours=24)
     keep_sample: bool = False
@@ -107,7 +114,7 @@ class Settings:
 
 # A zero would stop everything, or never pause.
 _POSITIVE = frozenset(
-    """body_timeout cleanup_interval default_page_size maximum_body_size
+    """body_timeout cleanup_interval count_budget count_cap default_page_size maximum_body_size
     maximum_concurrent_queries maximum_document_size maximum_link_lifetime
     maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows maximum_streams
     query_timeout quota_bytes quota_resources stream_stall_timeout""".split()
@@ -165,6 +172,9 @@ class SettingsOptions(TypedDict, total=False):
     maximum_queued_queries: int
     queue_timeout: timedelta
     count_head_start: timedelta
+    count_budget: timedelta
+    count_cap: int
+    estimate_narrowed: bool
     cleanup_interval: timedelta
     gone_retention: timedelta
     keep_sample: bool

@@ -27,7 +27,7 @@ from dualsql.resuming import (
 from dualsql.settings import Settings
 from dualsql.snapshots import etag_of, snapshot_of
 from dualsql.view import View
-from dualsql_client.wire import SortKey
+from dualsql_client.wire import SortKey, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,7 @@ class ResultStream:
     name: str
     format: Format
     total_count: int | None
+    total_count_kind: TotalCountKind
     chunks: AsyncGenerator[Chunk, None]
     resume: str | None
     no_resume: str | None
@@ -165,6 +166,7 @@ class Streams:
             name=resource.name,
             format=written,
             total_count=resource.total_count,
+            total_count_kind=resource.total_count_kind,
             chunks=run.chunks(),
             resume=None if no_resume else resume_token(self._seal, stretch),
             no_resume=no_resume,

@@ -78,6 +78,8 @@ resources = Table(
     Column("signature", LargeBinary, nullable=False),
     Column("columns", Text, nullable=False),
     Column("total_count", BigInteger),
+    # NULL in rows of a release that counted exactly or not at all.
+    Column("total_count_kind", String(16)),
     Column("created_at", UTCTimestamp, nullable=False),
     Column("expires_at", UTCTimestamp),
     Column("lifetime_seconds", Seconds, nullable=False, key="lifetime"),

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from dualsql import plan
 from dualsql.columns import ResultColumn
-from dualsql.execute import Job, Rows, Sample, Source, fetch_page, fetch_sample, stream_rows
+from dualsql.execute import Counter, Job, Rows, Sample, Source, fetch_page, fetch_sample, stream_rows
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Ordered, Shape
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
+from dualsql.totals import CountAsked, Total
 from dualsql_client.wire import SortKey
 
 
@@ -25,6 +26,7 @@ class View:
     shape: Shape
     narrowing: Narrowing
     settings: Settings
+    may_estimate: bool
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
@@ -35,16 +37,27 @@ class View:
         """The rows of a page of this statement."""
         return await fetch_page(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
 
-    async def sample(self, size: int, *, is_counted: bool) -> Sample:
+    async def sample(self, size: int, asked: CountAsked) -> Sample:
         """The first rows, and how many there are in all."""
         return await fetch_sample(
-            self.source,
             self._page(0, size + 1),
-            plan.count(self.shape) if is_counted else None,
-            self.narrowing,
+            self._counter(),
+            asked,
             size=size,
-            timeout=self.settings.query_timeout,
             head_start=self.settings.count_head_start,
+        )
+
+    async def total(self, asked: CountAsked) -> Total:
+        """How many rows there are, counted as it was asked for."""
+        return await self._counter().total(asked)
+
+    def _counter(self) -> Counter:
+        return Counter(
+            source=self.source,
+            shape=self.shape,
+            narrowing=self.narrowing,
+            settings=self.settings,
+            may_estimate=self.may_estimate,
         )
 
     def stream(
@@ -90,4 +103,5 @@ def open_view(
     narrowing = policy.narrowing(principal)
     context = HookContext(principal=principal, source=source.name)
     statement = policy.narrow(source.thaw(document), context)
-    return View(source, plan.shape(statement), narrowing, settings)
+    may_estimate = policy.shows_all or settings.estimate_narrowed
+    return View(source, plan.shape(statement), narrowing, settings, may_estimate)

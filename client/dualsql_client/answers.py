@@ -11,7 +11,7 @@ from dualsql_client.columns import read_columns
 from dualsql_client.errors import FetchError
 from dualsql_client.instants import read_instant
 from dualsql_client.rows import decode_rows
-from dualsql_client.wire import Column, Row
+from dualsql_client.wire import Column, Row, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class FetchResult:
     Attributes:
         data: the rows, in order; values as JSON has them unless they were fetched with `typed=True`.
         total_count: all rows of the result; None when the server does not know.
+        total_count_kind: what the number is worth: "exact", "estimated", "capped" (at least so many), or "none".
         offset: position of the first row of `data`, from 0; of a page by cursor, counted from the page that gave it.
         has_next: as the server saw it; an empty page is the last one whatever it says.
         next_offset: offset of the next page; None on the last one.
@@ -32,6 +33,7 @@ class FetchResult:
 
     data: list[Row]
     total_count: int | None
+    total_count_kind: TotalCountKind
     returned_count: int
     offset: int
     has_next: bool
@@ -49,6 +51,7 @@ class ResourceMetadata:
 
     Attributes:
         status: "ready" or "pinned".
+        total_count_kind: what `total_count` is worth, as in `FetchResult`.
         expires_at: None for a pinned resource.
         metadata: what the tool's author stored with it.
     """
@@ -57,6 +60,7 @@ class ResourceMetadata:
     name: str
     uri: str
     total_count: int | None
+    total_count_kind: TotalCountKind
     columns: list[Column]
     created_at: datetime | None
     expires_at: datetime | None
@@ -92,9 +96,11 @@ def read_page(
     columns = _columns(fields) or list(known_columns)
     # A server that never ends must not keep anyone asking.
     has_next = has_next and bool(data)
+    total = _typed(fields, "total_count", int, None)
     return FetchResult(
         data=decode_rows(data, columns) if typed else data,
-        total_count=_typed(fields, "total_count", int, None),
+        total_count=total,
+        total_count_kind=kind_of_total(total, fields.get("total_count_kind")),
         returned_count=len(data),
         offset=start,
         has_next=has_next,
@@ -114,11 +120,13 @@ def read_metadata(answer: object) -> ResourceMetadata:
         FetchError: it is something else.
     """
     fields = _fields(answer)
+    total = _typed(fields, "total_count", int, None)
     return ResourceMetadata(
         status=_typed(fields, "status", str),
         name=_typed(fields, "name", str, ""),
         uri=_typed(fields, "uri", str, ""),
-        total_count=_typed(fields, "total_count", int, None),
+        total_count=total,
+        total_count_kind=kind_of_total(total, fields.get("total_count_kind")),
         columns=_columns(fields),
         created_at=read_instant(fields.get("created_at")),
         expires_at=read_instant(fields.get("expires_at")),
@@ -137,6 +145,15 @@ def read_listing(answer: object) -> tuple[list[ResourceMetadata], str | None]:
     fields = _fields(answer)
     listed = [read_metadata(entry) for entry in _rows(fields.get("resources"))]
     return listed, _typed(fields, "next_cursor", str, None)
+
+
+def kind_of_total(total: int | None, said: object) -> TotalCountKind:
+    """What a total is worth. A server that does not say counts exactly; one whose word is not known here, roughly."""
+    if total is None:
+        return "none"
+    if said in {None, "exact"}:
+        return "exact"
+    return "capped" if said == "capped" else "estimated"
 
 
 _REQUIRED: Any = object()

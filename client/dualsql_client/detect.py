@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from dualsql_client.address import is_handle, resource_id
+from dualsql_client.answers import kind_of_total
 from dualsql_client.columns import read_columns
 from dualsql_client.instants import read_instant
 from dualsql_client.nodes import Fields, Walk, fields_of
-from dualsql_client.wire import Column, Row
+from dualsql_client.wire import Column, Row, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class Detected:
     url: str | None = None
     sample: list[Row] | None = None
     total_count: int | None = None
+    total_count_kind: TotalCountKind = "none"
     columns: list[Column] = field(default_factory=list)
     executed_at: datetime | None = None
     expires_at: datetime | None = None
@@ -93,12 +95,14 @@ def _structure(fields: Fields) -> Detected | None:
     sample, columns = _rows(results), read_columns(metadata.get("columns"))
     if sample is None or columns is None or not _has_total(metadata):
         return None
+    total = _either(metadata, "total_count", "totalCount")
     return Detected(
         uri=uri,
         name=_text(resource.get("name")) or "",
         url=_text(resource.get("url")),
         sample=sample,
-        total_count=_either(metadata, "total_count", "totalCount"),
+        total_count=total,
+        total_count_kind=kind_of_total(total, _text(_either(metadata, "total_count_kind", "totalCountKind"))),
         columns=columns,
         executed_at=read_instant(_either(metadata, "executed_at", "executedAt")),
         expires_at=read_instant(_either(metadata, "expires_at", "expiresAt")),

@@ -37,6 +37,13 @@ ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
 PageOrder = Literal["total", "partial"]
 """Whether the order of the rows is the same at every reading. In a partial one, pages may repeat rows or lose some."""
 
+TotalCountKind = Literal["exact", "estimated", "capped", "none"]
+"""What `total_count` is worth.
+
+exact: so many rows were counted. estimated: the database's planner takes it for so many. capped: at least so many;
+whoever counted stopped there, or a page saw more than were counted. none: it is null.
+"""
+
 Row = dict[str, Any]
 
 
@@ -71,13 +78,14 @@ class PageRequest(TypedDict, total=False):
 class Page(TypedDict):
     """Answer of POST /{id} and of GET /{id} with paging parameters.
 
-    `has_next` was seen, not computed from a total; `total_count` is null when unknown. Of a page by cursor, `offset`
-    is counted from the page that gave it. The cursors are null at the ends, and where only offsets lead on.
+    `has_next` was seen, not computed from a total; `total_count` is worth what its kind says. Of a page by cursor,
+    `offset` is counted from the page that gave it. The cursors are null at the ends, and where only offsets lead on.
     """
 
     data: list[Row]
     columns: list[Column]
     total_count: int | None
+    total_count_kind: TotalCountKind
     returned_count: int
     offset: int
     skip: int
@@ -98,7 +106,8 @@ RESUME_HEADER = "Dualsql-Resume"
 NO_RESUME_HEADER = "Dualsql-No-Resume"
 """Why one cannot: NO_TOTAL_ORDER, or FORMAT."""
 TOTAL_COUNT_HEADER = "Dualsql-Total-Count"
-"""Rows of the whole result, where that is known."""
+"""Rows of the whole result, where that is known; and what the number is worth, a TotalCountKind:"""
+TOTAL_COUNT_KIND_HEADER = "Dualsql-Total-Count-Kind"
 ROWS_TRAILER = "Dualsql-Rows"
 """Rows of a whole stream, from a server that sends trailers."""
 
@@ -155,6 +164,7 @@ class ResourceMetadata(TypedDict):
     name: str
     uri: str
     total_count: int | None
+    total_count_kind: TotalCountKind
     columns: list[Column]
     created_at: str
     expires_at: str | None
@@ -206,6 +216,7 @@ class ResultMetadata(TypedDict):
     """What a model may want to know about the full result."""
 
     total_count: int | None
+    total_count_kind: TotalCountKind
     sample_count: int
     columns: list[Column]
     executed_at: str

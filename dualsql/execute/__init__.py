@@ -1,5 +1,6 @@
 """The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
+from dualsql.execute.counting import Counter
 from dualsql.execute.lanes.job import Job
 from dualsql.execute.pages import fetch_page
 from dualsql.execute.proof import prove_read_only, prove_row_security
@@ -9,6 +10,7 @@ from dualsql.execute.source import Database, Source, chosen_source, open_source,
 from dualsql.execute.streaming import stream_rows
 
 __all__ = [
+    "Counter",
     "Database",
     "Job",
     "Rows",

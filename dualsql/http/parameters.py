@@ -61,6 +61,19 @@ def parse_query(query_string: bytes) -> PageParameters | None:
     )
 
 
+def parse_count(query_string: bytes) -> str | None:
+    """How the rows shall be counted, of `?count=exact`; None when it is not asked.
+
+    Raises:
+        BadParameterError: rows are asked for in the same request.
+    """
+    values = split_query(query_string)
+    if "count" not in values:
+        return None
+    refuse_unknown(values, ("count",), "query parameter beside count")
+    return values["count"]
+
+
 def refuse_query(query_string: bytes) -> None:
     """Accept no query parameters at all: POST says it in its body, PUT and DELETE have nothing to say."""
     refuse_unknown(split_query(query_string), (), "query parameter")

@@ -12,6 +12,7 @@ from dualsql.linking import Links
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.streams import ResultStream, StreamRequest
+from dualsql.totals import Count
 from dualsql_client.wire import Page, ResourceMetadata, SortKey
 
 
@@ -78,7 +79,7 @@ class Resources(Protocol):
         ...
 
     async def describe_resource(
-        self, resource: Resource, *, principal: Principal | None = None
+        self, resource: Resource, *, principal: Principal | None = None, count: Count = "none"
     ) -> ResourceMetadata:
         """What GET answers about a resource."""
         ...

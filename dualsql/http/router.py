@@ -22,6 +22,7 @@ from dualsql.http.guard import Guard, origin_of, own_hosts
 from dualsql.http.parameters import (
     PageParameters,
     parse_body,
+    parse_count,
     parse_listing,
     parse_query,
     refuse_query,
@@ -36,6 +37,7 @@ from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
     TOTAL_COUNT_HEADER,
+    TOTAL_COUNT_KIND_HEADER,
     ListedResource,
     Pinned,
     ResourceListing,
@@ -47,6 +49,7 @@ COLLECTION = "/"
 
 _EXPOSED = (
     "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
+    TOTAL_COUNT_KIND_HEADER,
 )  # fmt: skip
 _NO_METHOD = "This method does not exist here."
 _PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
@@ -84,13 +87,17 @@ class Routes:
         self.server = server
 
     async def read(self, request: Request) -> Response:
-        """GET: what the resource is; with paging parameters, a page of its rows."""
+        """GET: what the resource is, its rows counted anew if asked; with paging parameters, a page of its rows."""
         link, query = self._split_link(request)
-        parameters = parse_query(query)
+        count = parse_count(query)
+        parameters = parse_query(query) if count is None else None
         if parameters is not None:
             return await self._answer_page(request, parameters, link)
         principal, resource = await self._open(request, link, takes=False)
-        metadata = await self.server.describe_resource(resource, principal=principal)
+        # HEAD runs no query.
+        asked = count if count is not None and request.method != "HEAD" else "none"
+        describing = self.server.describe_resource(resource, principal=principal, count=asked)
+        metadata = await while_connected(request.receive, describing)
         etag = metadata_etag(metadata)
         if is_known(request.headers, etag):
             return not_modified(etag)

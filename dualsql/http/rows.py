@@ -19,7 +19,7 @@ from dualsql.http.row_parameters import RowsParameters
 from dualsql.http.streaming import RowsAnswer, beginning_of
 from dualsql.resource import Principal, Resource
 from dualsql.streams import ResultStream, StreamRequest
-from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, TOTAL_COUNT_HEADER
+from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, TOTAL_COUNT_HEADER, TOTAL_COUNT_KIND_HEADER
 
 ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
@@ -104,6 +104,7 @@ def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
         RESUME_HEADER: stream.resume,
         NO_RESUME_HEADER: stream.no_resume,
         TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
+        TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -57,6 +57,9 @@ class MemoryStore:
                 in_utc(changes.accessed_at), row["last_accessed_at"] or changes.accessed_at
             )
         row["expires_at"] = _expiry_after(row, changes)
+        total = changes.total
+        if total is not None and (total.kind == "exact" or row["total_count_kind"] != "exact"):
+            row["total_count"], row["total_count_kind"] = total
         return True
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:

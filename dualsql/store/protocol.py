@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from dualsql.resource import Principal, Resource
+from dualsql.totals import Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class ResourceChanges:
         accesses: added to access_count.
         accessed_at: becomes last_accessed_at, unless a later one is there.
         extend_to: a later expires_at for a resource that is neither pinned nor expired; never shortens it.
+        total: a later count; anything but an exact one never takes the place of one that is.
         pin: remove the expiry of a resource that has not expired.
         now: the instant that decides whether it has expired; required with extend_to and pin.
     """
@@ -25,6 +27,7 @@ class ResourceChanges:
     accesses: int = 0
     accessed_at: datetime | None = None
     extend_to: datetime | None = None
+    total: Total | None = None
     pin: bool = False
     now: datetime | None = None
 

@@ -16,7 +16,7 @@ import orjson
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
 from dualsql.resource import Resource
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
-from dualsql_client.wire import ENCODINGS, ColumnType
+from dualsql_client.wire import ENCODINGS, ColumnType, TotalCountKind
 
 MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 """The most one resource may weigh, its sample included."""
@@ -27,6 +27,7 @@ _TEXTS = ("name", "source", "owner", "tenant")
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at")
 _JSON = ("columns", "sample", "metadata")
 _COLUMN_TYPES = frozenset(get_args(ColumnType))
+_KINDS = frozenset(get_args(TotalCountKind))
 
 # What each field must be once read; a row can be changed behind our back, and SQLite keeps any type anywhere.
 _SHAPES: dict[str, type | tuple[type, ...]] = {
@@ -37,6 +38,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     "signature": bytes,
     "columns": list,
     "total_count": (int, type(None)),
+    "total_count_kind": str,
     "created_at": datetime,
     "expires_at": (datetime, type(None)),
     "lifetime": timedelta,
@@ -88,6 +90,8 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     try:
         for name in _JSON:
             values[name] = None if values[name] is None else orjson.loads(values[name])
+        if values["total_count_kind"] is None:
+            values["total_count_kind"] = "none" if values["total_count"] is None else "exact"
         resource = Resource(**values)
         if _is_whole(resource):
             return resource
@@ -140,6 +144,8 @@ def _checked_size(row: Mapping[str, Any]) -> int:
 def _is_whole(resource: Resource) -> bool:
     return (
         all(isinstance(getattr(resource, name), shape) for name, shape in _SHAPES.items())
+        and (resource.total_count_kind in _KINDS)
+        and (resource.total_count is None) == (resource.total_count_kind == "none")
         and all(map(_is_column, resource.columns))
         and all(isinstance(row, dict) for row in resource.sample or ())
     )

@@ -38,6 +38,7 @@ from dualsql.store.failures import storage_errors
 from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
+from dualsql.totals import Total
 
 DELETE_BATCH = 1_000
 """Ids in one DELETE: far below what any driver can bind."""
@@ -191,7 +192,21 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
     elif changes.extend_to is not None and changes.now is not None:
         may_extend = and_(_t.expires_at > changes.now, _t.expires_at < changes.extend_to)
         values["expires_at"] = case((may_extend, _instant(changes.extend_to)), else_=_t.expires_at)
+    if changes.total is not None:
+        values |= _total_values(changes.total)
     return statement.values(values)
+
+
+def _total_values(total: Total) -> dict[str, Any]:
+    found: dict[str, Any] = {"total_count": total.rows, "total_count_kind": total.kind}
+    if total.kind == "exact":
+        return found
+    # No kind: see `dualsql.tables`.
+    is_unkind = and_(_t.total_count_kind.is_(None), _t.total_count.is_not(None))
+    is_exact = or_(_t.total_count_kind == "exact", is_unkind)
+    return {
+        name: case((is_exact, _t[name]), else_=literal(value, _t[name].type)) for name, value in found.items()
+    }
 
 
 def _add_accesses(accesses: Mapping[str, Access]) -> Update:

@@ -95,6 +95,7 @@ def structured(*, uri: str = f"resource://{RESOURCE_ID}", url: str = "") -> Stru
         "resource": {"uri": uri, "url": url, "name": "Institutions", "mimeType": "application/json"},
         "metadata": {
             "total_count": 3,
+            "total_count_kind": "exact",
             "sample_count": 1,
             "columns": [{"name": "id", "type": "number", "encoding": "integer"}],
             "executed_at": "2026-11-21T10:00:00Z",

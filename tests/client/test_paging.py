@@ -35,12 +35,16 @@ async def test_a_page(host: Host, open_at: Open) -> None:
     assert page == FetchResult(
         data=[ROWS[4], ROWS[3], ROWS[2]],
         total_count=7,
+        total_count_kind="exact",
         returned_count=3,
         offset=2,
         has_next=True,
         has_previous=True,
         next_offset=5,
         columns=COLUMNS,
+        order="total",
+        next_cursor=None,
+        previous_cursor=None,
     )
 
 
@@ -120,6 +124,7 @@ async def test_metadata_pin_and_delete(host: Host, open_at: Open) -> None:
         name="Institutions",
         uri=parsed.resource_uri,
         total_count=7,
+        total_count_kind="exact",
         columns=COLUMNS,
         created_at=datetime(2026, 11, 21, 10, tzinfo=UTC),
         expires_at=datetime(2999, 1, 1, tzinfo=UTC),

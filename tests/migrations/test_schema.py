@@ -23,7 +23,7 @@ from tests import engines
 from tests.store.samples import resource
 
 ROOT = Path(__file__).parents[2]
-HEAD = "dualsql_0002"
+HEAD = "dualsql_0003"
 
 
 async def _tables(url: str) -> set[str]:
@@ -165,7 +165,7 @@ def test_a_new_revision_is_written_from_the_template(sqlite_url: str, tmp_path: 
     upgrade(sqlite_url)
     config = alembic_config(sqlite_url)
     config.set_main_option("script_location", str(folder))
-    command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_0003")
+    command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_0004")
     [written] = folder.glob("versions/dualsql_0003*.py")
     command.upgrade(config, "head")
     assert current_revision(sqlite_url) == "dualsql_0003"

@@ -67,7 +67,7 @@ SLOW_NUMBERS = SLOW_NUMBERS.union_all(select(SLOW_NUMBERS.c.n + 1).where(SLOW_NU
 
 async def test_a_slow_sample_is_counted_beside_it(make_server: MakeServer) -> None:
     server = make_server(count_head_start=timedelta(0))
-    response = await server.create_response(select(SLOW_NUMBERS.c.n), name="slow")
+    response = await server.create_response(select(SLOW_NUMBERS.c.n), name="slow", count="exact")
     assert response.total_count == 300_000
     few = await server.create_response(select(func.max(SLOW_NUMBERS.c.n).label("n")), name="slow, one row")
     assert (few.total_count, few.sample) == (1, [{"n": 300_000}])
@@ -147,7 +147,10 @@ async def test_several_sources_by_name(make_server: MakeServer, schools: AsyncEn
 
 async def test_many_at_once(dual: DualResponseServer) -> None:
     responses = await asyncio.gather(
-        *(dual.create_response(select(School).where(School.id > n), name=str(n)) for n in range(20))
+        *(
+            dual.create_response(select(School).where(School.id > n), name=str(n), count="exact")
+            for n in range(20)
+        )
     )
     assert [response.total_count for response in responses] == [len(SCHOOLS) - n for n in range(20)]
     assert len({response.resource_id for response in responses}) == 20
@@ -185,7 +188,12 @@ async def test_a_memory_database_has_one_connection_for_all() -> None:
         ({"expiration": timedelta(seconds=-1)}, BadParameterError),
         ({"sample_size": "5"}, BadParameterError),
         ({"sample_size": True}, BadParameterError),
-        ({"count": "estimated"}, BadParameterError),
+        ({"count": "roughly"}, BadParameterError),
+        ({"count": "capped:0"}, BadParameterError),
+        ({"count": "capped:9999999999"}, BadParameterError),
+        ({"count": "capped:1 "}, BadParameterError),
+        ({"count": 5}, BadParameterError),
+        ({"count": None}, BadParameterError),
         ({"metadata": {"a": object()}}, BadParameterError),
         ({"name": ""}, BadParameterError),
     ],

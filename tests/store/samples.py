@@ -30,6 +30,7 @@ def resource(**changes: Any) -> Resource:
             {"name": "tags", "type": "string", "encoding": "array", "items": "text"},
         ],
         "total_count": 847,
+        "total_count_kind": "exact",
         "created_at": NOW,
         "expires_at": minutes(15),
         "lifetime": timedelta(minutes=15),

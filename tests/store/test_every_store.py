@@ -26,7 +26,10 @@ EVERY_FIELD = resource(
 
 
 class TestSaveAndGet:
-    @pytest.mark.parametrize("saved", [resource(), EVERY_FIELD, resource(expires_at=None, total_count=None)])
+    @pytest.mark.parametrize(
+        "saved",
+        [resource(), EVERY_FIELD, resource(expires_at=None, total_count=None, total_count_kind="none")],
+    )
     async def test_what_was_saved_comes_back(self, store: ResourceStore, saved: Resource) -> None:
         assert await store.save(saved) == saved.id
         assert await store.get(saved.id) == saved
