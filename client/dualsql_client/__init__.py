@@ -21,13 +21,17 @@ from dualsql_client.errors import (
     DualResponseClientError,
     FetchError,
     FetchTimeoutError,
+    MissingExtraError,
     NotConfiguredError,
     ParseError,
     ResourceExpiredError,
     ResourceNotFoundError,
+    StreamBrokenError,
     UntrustedOriginError,
 )
-from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.parsed import ParsedDualResponse, StreamOptions
+from dualsql_client.progress import Progress
+from dualsql_client.retrying import Retry
 from dualsql_client.rows import decode_rows
 
 __all__ = [
@@ -36,12 +40,17 @@ __all__ = [
     "FetchError",
     "FetchResult",
     "FetchTimeoutError",
+    "MissingExtraError",
     "NotConfiguredError",
     "ParseError",
     "ParsedDualResponse",
+    "Progress",
     "ResourceExpiredError",
     "ResourceMetadata",
     "ResourceNotFoundError",
+    "Retry",
+    "StreamBrokenError",
+    "StreamOptions",
     "UntrustedOriginError",
     "decode_rows",
 ]

@@ -70,6 +70,14 @@ def origin_of(parts: SplitResult) -> Origin:
     return parts.scheme, parts.hostname, parts.port or defaults[parts.scheme]
 
 
+def is_this_computer(base_url: str) -> bool:
+    """Whether the address is loopback's."""
+    host = urlsplit(base_url).hostname or ""
+    return (
+        host == "localhost" or (host.replace(".", "").isdigit() and host.startswith("127.")) or host == "::1"
+    )
+
+
 def leaves_origin(url: str, location: str) -> bool:
     """Whether a redirect from `url` to `location` goes to another origin; an unreadable location does."""
     try:

@@ -15,7 +15,10 @@ from dualsql_client.answers import ResourceMetadata, read_listing
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError
 from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.retrying import Retry
 from dualsql_client.transport import HTTPClient, Transport
+
+_RETRY = Retry()
 
 
 class DualResponseClient:
@@ -26,8 +29,10 @@ class DualResponseClient:
             tool result names. Without one the client parses, and fetching raises NotConfiguredError.
         http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
         headers: sent with every request, so to `base_url` only.
-        timeout: of one request with its whole answer; seconds or a timedelta.
-        maximum_response_bytes: size of the largest answer that is read.
+        timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
+        maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
+        maximum_stream_bytes: size of the longest stream that is read, after decompression.
+        retry: how often, and how soon, a stream that broke is gone on with.
 
     Raises:
         NotConfiguredError: `base_url` is no plain http or https address.
@@ -41,6 +46,8 @@ class DualResponseClient:
         timeout: float | timedelta = 30.0,
         *,
         maximum_response_bytes: int = 64 * 1024 * 1024,
+        maximum_stream_bytes: int = 64 * 1024**3,
+        retry: Retry = _RETRY,
     ) -> None:
         self._own_http: HTTPClient | None = None
         self._transport: Transport | None = None
@@ -51,7 +58,13 @@ class DualResponseClient:
             http = self._own_http = httpx.AsyncClient()
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         self._transport = Transport(
-            address, http, headers or {}, seconds=seconds, maximum_bytes=maximum_response_bytes
+            address,
+            http,
+            headers or {},
+            seconds=seconds,
+            maximum_bytes=maximum_response_bytes,
+            maximum_stream_bytes=maximum_stream_bytes,
+            retry=retry,
         )
 
     async def __aenter__(self) -> Self:
@@ -127,6 +140,7 @@ class DualResponseClient:
             name=metadata.name,
             sample=[],
             total_count=metadata.total_count,
+            total_count_kind=metadata.total_count_kind,
             resource_uri=metadata.uri,
             resource_url=transport.url_of(metadata.uri),
             columns=metadata.columns,
@@ -140,6 +154,7 @@ class DualResponseClient:
             name=detected.name,
             sample=detected.sample or [],
             total_count=detected.total_count,
+            total_count_kind=detected.total_count_kind,
             resource_uri=detected.uri,
             resource_url=self._transport.url_of(detected.uri) if self._transport else detected.url,
             columns=detected.columns,

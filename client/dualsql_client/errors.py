@@ -3,10 +3,12 @@
 DualResponseClientError
 ├── ParseError                 PARSE_ERROR          no dual response, several, or a wrong value in a column
 ├── NotConfiguredError         NOT_CONFIGURED       base_url is missing, or cannot be used safely
+├── MissingExtraError          MISSING_EXTRA        a package is needed that an extra of this one brings
 └── FetchError                 FETCH_ERROR          the request failed; the server's code if it sent one
     ├── FetchTimeoutError      TIMEOUT              no complete answer in time
     ├── ResourceNotFoundError  RESOURCE_NOT_FOUND   404: unknown, deleted, or not the caller's
     ├── ResourceExpiredError   RESOURCE_EXPIRED     410: it was there, and its time is over
+    ├── StreamBrokenError      STREAM_BROKEN        rows came, the connection broke, and there is no going on
     └── UntrustedOriginError   UNTRUSTED_ORIGIN     the answer points to a host that was not configured
 """
 
@@ -60,11 +62,18 @@ class NotConfiguredError(DualResponseClientError):
     default_hint = "Give the client its server's address: base_url='https://api.example.com/resources'."
 
 
+class MissingExtraError(DualResponseClientError):
+    """What was asked for needs a package that is not installed."""
+
+    default_code = "MISSING_EXTRA"
+
+
 class FetchError(DualResponseClientError):
     """A request failed.
 
     Attributes:
-        status: the HTTP status of the answer; None when no answer came.
+        status: the HTTP status of the answer; None when no answer came, or it broke off.
+        retry_after: seconds that the server asked to be left alone; None when it did not.
     """
 
     default_code = "FETCH_ERROR"
@@ -80,6 +89,7 @@ class FetchError(DualResponseClientError):
     ) -> None:
         super().__init__(message, code=code, hint=hint, details=details)
         self.status = status
+        self.retry_after: float | None = None
 
 
 class FetchTimeoutError(FetchError):
@@ -101,6 +111,20 @@ class ResourceExpiredError(FetchError):
 
     default_code = "RESOURCE_EXPIRED"
     default_hint = "Run the tool again to get a new resource; pin one to keep it."
+
+
+class StreamBrokenError(FetchError):
+    """A stream ended too early, and was not or could not be gone on with; `__cause__` is how it ended.
+
+    Attributes:
+        rows: complete rows received before that.
+    """
+
+    default_code = "STREAM_BROKEN"
+
+    def __init__(self, message: str, *, rows: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint, details={"rows": rows})
+        self.rows = rows
 
 
 class UntrustedOriginError(FetchError):

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict, Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
-from dualsql_client.errors import NotConfiguredError, ResourceExpiredError, ResourceNotFoundError
+from dualsql_client.errors import FetchError, NotConfiguredError, ResourceExpiredError, ResourceNotFoundError
+from dualsql_client.extras import needed
+from dualsql_client.formats import ARROW, NDJSON, Format
+from dualsql_client.framing import Block
 from dualsql_client.instants import read_instant
+from dualsql_client.parsing import rows_of
+from dualsql_client.progress import Meter, OnProgress, Tell
+from dualsql_client.rows import decode_rows
+from dualsql_client.saving import format_of, write
+from dualsql_client.streaming import RowStream
+from dualsql_client.tables import read_table
 from dualsql_client.transport import Transport
-from dualsql_client.wire import Column, PageRequest, Row, SortKey
+from dualsql_client.wire import Column, PageRequest, Row, RowsRequest, SortKey, TotalCountKind
 
-OnProgress = Callable[[int, int | None], Awaitable[object] | object]
-"""Called with the rows fetched so far and the total, None when unknown; may be a coroutine function."""
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+_NO_SUCH_ADDRESS = frozenset({404, 405})
+
+
+class StreamOptions(TypedDict, total=False):
+    """What all that read a whole result may be told.
+
+    Keys:
+        columns: names of the columns wanted, in that order; all by default.
+        sort: one key or several, as for `fetch`.
+        limit: the most rows.
+        on_progress: called with the rows so far and their total, as they arrive.
+        progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function that is called
+            with a Progress.
+    """
+
+    columns: Sequence[str]
+    sort: SortKey | Sequence[SortKey] | None
+    limit: int
+    on_progress: OnProgress | None
+    progress: bool | Tell
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -25,6 +61,7 @@ class ParsedDualResponse:
     Attributes:
         sample: the rows in the tool result, as JSON has them; empty when it held only a link.
         total_count: all rows of the result; None when the server did not count them.
+        total_count_kind: what the number is worth: "exact", "estimated", "capped" (at least so many), or "none".
         resource_uri: the resource as the tool result names it, such as `resource://abc123`.
         resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
             what the tool result says, untrusted and never fetched.
@@ -37,6 +74,7 @@ class ParsedDualResponse:
     name: str
     sample: list[Row]
     total_count: int | None
+    total_count_kind: TotalCountKind
     resource_uri: str
     resource_url: str | None
     columns: list[Column]
@@ -79,49 +117,114 @@ class ParsedDualResponse:
         return page
 
     async def fetch_stream(
-        self,
-        *,
-        batch_size: int = 500,
-        sort: SortKey | Sequence[SortKey] | None = None,
-        typed: bool = False,
+        self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> AsyncGenerator[list[Row], None]:
-        """All rows in order, in batches of up to `batch_size`; the server may send smaller ones.
+        """All rows in order, in batches of `batch_size`; no more than a few of them are held at once.
 
-        Raises what `fetch` raises.
+        They come as one stream, which is gone on with where its connection breaks; from a server that has no
+        streams, as pages.
+
+        Args:
+            options: see StreamOptions.
+
+        Raises:
+            StreamBrokenError: the stream broke, and there is no going on.
+            FetchError, ParseError: see `fetch`.
         """
-        async for page in self._pages(batch_size, sort, typed=typed):
-            yield page.data
+        held: list[Row] = []
+        async with aclosing(self._rows(batch_size, options, typed=typed)) as blocks:
+            async for rows in blocks:
+                held += rows
+                whole = len(held) - len(held) % batch_size
+                for start in range(0, whole, batch_size):
+                    yield held[start : start + batch_size]
+                held = held[whole:]
+        if held:
+            yield held
 
     async def fetch_all(
-        self,
-        *,
-        batch_size: int = 500,
-        on_progress: OnProgress | None = None,
-        sort: SortKey | Sequence[SortKey] | None = None,
-        typed: bool = False,
+        self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> list[Row]:
         """All rows in one list; `fetch_stream` is for results that do not fit in memory.
 
-        Raises what `fetch` raises.
+        Args:
+            batch_size: rows of a page, from a server that has no streams.
+            options: see StreamOptions.
+
+        Raises what `fetch_stream` raises.
         """
         rows: list[Row] = []
-        async for page in self._pages(batch_size, sort, typed=typed):
-            rows += page.data
-            if on_progress is not None:
-                told = on_progress(len(rows), page.total_count)
-                if inspect.isawaitable(told):
-                    await told
+        async with aclosing(self._rows(batch_size, options, typed=typed)) as blocks:
+            async for block in blocks:
+                rows += block
         return rows
 
-    async def get_metadata(self) -> ResourceMetadata:
+    async def to_dicts(self, **options: Unpack[StreamOptions]) -> list[Row]:
+        """All rows, with Python's own values: `fetch_all(typed=True)`."""
+        return await self.fetch_all(typed=True, **options)
+
+    async def to_arrow(self, **options: Unpack[StreamOptions]) -> pa.Table:
+        """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
+        field says in its metadata (`dualsql.encoding`) how that is written.
+
+        Raises what `fetch_stream` raises, and
+            MissingExtraError: it needs dualsql-client[arrow].
+        """
+        needed("pyarrow", "arrow")
+        return await read_table(self._blocks(ARROW, options))
+
+    async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
+        """All rows as a polars.DataFrame, with the types of `to_arrow`.
+
+        Raises what `to_arrow` raises; it needs dualsql-client[polars].
+        """
+        polars = needed("polars", "polars")
+        needed("pyarrow", "polars")
+        frame: pl.DataFrame = polars.from_arrow(await self.to_arrow(**options))
+        return frame
+
+    async def to_pandas(self, **options: Unpack[StreamOptions]) -> pd.DataFrame:
+        """All rows as a pandas.DataFrame, whose columns keep the types of `to_arrow` (pandas.ArrowDtype): whole
+        numbers with NULLs among them stay whole, decimals exact.
+
+        Raises what `to_arrow` raises; it needs dualsql-client[pandas].
+        """
+        pandas = needed("pandas", "pandas")
+        needed("pyarrow", "pandas")
+        table = await self.to_arrow(**options)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+        return frame
+
+    async def save(self, path: str | PathLike[str], **options: Unpack[StreamOptions]) -> Path:
+        """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
+        `.arrows` or `.arrow` (both Arrow's stream format).
+
+        It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
+        of the stream, without the record at its end that counts the rows.
+
+        Raises what `fetch_stream` raises, and
+            ValueError: no format has that suffix.
+            OSError: the file cannot be written.
+        """
+        target = Path(path)
+        await write(self._blocks(format_of(target), options), target)
+        return target
+
+    async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
         """What the server says about the resource now.
+
+        Args:
+            count: count the rows anew: "exact", "estimated", "capped:10000", or "auto". `total_count` follows.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
         """
-        answer = await self._configured().send("GET", self.resource_uri)
+        query = {} if count is None else {"count": count}
+        answer = await self._configured().send("GET", self.resource_uri, query=query)
         metadata = read_metadata(answer)
         self._note_expiry(answer)
+        if count is not None:
+            self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
         return metadata
 
     async def pin(self) -> bool:
@@ -146,15 +249,63 @@ class ParsedDualResponse:
             return False
         return True
 
-    async def _pages(
-        self, batch_size: int, sort: SortKey | Sequence[SortKey] | None, *, typed: bool
-    ) -> AsyncGenerator[FetchResult, None]:
-        offset: int | None = 0
-        while offset is not None:
-            page = await self.fetch(offset=offset, limit=batch_size, sort=sort, typed=typed)
-            if page.data:
+    async def _rows(
+        self, batch_size: int, options: StreamOptions, *, typed: bool
+    ) -> AsyncGenerator[list[Row], None]:
+        if batch_size < 1:
+            raise ValueError("A batch holds at least one row.")
+        transport = self._configured()
+        try:
+            if transport.has_streams:
+                async with aclosing(self._blocks(NDJSON, options)) as blocks:
+                    async for block in blocks:
+                        rows = rows_of(block)
+                        yield decode_rows(rows, await self._known_columns()) if typed else rows
+                return
+        except FetchError as error:
+            # Either there is no such resource, or a server older than streams does not know the address.
+            if error.status not in _NO_SUCH_ADDRESS:
+                raise
+        async with aclosing(self._pages(batch_size, options, typed=typed)) as pages:
+            async for page in pages:
+                transport.has_streams = False
                 yield page
-            offset = page.next_offset
+
+    async def _blocks(self, wanted: Format, options: StreamOptions) -> AsyncGenerator[Block, None]:
+        stream = RowStream(
+            transport=self._configured(),
+            uri=self.resource_uri,
+            format=wanted,
+            request=_rows_request(options),
+        )
+        with self._meter(options) as meter:
+            async with aclosing(stream.blocks()) as blocks:
+                async for block in blocks:
+                    await meter.tell(stream.rows, stream.total, stream.bytes)
+                    yield block
+
+    async def _pages(
+        self, batch_size: int, options: StreamOptions, *, typed: bool
+    ) -> AsyncGenerator[list[Row], None]:
+        offset: int | None = 0
+        columns, most = options.get("columns"), options.get("limit")
+        with self._meter(options) as meter:
+            while offset is not None and offset != most:
+                size = batch_size if most is None else min(batch_size, most - offset)
+                page = await self.fetch(offset=offset, limit=size, sort=options.get("sort"), typed=typed)
+                offset = page.next_offset
+                await meter.tell(page.offset + len(page.data), page.total_count, 0)
+                yield page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
+
+    async def _known_columns(self) -> list[Column]:
+        if not self.columns:
+            self.columns = (await self.get_metadata()).columns
+        return self.columns
+
+    def _meter(self, options: StreamOptions) -> Meter:
+        return Meter(
+            self.name, on_progress=options.get("on_progress"), progress=options.get("progress", False)
+        )
 
     def _note_expiry(self, answer: Mapping[str, Any]) -> None:
         if "expires_at" in answer:
@@ -181,5 +332,20 @@ def _page_request(
     if limit is not None:
         request["limit"] = limit
     if sort is not None:
-        request["sort"] = sort if isinstance(sort, dict) else list(sort)
+        request["sort"] = _sort_keys(sort)
     return request
+
+
+def _rows_request(options: StreamOptions) -> RowsRequest:
+    request = RowsRequest()
+    if "columns" in options:
+        request["columns"] = list(options["columns"])
+    if "limit" in options:
+        request["limit"] = options["limit"]
+    if (sort := options.get("sort")) is not None:
+        request["sort"] = _sort_keys(sort)
+    return request
+
+
+def _sort_keys(sort: SortKey | Sequence[SortKey]) -> SortKey | list[SortKey]:
+    return sort if isinstance(sort, dict) else list(sort)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from dualsql_client.address import leaves_origin, resource_id
+from dualsql_client.address import is_this_computer, leaves_origin, resource_id
 from dualsql_client.errors import FetchError, FetchTimeoutError, ParseError, UntrustedOriginError
 from dualsql_client.problems import fetch_error
+from dualsql_client.retrying import Retry, retry_after
 
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
@@ -37,6 +38,9 @@ class HTTPResponse(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def extensions(self) -> Mapping[str, Any]: ...
 
     def aiter_bytes(self) -> AsyncIterator[bytes]: ...
 
@@ -65,7 +69,11 @@ class Transport:
         base_url: checked by `address.checked_base_url`.
         headers: sent with every request.
         seconds: time for one request, its whole body included.
-        maximum_bytes: size of the largest answer that is read, after decompression.
+        maximum_bytes: size of the largest answer that is read, after decompression; of a stream, of one row.
+        maximum_stream_bytes: size of the longest stream.
+
+    Attributes:
+        has_streams: False once the server has shown that it knows only pages.
     """
 
     def __init__(
@@ -76,12 +84,19 @@ class Transport:
         *,
         seconds: float,
         maximum_bytes: int,
+        maximum_stream_bytes: int,
+        retry: Retry,
     ) -> None:
         self._base_url = base_url
         self._http = http
         self._headers = {name.lower(): value for name, value in headers.items()} | _HEADERS
         self._seconds = seconds
-        self._maximum_bytes = maximum_bytes
+        self.maximum_bytes = maximum_bytes
+        self.maximum_stream_bytes = maximum_stream_bytes
+        self.retry = retry
+        self.has_streams = True
+        # Between two programs of one computer, compression costs more time than it saves.
+        self._stream_coding = "identity" if is_this_computer(base_url) else "gzip"
         self._timeouts, self._failures = _errors_of(http)
 
     def url_of(self, uri: str) -> str:
@@ -95,13 +110,21 @@ class Transport:
             raise ParseError("The resource's URI has no id that can be fetched.")
         return f"{self._base_url}/{identifier}"
 
-    async def send(self, method: str, uri: str, body: Mapping[str, Any] | None = None) -> Any:
+    async def send(
+        self,
+        method: str,
+        uri: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
         """The decoded JSON of the answer; None when it has no content.
 
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
-        return await self._send(method, self.url_of(uri), body)
+        asked = f"?{urlencode(query)}" if query else ""
+        return await self._send(method, self.url_of(uri) + asked, body)
 
     async def list(self, parameters: Mapping[str, str | int]) -> Any:
         """The decoded JSON of GET on the collection itself.
@@ -111,20 +134,49 @@ class Transport:
         """
         return await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", None)
 
+    @asynccontextmanager
+    async def stream(
+        self, uri: str, body: Mapping[str, Any], media_type: str
+    ) -> AsyncIterator[tuple[Mapping[str, str], AsyncGenerator[bytes, None]]]:
+        """The headers and the body of POST /{id}/rows, after decompression; each piece may take the whole timeout.
+
+        Raises:
+            FetchError: no usable answer came, or one that reports a problem; or the body broke off, then without
+                a status.
+        """
+        url = f"{self.url_of(uri)}/rows"
+        headers = self._headers | {"accept": media_type, "accept-encoding": self._stream_coding}
+        with self._failures_told():
+            async with self._request("POST", url, body, headers) as response:
+                await self._check_status(response, url)
+                _check_stream(response, media_type)
+                yield response.headers, self._pieces(response)
+
+    async def _pieces(self, response: HTTPResponse) -> AsyncGenerator[bytes, None]:
+        with self._failures_told():
+            async for piece in response.aiter_bytes():
+                yield piece
+
     async def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> Any:
-        try:
+        with self._failures_told():
             async with (
                 asyncio.timeout(self._seconds),
-                self._http.stream(
-                    method,
-                    url,
-                    json=body,
-                    headers=self._headers,
-                    timeout=self._seconds,
-                    follow_redirects=False,
-                ) as response,
+                self._request(method, url, body, self._headers) as response,
             ):
-                return await self._answer(response, url)
+                await self._check_status(response, url)
+                return None if response.status_code == 204 else await self._json(response)
+
+    def _request(
+        self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[HTTPResponse]:
+        return self._http.stream(
+            method, url, json=body, headers=headers, timeout=self._seconds, follow_redirects=False
+        )
+
+    @contextmanager
+    def _failures_told(self) -> Iterator[None]:
+        try:
+            yield
         except self._timeouts as error:
             raise FetchTimeoutError(
                 f"The server gave no full answer within {self._seconds:g} seconds."
@@ -135,13 +187,14 @@ class Transport:
                 hint="Check that base_url is right and the server is running.",
             ) from error
 
-    async def _answer(self, response: HTTPResponse, url: str) -> Any:
+    async def _check_status(self, response: HTTPResponse, url: str) -> None:
         status = response.status_code
         if 300 <= status < 400:
             raise _redirect_error(status, url, response.headers.get("location", ""))
         if status >= 400:
-            raise fetch_error(status, await self._problem(response))
-        return None if status == 204 else await self._json(response)
+            error = fetch_error(status, await self._problem(response))
+            error.retry_after = retry_after(response.headers.get("retry-after"))
+            raise error
 
     async def _problem(self, response: HTTPResponse) -> Any:
         try:
@@ -161,20 +214,37 @@ class Transport:
 
     async def _read(self, response: HTTPResponse) -> bytearray:
         status = response.status_code
-        if response.headers.get("content-encoding", "").strip().lower() not in _CONTENT_ENCODINGS:
-            raise FetchError(
-                "The server's answer is compressed in a way that was not asked for.", status=status
-            )
+        _check_coding(response)
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
-            if len(body) > self._maximum_bytes:
+            if len(body) > self.maximum_bytes:
                 raise FetchError(
-                    f"The server's answer is larger than {self._maximum_bytes:,} bytes.",
+                    f"The server's answer is larger than {self.maximum_bytes:,} bytes.",
                     status=status,
                     hint="Ask for fewer rows at once, or raise the client's maximum_response_bytes.",
                 )
         return body
+
+
+def _check_coding(response: HTTPResponse) -> None:
+    if response.headers.get("content-encoding", "").strip().lower() not in _CONTENT_ENCODINGS:
+        raise FetchError(
+            "The server's answer is compressed in a way that was not asked for.", status=response.status_code
+        )
+
+
+def _check_stream(response: HTTPResponse, media_type: str) -> None:
+    """Refuse what is no stream of that kind, or one whose end could not be told from a cut."""
+    status, headers = response.status_code, response.headers
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
+        raise FetchError(f"The server's answer is not {media_type}.", status=status, hint=_CHECK_ADDRESS)
+    _check_coding(response)
+    # A body that ends where the connection does (HTTP/1.0) looks whole wherever it is cut. Without a version it came
+    # over no network.
+    version = response.extensions.get("http_version", b"")
+    if version.startswith(b"HTTP/1") and not ("transfer-encoding" in headers or "content-length" in headers):
+        raise FetchError("The server's answer does not say where it ends.", status=status)
 
 
 def _is_json(content_type: str) -> bool:

@@ -1,0 +1,260 @@
+"""Where a row ends in the bytes of a stream; the rule: what is handed on are whole rows, and an end that was told.
+
+A framer takes a body in pieces, wherever the network cut it, and gives blocks of whole rows. Nothing is handed on
+before the first row, so that a stream which broke until then can begin anew.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, Protocol
+
+from dualsql_client.errors import FetchError
+from dualsql_client.problems import fetch_error
+from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY, row_digest
+
+_MARKS = tuple(f'{{"{key}":'.encode() for key in (SUMMARY_KEY, PROBLEM_KEY))
+
+
+class Block(NamedTuple):
+    """Some whole rows, as they came."""
+
+    data: bytes
+    rows: int
+
+
+class Framer(Protocol):
+    """Finds the rows in one format."""
+
+    def feed(self, data: bytes) -> list[Block]:
+        """The rows that are whole by now.
+
+        Raises:
+            FetchError: the bytes are not of this format, or a row is larger than can be held.
+        """
+        ...
+
+    def finish(self, rows: int) -> list[Block]:
+        """What is left at the end of the body.
+
+        Args:
+            rows: how many were handed on, by this framer or by those before it.
+
+        Raises:
+            FetchError: the stream ended before its end (then without a status), or with a problem.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Drop what is not whole: the connection broke."""
+        ...
+
+    def last_digest(self) -> str | None:
+        """`wire.row_digest` of the last row that was handed on; None where the format has none."""
+        ...
+
+
+class Lines:
+    """NDJSON: a row a line, and a last line that is none."""
+
+    def __init__(self, maximum_bytes: int) -> None:
+        self._pending = _Pending(maximum_bytes)
+        self._last = b""
+
+    def feed(self, data: bytes) -> list[Block]:
+        """See `Framer`. The last line so far is held back: it may be the end."""
+        pieces = self._pending
+        if b"\n" not in data:
+            pieces.add(data)
+            return []
+        pending = pieces.taken() + data
+        end = pending.rfind(b"\n", 0, pending.rfind(b"\n")) + 1
+        pieces.add(pending[end:])
+        return self._handed_on(pending[:end])
+
+    def finish(self, rows: int) -> list[Block]:
+        """See `Framer`."""
+        last = self._pending.taken()
+        if not (last.startswith(_MARKS) and last.endswith(b"\n")):
+            raise ended_early()
+        said = _record(last)
+        check_end(said.get(SUMMARY_KEY), said.get(PROBLEM_KEY), rows)
+        return []
+
+    def forget(self) -> None:
+        """See `Framer`."""
+        self._pending.taken()
+
+    def last_digest(self) -> str | None:
+        """See `Framer`."""
+        return row_digest(self._last[self._last.rfind(b"\n", 0, -1) + 1 : -1]) if self._last else None
+
+    def _handed_on(self, data: bytes) -> list[Block]:
+        if not data:
+            return []
+        self._last = data
+        return [Block(data, data.count(b"\n"))]
+
+
+class Records:
+    """CSV: a first record of names, then a row each; a line break inside quotes is part of a value."""
+
+    def __init__(self, maximum_bytes: int) -> None:
+        self._pending = _Pending(maximum_bytes)
+        self._is_quoted = False
+        self._has_names = False
+        self._records = 0
+        self._last = b""
+
+    def feed(self, data: bytes) -> list[Block]:
+        """See `Framer`."""
+        held = self._pending.size
+        end = self._scan(data)
+        if end is None or self._records + self._has_names < 2:
+            self._pending.add(data)
+            return []
+        whole = self._pending.taken() + data
+        self._pending.add(whole[held + end :])
+        return [self._handed_on(whole[: held + end])]
+
+    def finish(self, rows: int) -> list[Block]:
+        """See `Framer`. Nothing but the end of the body says that it is whole."""
+        left = self._pending.taken()
+        if self._has_names and not left:
+            return []
+        if self._has_names or self._is_quoted or not left.endswith(b"\r\n"):
+            raise ended_early()
+        return [Block(left, 0)]
+
+    def forget(self) -> None:
+        """See `Framer`."""
+        self._pending.taken()
+        self._is_quoted, self._records = False, 0
+
+    def last_digest(self) -> str | None:
+        """See `Framer`."""
+        return row_digest(_last_record(self._last)) if self._last else None
+
+    def _scan(self, data: bytes) -> int | None:
+        """Count the records that end in `data`; where the last of them does."""
+        # A line break may be cut in two by the network: its first half was the end of the piece before.
+        if self._pending.ends_in_return and data.startswith(b"\n") and not self._is_quoted:
+            self._records, end = self._records + 1, 1
+        else:
+            end = None
+        position = 0
+        for piece in data.split(b'"'):
+            if position:
+                self._is_quoted = not self._is_quoted
+            if not self._is_quoted and (ended := piece.count(b"\r\n")):
+                self._records += ended
+                end = position + piece.rfind(b"\r\n") + 2
+            position += len(piece) + 1
+        return end
+
+    def _handed_on(self, data: bytes) -> Block:
+        rows = self._records - (not self._has_names)
+        self._has_names, self._records, self._last = True, 0, data
+        return Block(data, rows)
+
+
+class Whole:
+    """Parquet: bytes that mean nothing before their end, so that a break is the end of it."""
+
+    _MAGIC = b"PAR1"
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def feed(self, data: bytes) -> list[Block]:
+        """See `Framer`."""
+        self._tail = (self._tail + data[-4:])[-4:]
+        return [Block(data, 0)]
+
+    def finish(self, rows: int) -> list[Block]:
+        """See `Framer`."""
+        if self._tail != self._MAGIC:
+            raise ended_early()
+        return []
+
+    def forget(self) -> None:
+        """See `Framer`."""
+
+    def last_digest(self) -> str | None:
+        """See `Framer`."""
+        return None
+
+
+class _Pending:
+    """Bytes of a row that is not whole yet."""
+
+    def __init__(self, maximum_bytes: int) -> None:
+        self._maximum_bytes = maximum_bytes
+        self._pieces: list[bytes] = []
+        self.size = 0
+
+    @property
+    def ends_in_return(self) -> bool:
+        return bool(self._pieces) and self._pieces[-1].endswith(b"\r")
+
+    def add(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self.size += len(piece)
+        if self.size > self._maximum_bytes:
+            raise too_large(self._maximum_bytes)
+
+    def taken(self) -> bytes:
+        pieces, self._pieces, self.size = self._pieces, [], 0
+        return b"".join(pieces)
+
+
+def check_end(summary: Any, problem: Any, rows: int) -> None:
+    """Believe an end that says it is whole and counts as many rows as came.
+
+    Raises:
+        FetchError: it tells of a problem, or of another number of rows.
+    """
+    if isinstance(problem, dict):
+        details = problem.get("details")
+        told = {**(details if isinstance(details, dict) else {}), "rows": rows}
+        raise fetch_error(200, {**problem, "details": told})
+    if not isinstance(summary, dict) or summary.get("complete") is not True:
+        raise ended_early()
+    if summary.get("rows") != rows:
+        raise FetchError(
+            f"The stream says at its end that it had another number of rows than the {rows:,} that came.",
+            status=200,
+            details={"rows": rows},
+        )
+
+
+def ended_early() -> FetchError:
+    """The body is over, and the stream is not."""
+    return FetchError("The stream ended before its end.")
+
+
+def too_large(maximum_bytes: int) -> FetchError:
+    """One row does not fit."""
+    return FetchError(
+        f"A row of the stream is larger than {maximum_bytes:,} bytes.",
+        status=200,
+        hint="Leave out its columns, or raise the client's maximum_response_bytes.",
+    )
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        raise ended_early() from None
+
+
+def _last_record(data: bytes) -> bytes:
+    start = end = quotes = 0
+    while (found := data.find(b"\r\n", end, -1)) >= 0:
+        quotes += data.count(b'"', end, found)
+        end = found + 2
+        if quotes % 2 == 0 and end < len(data):
+            start = end
+    return data[start:-2]

@@ -1,0 +1,128 @@
+"""How far a fetch is; the rule: it is told what came, and never slows down what comes by more than the telling."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from dualsql_client.extras import needed
+
+OnProgress = Callable[[int, int | None], Awaitable[object] | object]
+"""Called with the rows fetched so far and the total, None when unknown; may be a coroutine function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a fetch is.
+
+    Attributes:
+        rows: fetched so far; of Parquet 0, since its bytes are not looked into.
+        total: rows that are expected; None when unknown.
+        bytes: received so far, after decompression; 0 from a server that has only pages.
+        seconds: since the fetch began.
+    """
+
+    rows: int
+    total: int | None
+    bytes: int
+    seconds: float
+
+
+Tell = Callable[[Progress], Awaitable[object] | object]
+"""Called with a Progress as rows arrive; may be a coroutine function."""
+
+
+class Meter:
+    """Tells whoever wants to know, while it is entered.
+
+    Args:
+        progress: True for a bar in the terminal (of stderr; nowhere if it is none), or a function.
+
+    Raises:
+        MissingExtraError: a bar needs rich.
+    """
+
+    def __init__(self, name: str, *, on_progress: OnProgress | None, progress: bool | Tell) -> None:
+        self._on_progress = on_progress
+        self._bar = Bar(name) if progress is True else None
+        self._tell = progress if callable(progress) else None
+
+    def __enter__(self) -> Self:
+        self._started = time.monotonic()
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    async def tell(self, rows: int, total: int | None, size: int) -> None:
+        """Say that so many rows and bytes are there."""
+        if self._on_progress:
+            await _done(self._on_progress(rows, total))
+        if self._tell or self._bar:
+            seconds = time.monotonic() - self._started
+            progress = Progress(rows=rows, total=total, bytes=size, seconds=seconds)
+            if self._bar:
+                self._bar.show(progress)
+            if self._tell:
+                await _done(self._tell(progress))
+
+
+class Bar:
+    """A line in the terminal: rows, bytes, rows a second, time left.
+
+    Args:
+        console: a rich.console.Console; None for stderr's.
+    """
+
+    def __init__(self, name: str, console: Any = None) -> None:
+        rich, columns = needed("rich.console", "progress"), needed("rich.progress", "progress")
+        console = console or rich.Console(stderr=True)
+        self._progress = columns.Progress(
+            # A name is data of strangers: none of its brackets is markup.
+            columns.TextColumn("{task.description}", markup=False),
+            columns.BarColumn(),
+            columns.TextColumn("{task.fields[said]}", markup=False),
+            columns.TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task(_printable(name), total=None, said="")
+
+    def start(self) -> None:
+        """Begin to draw."""
+        self._progress.start()
+
+    def stop(self) -> None:
+        """Draw it as it is for the last time."""
+        self._progress.stop()
+
+    def show(self, progress: Progress) -> None:
+        """Draw so much of it."""
+        self._progress.update(
+            self._task, completed=progress.rows, total=progress.total, said=said_of(progress)
+        )
+
+
+def said_of(progress: Progress) -> str:
+    """Such as `1,200/5,000 rows  3.1 MB  48,000 rows/s`."""
+    rows = f"{progress.rows:,}" if progress.total is None else f"{progress.rows:,}/{progress.total:,}"
+    rate = progress.rows / progress.seconds if progress.seconds else 0.0
+    return f"{rows} rows  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"
+
+
+def _printable(name: str) -> str:
+    return "".join(character for character in name[:40] if character.isprintable())
+
+
+async def _done(told: Any) -> None:
+    if inspect.isawaitable(told):
+        await told
