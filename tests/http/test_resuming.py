@@ -1,0 +1,216 @@
+"""Broken streams: bytes received and the rest are the unbroken stream, and nothing else is gone on with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql.resource import Principal
+from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, row_digest
+from tests.http.application import Application, by_header, problem_of, running
+
+METADATA = MetaData()
+TEXTS = Table("texts", METADATA, Column("id", Integer, primary_key=True), Column("body", String(200)))
+BODIES = ['plain', 'two\r\nlines', 'quo"te', '"\r\n"', ',\n', '', None, '{"$summary":1}', "\r\n\r\n", 'ü "x",\r\n']  # fmt: skip
+
+Engines = Callable[[str], AsyncEngine]
+
+
+@pytest.fixture
+async def engine(sqlite_url: str, make_engine: Engines) -> AsyncEngine:
+    """A database of texts that hold all that separates rows."""
+    engine = make_engine(sqlite_url)
+    async with engine.begin() as connection:
+        await connection.run_sync(METADATA.create_all)
+        await connection.execute(insert(TEXTS), [{"id": n, "body": body} for n, body in enumerate(BODIES)])
+    return engine
+
+
+@pytest.fixture
+async def texts(engine: AsyncEngine, sqlite_url: str) -> AsyncIterator[Application]:
+    async with running(sqlite_url, tables=METADATA) as application:
+        yield application
+
+
+def rows_in(body: bytes, written: str) -> list[bytes]:
+    """Each row's bytes, as a client finds them in a stream that it reads."""
+    if written == "ndjson":
+        return body.splitlines()[:-1]
+    if written == "json":
+        return [] if body == b"[]\n" else body[1:].removesuffix(b"]\n").split(b",\n")
+    records = re.findall(rb'((?:[^"\r]|"(?:[^"]|"")*"|\r(?!\n))*)\r\n', body)
+    return records[1:]
+
+
+def received(body: bytes, rows: list[bytes], after: int) -> bytes:
+    """The bytes up to the end of the last complete row, with what ends a row in its format."""
+    if not after:
+        return b""
+    end = sum(map(len, rows[:after]))
+    if body.startswith(b"[{"):
+        return body[: 1 + end + len(b",\n") * (after - 1)]
+    ending = b"\r\n" if body.startswith(b"id,") else b"\n"
+    head = len(b"id,body\r\n") if body.startswith(b"id,") else 0
+    return body[: head + end + len(ending) * after]
+
+
+@pytest.mark.parametrize("written", ["ndjson", "json", "csv"])
+@pytest.mark.parametrize("is_checked", [True, False])
+@pytest.mark.parametrize("query", [{}, {"sort": "-body"}, {"limit": 7}])
+async def test_the_rest_continues_byte_for_byte(
+    texts: Application, written: str, is_checked: bool, query: dict[str, Any]
+) -> None:
+    path = f"{await texts.create(select(TEXTS))}/rows"
+    query = query | {"format": written}
+    whole = await texts.http.get(path, params=query)
+    rows = rows_in(whole.content, written)
+    assert len(rows) == query.get("limit", len(BODIES))
+    for after in range(len(rows) + 1):
+        asked = query | {"resume": whole.headers[RESUME_HEADER], "after": after}
+        if is_checked and after:
+            asked["last"] = row_digest(rows[after - 1])
+        rest = await texts.http.get(path, params=asked)
+        assert rest.status_code == 200, rest.text
+        assert received(whole.content, rows, after) + rest.content == whole.content
+
+
+async def test_arrow_goes_on_with_the_next_batch(texts: Application) -> None:
+    ipc = pytest.importorskip("pyarrow.ipc", reason="the extra dualsql[arrow] is not installed")
+    path = f"{await texts.create(select(TEXTS))}/rows"
+    query: dict[str, Any] = {"format": "arrow", "limit": 4}
+    first = await texts.http.get(path, params=query)
+    begun = ipc.open_stream(first.content)
+    schema = len(first.content) - len(begun.schema.serialize())  # only to see that there is one
+    assert schema > 0
+    asked = {"format": "arrow", "resume": first.headers[RESUME_HEADER], "after": 4}
+    rest = await texts.http.get(path, params=asked)
+    joined = begun.schema.serialize().to_pybytes() + rest.content
+    assert ipc.open_stream(joined).read_all()["id"].to_pylist() == list(range(4, len(BODIES)))
+    refused = await texts.http.get(path, params=asked | {"last": "0" * 32})
+    assert problem_of(refused, 400)["details"] == {"name": "last"}
+
+
+class TestDataThatMoved:
+    async def stream(self, application: Application) -> tuple[str, httpx.Response, list[bytes]]:
+        path = f"{await application.create(select(TEXTS))}/rows"
+        whole = await application.http.get(path)
+        return path, whole, rows_in(whole.content, "ndjson")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            update(TEXTS).where(TEXTS.c.id == 2).values(body="changed"),
+            delete(TEXTS).where(TEXTS.c.id == 0),
+            insert(TEXTS).values(id=-1, body="new"),
+            delete(TEXTS),
+        ],
+    )
+    async def test_is_noticed(self, texts: Application, engine: AsyncEngine, change: Any) -> None:
+        path, whole, rows = await self.stream(texts)
+        async with engine.begin() as connection:
+            await connection.execute(change)
+        token = whole.headers[RESUME_HEADER]
+        asked = {"resume": token, "after": 3, "last": row_digest(rows[2])}
+        assert problem_of(await texts.http.get(path, params=asked), 409)["code"] == "RESULT_CHANGED"
+
+    async def test_rows_that_are_gone_are_noticed_without_a_digest(
+        self, texts: Application, engine: AsyncEngine
+    ) -> None:
+        path, whole, _ = await self.stream(texts)
+        async with engine.begin() as connection:
+            await connection.execute(delete(TEXTS).where(TEXTS.c.id > 1))
+        asked = {"resume": whole.headers[RESUME_HEADER], "after": 3}
+        assert problem_of(await texts.http.get(path, params=asked), 409)["code"] == "RESULT_CHANGED"
+
+    async def test_rows_to_come_may_change(self, texts: Application, engine: AsyncEngine) -> None:
+        path, whole, rows = await self.stream(texts)
+        async with engine.begin() as connection:
+            await connection.execute(delete(TEXTS).where(TEXTS.c.id == len(BODIES) - 1))
+        asked = {"resume": whole.headers[RESUME_HEADER], "after": 3, "last": row_digest(rows[2])}
+        rest = await texts.http.get(path, params=asked)
+        assert rest.status_code == 200
+        assert rest.content.endswith(b'{"$summary":{"rows":9,"complete":true}}\n')
+
+
+class TestTokens:
+    """What a token is not good for is one answer, whatever was wrong with it."""
+
+    async def test_each_is_bound_to_its_stream(self, texts: Application) -> None:
+        path = f"{await texts.create(select(TEXTS))}/rows"
+        other = f"{await texts.create(select(TEXTS))}/rows"
+        token = (await texts.http.get(path)).headers[RESUME_HEADER]
+        asked = {"resume": token, "after": 1}
+        assert (await texts.http.get(path, params=asked)).status_code == 200
+        # The format is not part of it: the rows received were kept as rows.
+        assert (await texts.http.get(path, params=asked | {"format": "csv"})).status_code == 200
+        swapped: list[tuple[str, dict[str, Any]]] = [
+            (other, {}),
+            (path, {"sort": "-id"}),
+            (path, {"sort": "body"}),
+            (path, {"columns": "id"}),
+            (path, {"columns": "body,id"}),
+            (path, {"big_integers": "string"}),
+            (path, {"guard_formulas": "true"}),
+        ]
+        for where, changed in swapped:
+            problem = problem_of(await texts.http.get(where, params=asked | changed), 400)
+            assert problem["code"] == "BAD_CURSOR", changed
+
+    async def test_no_bit_of_it_may_change(self, texts: Application) -> None:
+        path = f"{await texts.create(select(TEXTS))}/rows"
+        token = (await texts.http.get(path)).headers[RESUME_HEADER]
+        alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+        for place in range(len(token)):
+            # The last character carries two bits that mean nothing: a step of four changes those that do.
+            forged = alphabet[(alphabet.index(token[place]) + 4) % 64]
+            asked = {"resume": token[:place] + forged + token[place + 1 :], "after": 1}
+            assert problem_of(await texts.http.get(path, params=asked), 400)["code"] == "BAD_CURSOR"
+
+    async def test_it_is_its_caller_s(self, institutions_url: str) -> None:
+        async with running(institutions_url, authenticate=by_header) as application:
+            path = f"{await application.create()}/rows"  # whoever holds the link may read it
+            own = (await application.http.get(path, headers={"x-user": "ana"})).headers[RESUME_HEADER]
+            for user, tenant, status in [("ana", None, 200), ("eve", None, 400), ("ana", "acme", 400)]:
+                headers = {"x-user": user} | ({"x-tenant": tenant} if tenant else {})
+                asked = {"resume": own, "after": 1}
+                answered = await application.http.get(path, params=asked, headers=headers)
+                assert answered.status_code == status, (user, tenant)
+
+    async def test_it_does_not_open_what_is_not_the_caller_s(self, institutions_url: str) -> None:
+        async with running(institutions_url, authenticate=by_header) as application:
+            path = f"{await application.create(principal=Principal(id='ana'))}/rows"
+            own = (await application.http.get(path, headers={"x-user": "ana"})).headers[RESUME_HEADER]
+            asked = {"resume": own, "after": 1}
+            assert problem_of(await application.http.get(path, params=asked, headers={"x-user": "eve"}), 404)
+
+    async def test_other_secrets_other_tokens(self, institutions_url: str) -> None:
+        async with running(institutions_url, secrets=["a" * 32]) as application:
+            path = f"{await application.create()}/rows"
+            assert problem_of(await application.http.get(path, params={"resume": "A" * 43, "after": 1}), 400)
+
+    async def test_more_rows_than_there_can_be(self, texts: Application) -> None:
+        path = f"{await texts.create(select(TEXTS))}/rows"
+        token = (await texts.http.get(path)).headers[RESUME_HEADER]
+        for asked in ({"after": 3, "limit": 2}, {"after": 10**15}):
+            problem = problem_of(await texts.http.get(path, params={"resume": token} | asked), 400)
+            assert problem["code"] == "BAD_PARAMETER"
+
+
+async def test_where_no_order_is_total_nothing_is_resumed(texts: Application) -> None:
+    path = f"{await texts.create(select(TEXTS).order_by(func.random()))}/rows"
+    answered = await texts.http.get(path)
+    assert answered.headers[NO_RESUME_HEADER] == "NO_TOTAL_ORDER"
+    assert RESUME_HEADER not in answered.headers
+
+
+async def test_a_stream_that_was_resumed_can_be_resumed(texts: Application) -> None:
+    path = f"{await texts.create(select(TEXTS))}/rows"
+    token = (await texts.http.get(path)).headers[RESUME_HEADER]
+    again = await texts.http.get(path, params={"resume": token, "after": 2})
+    assert again.headers[RESUME_HEADER] == token
