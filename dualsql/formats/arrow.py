@@ -55,7 +55,9 @@ class ArrowWriter:
         from pyarrow import ipc
 
         self._stream = ipc.new_stream(self._sink.file, self.arrow.schema)
-        return self._sink.taken()
+        # The schema is written with the first batch. It must stand alone: the rest of a broken stream has none.
+        self._stream.write_batch(self.arrow.empty())
+        return self._sink.taken()[: self.arrow.schema.serialize().size]
 
     def rows(self, rows: Rows) -> Chunk:
         return self.batch(self.arrow.batch(rows))
