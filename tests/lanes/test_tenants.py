@@ -46,10 +46,21 @@ async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: s
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("name", PORTABLE)
+@pytest.mark.parametrize("name", SOME)
 async def test_columns_that_are_left_out_change_nothing_else(site: Site, name: str) -> None:
     """The database leaves them out where that is safe; the cells are those of the whole stream."""
-    server, statement = site.plain[TENANT], PORTABLE[name]
+    await check_columns(site, PORTABLE[name])
+
+
+@pytest.mark.long
+@ON_SQLITE
+@pytest.mark.parametrize("name", PORTABLE)
+async def test_columns_that_are_left_out_of_any_statement(site: Site, name: str) -> None:
+    await check_columns(site, PORTABLE[name])
+
+
+async def check_columns(site: Site, statement: Statement) -> None:
+    server = site.plain[TENANT]
     response = await server.create_response(statement, name="x", sample_size=1, count="none")
     names = [column["name"] for column in response.columns]
     whole = await lines(server, response.resource_id, None)

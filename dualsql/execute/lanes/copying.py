@@ -1,7 +1,7 @@
 """COPY ... TO STDOUT on PostgreSQL; the rule: it streams by itself, and no value is in its text.
 
 The server writes CSV faster than any driver makes objects. As CSV it goes on as it is; for Arrow and Parquet it is
-parsed by pyarrow, a megabyte at a time, in a thread and without Python's lock, while the next one arrives.
+parsed by pyarrow, half a megabyte at a time, in a thread and without Python's lock, while the next one arrives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dualsql.formats.arrow_types import is_list
 from dualsql.formats.csv import DatabaseCSVWriter
 from dualsql.formats.writer import Chunk
 
-PARSED_BYTES = 1024 * 1024
+PARSED_BYTES = 512 * 1024
 """Of CSV that are parsed at once."""
 
 # asyncpg has a limit for each command, none by default; a stream has bounds of its own.
@@ -94,7 +94,7 @@ async def _copy(
 
 
 class _Parsing:
-    """Gathers CSV, and has the last megabyte parsed while the next one is gathered."""
+    """Gathers CSV, and has what came before parsed while the next one is gathered."""
 
     def __init__(self, job: Job, put: Put) -> None:
         self._put = put
