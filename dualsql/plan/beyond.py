@@ -97,22 +97,26 @@ def after(terms: Sequence[Term], capabilities: Capabilities, *, or_equal: bool) 
 def parts_after(terms: Sequence[Term], capabilities: Capabilities, *, or_equal: bool) -> list[Part]:
     """The same rows in one part or two, in each of which an index may stand for the first key.
 
-    No index knows `k1 > v1 OR k1 IS NULL`: PostgreSQL takes as long as for an OFFSET.
+    No index knows `k1 > v1 OR k1 IS NULL`, nor an order of its values with the NULLs at the other end: PostgreSQL
+    takes as long for either as for an OFFSET.
     """
+    if not terms:
+        return [Part(after(terms, capabilities, or_equal=or_equal), ())]
+    first, *rest = terms
     keys = [term.key for term in terms]
-    if terms and terms[0].key.is_stored:
-        first, *rest = terms
-        known = replace(first, key=replace(first.key, is_nullable=False))
-        if first.nulls_follow:
-            return [
-                Part(after([known, *rest], capabilities, or_equal=or_equal), [known.key, *keys[1:]]),
-                Part(first.form.compared.is_(None), keys[1:]),
-            ]
-        if first.given is None and not first.key.is_nulls_last:
-            return [
-                Part(and_(first.equal(), after(rest, capabilities, or_equal=or_equal)), keys[1:]),
-                Part(first.form.compared.is_not(None), [known.key, *keys[1:]]),
-            ]
+    # In the order of a part that has no NULLs, nothing is said of them.
+    known = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
+    is_split = first.key.is_stored and first.key.is_nullable
+    if first.given is not None and (is_split or not first.nulls_follow):
+        values = replace(first, key=known[0])
+        part = Part(after([values, *rest], capabilities, or_equal=or_equal), known)
+        return [part, Part(first.form.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
+    if first.given is None and is_split and not first.key.is_nulls_last:
+        following = after(rest, capabilities, or_equal=or_equal)
+        return [
+            Part(and_(first.equal(), following), keys[1:]),
+            Part(first.form.compared.is_not(None), known),
+        ]
     return [Part(after(terms, capabilities, or_equal=or_equal), keys)]
 
 

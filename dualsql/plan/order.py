@@ -51,7 +51,10 @@ def order_of(
     """
     reader = _KeyReader(shape, capabilities, is_masked)
     ties, is_unique = tie_breaker(shape, capabilities)
-    listed = [*reader.requested(sort), *reader.authored(), *map(reader.key, ties)]
+    asked = [*reader.requested(sort), *reader.authored()]
+    # An index that is read backward puts its ties backward too.
+    is_descending = bool(asked) and asked[-1].is_descending
+    listed = [*asked, *(reader.key(tie, is_descending=is_descending) for tie in ties)]
     keys = tuple(without_repeats(listed))
     is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
     return Order(keys, is_unique, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
