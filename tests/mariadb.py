@@ -29,7 +29,6 @@ SERVER_OPTIONS = (
     "--skip-log-bin",
     "--character-set-server=utf8mb4",
     "--innodb-buffer-pool-size=32M",
-    "--innodb-use-native-aio=0",  # of which a machine has only so many, for all its servers
     "--innodb-flush-log-at-trx-commit=0",
     "--skip-innodb-doublewrite",
     "--max-connections=200",
@@ -86,10 +85,16 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
         if identity:
             os.chown(folder, identity["user"], identity["group"])
         _install(folder)
-        command = [*dies_with_us("KILL"), program, "--no-defaults", f"--datadir={folder}/data"]
+        # A server that starts empties its folder of temporary tables: those of another one, were it shared.
+        own = [
+            f"--datadir={folder}/data",
+            f"--tmpdir={folder}",
+            f"--socket={folder}/s",
+            f"--pid-file={folder}/pid",
+        ]
         with (folder / "log").open("wb") as output:
             process: subprocess.Popen[bytes] = subprocess.Popen(
-                [*command, f"--socket={folder}/s", f"--pid-file={folder}/pid", *SERVER_OPTIONS],
+                [*dies_with_us("KILL"), program, "--no-defaults", *own, *SERVER_OPTIONS],
                 stdout=output,
                 stderr=output,
                 cwd=folder,
@@ -119,7 +124,7 @@ def _install(folder: Path) -> None:
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--skip-name-resolve",
-            "--innodb-use-native-aio=0",
+            f"--tmpdir={folder}",
             *owner,
         ],
         check=False,
