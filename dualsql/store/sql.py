@@ -33,8 +33,8 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.resource import Principal, Resource
+from dualsql.store.connections import Connections
 from dualsql.store.engines import borrowed_engine, own_engine
-from dualsql.store.failures import storage_errors
 from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
@@ -66,10 +66,10 @@ class SQLResourceStore:
     def __init__(
         self, database: AsyncEngine | URL | str, *, timeout: timedelta = timedelta(seconds=10)
     ) -> None:
-        self._is_ours = not isinstance(database, AsyncEngine)
-        self._engine = (
-            borrowed_engine(database) if isinstance(database, AsyncEngine) else own_engine(database, timeout)
-        )
+        if isinstance(database, AsyncEngine):
+            self._connections = Connections(borrowed_engine(database), is_ours=False)
+        else:
+            self._connections = Connections(own_engine(database, timeout), is_ours=True)
 
     async def save(self, resource: Resource) -> str:
         await self._change(insert(resources).values(to_row(resource)))
@@ -162,23 +162,20 @@ class SQLResourceStore:
         return await self._change(delete(links).where(links.c.id.in_(locked)))
 
     async def close(self) -> None:
-        if self._is_ours:
-            await self._engine.dispose()
+        await self._connections.close()
 
     async def _change(self, statement: Executable) -> int:
         """Run one INSERT, UPDATE or DELETE and return how many rows it touched."""
-        with storage_errors():
-            async with self._engine.connect() as connection:
-                return (await connection.execute(statement)).rowcount
+        async with self._connections.open() as connection:
+            return (await connection.execute(statement)).rowcount
 
     async def _rows(self, statement: Executable) -> list[dict[str, Any]]:
-        with storage_errors():
-            async with self._engine.connect() as connection:
-                result = await connection.execute(statement)
-                try:
-                    return [row._asdict() for row in result]
-                except _NOT_OF_ITS_TYPE as error:
-                    raise unreadable() from error
+        async with self._connections.open() as connection:
+            result = await connection.execute(statement)
+            try:
+                return [row._asdict() for row in result]
+            except _NOT_OF_ITS_TYPE as error:
+                raise unreadable() from error
 
 
 def _update(resource_id: str, changes: ResourceChanges) -> Update:

@@ -193,7 +193,7 @@ async def test_a_file_that_was_replaced_is_read_anew(
 
 @pytest.mark.parametrize("is_warm", [False, True])
 async def test_a_locked_store_leaves_nothing_open(sqlite_store_url: str, is_warm: bool) -> None:
-    threads = threading.active_count()
+    threads = threading.enumerate()
     store = SQLResourceStore(sqlite_store_url, timeout=timedelta(seconds=0.05))
     if is_warm:
         await _answers(store)
@@ -204,9 +204,24 @@ async def test_a_locked_store_leaves_nothing_open(sqlite_store_url: str, is_warm
         assert all(isinstance(error, StorageError) for error in refused)
         await store.close()
         other.rollback()
-    assert threading.active_count() == threads
+    assert not _that_stay(threads)
     del refused, writes  # their tracebacks hold statements, and those their connection
     assert not _open_files(sqlite_store_url)
+
+
+@pytest.mark.parametrize("steps", [0, 3, 9, 30])
+async def test_closing_waits_for_what_is_at_work(store_url: str, steps: int) -> None:
+    threads = threading.enumerate()
+    store = SQLResourceStore(store_url)
+    asking = [asyncio.create_task(store.get("some-id")) for _ in range(4)]
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await store.close()
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    assert all(answer is None or isinstance(answer, StorageError) for answer in answers)
+    assert not _that_stay(threads)
+    with pytest.raises(StorageError, match="was closed"):
+        await store.get("some-id")
 
 
 def files_of(url: str) -> list[Path]:
@@ -219,6 +234,14 @@ def _move_database(url: str, target: Path) -> None:
     name = str(make_url(url).database)
     for file in files_of(url):
         file.rename(f"{target}{str(file).removeprefix(name)}")
+
+
+def _that_stay(before: list[threading.Thread]) -> list[threading.Thread]:
+    """Threads that were not there `before` and do not end by themselves."""
+    new = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in new:
+        thread.join(timeout=5)  # it tells that its connection is closed, and then ends
+    return [thread for thread in new if thread.is_alive()]
 
 
 def _open_files(url: str) -> list[Path]:
