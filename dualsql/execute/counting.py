@@ -57,25 +57,33 @@ class Counter:
     async def _within_budget(self) -> Total:
         with suppress(QueryTimeoutError, DatabaseBusyError):
             return await self._counted(None, self.settings.count_budget)
-        return await self._estimated()
+        expected = await self._planned()
+        # So few would have been counted in time: the planner is wrong, or the database was busy for a moment.
+        is_likely = expected.rows is not None and expected.rows > self.settings.count_cap
+        return expected if is_likely else await self._capped() or expected
 
     async def _estimated(self) -> Total:
         """What the planner expects; where that is not to be known, whether there are more than so many rows."""
-        budget = self.settings.count_budget
-        if self.may_estimate:
-            # It was not asked to run: what it refuses here says nothing of the rows.
-            with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
-                rows = await self._planned(budget)
-                if rows is not None:
-                    return Total(rows, "estimated")
-        with suppress(QueryTimeoutError, DatabaseBusyError):
-            return await self._counted(self.settings.count_cap, budget)
-        return UNCOUNTED
+        expected = await self._planned()
+        return expected if expected.rows is not None else await self._capped() or expected
 
-    async def _planned(self, timeout: timedelta) -> int | None:
-        rows = await fetch_estimate(self.source, plan.uncounted(self.shape), self.narrowing, timeout=timeout)
+    async def _capped(self) -> Total | None:
+        with suppress(QueryTimeoutError, DatabaseBusyError):
+            return await self._counted(self.settings.count_cap, self.settings.count_budget)
+        return None
+
+    async def _planned(self) -> Total:
+        if not self.may_estimate:
+            return UNCOUNTED
+        rows, limit = None, self.shape.limit
+        explained, timeout = plan.uncounted(self.shape), self.settings.count_budget
+        # It was not asked to run: what it refuses here says nothing of the rows.
+        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
+            rows = await fetch_estimate(self.source, explained, self.narrowing, timeout=timeout)
+        if rows is None:
+            return UNCOUNTED
         # Not every planner looks at LIMIT.
-        return rows if rows is None or self.shape.limit is None else min(rows, self.shape.limit)
+        return Total(rows if limit is None else min(rows, limit), "estimated")
 
     async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
         counted = await self._number(plan.count(self.shape, cap=cap), timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -35,6 +36,10 @@ async def engine(
 @pytest.fixture(scope="module")
 async def dual(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
     async with DualResponseServer(
-        engine, base_url="http://127.0.0.1:8000/resources", tables=Base, allow_text=True
+        engine,
+        base_url="http://127.0.0.1:8000/resources",
+        tables=Base,
+        allow_text=True,
+        count_budget=timedelta(seconds=30),
     ) as server:
         yield server

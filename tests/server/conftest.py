@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from dualsql import DualResponseServer
 from tests.schools import Base, fill
 
 BASE_URL = "http://127.0.0.1:8000/resources"
+UNHURRIED = timedelta(seconds=30)
+"""A count_budget for tests whose machine may be busy."""
 MakeServer = Callable[..., DualResponseServer]
 
 
@@ -30,7 +33,7 @@ async def make_server(schools: AsyncEngine) -> AsyncIterator[MakeServer]:
     made: list[DualResponseServer] = []
 
     def make(**options: Any) -> DualResponseServer:
-        settings: dict[str, Any] = {"base_url": BASE_URL, "tables": Base, **options}
+        settings: dict[str, Any] = {"base_url": BASE_URL, "tables": Base, "count_budget": UNHURRIED, **options}
         made.append(DualResponseServer(settings.pop("databases", schools), **settings))
         return made[-1]
 

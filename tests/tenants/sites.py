@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -65,7 +66,9 @@ async def opened_site(
             return engine
 
         async def server(engine: AsyncEngine, hooks: Sequence[Hook]) -> DualResponseServer:
-            made = DualResponseServer(engine, base_url=BASE_URL, tables=REGISTRY, hooks=hooks)
+            made = DualResponseServer(
+                engine, base_url=BASE_URL, tables=REGISTRY, hooks=hooks, count_budget=timedelta(seconds=30)
+            )
             return await stack.enter_async_context(made)
 
         shared = await database(EVERYBODY, None)
