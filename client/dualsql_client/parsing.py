@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from dualsql_client.errors import FetchError
 from dualsql_client.framing import Block
 from dualsql_client.wire import Row
-
-try:
-    import orjson
-except ImportError:  # the extra is not installed
-    _fast_loads: Callable[[bytes], Any] | None = None
-else:
-    _fast_loads = orjson.loads
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 19
@@ -45,15 +39,25 @@ def rows_of(block: Block) -> list[Row]:
 
 def _loads(array: bytes) -> list[Any]:
     rows: list[Any]
-    if _fast_loads is not None and _MANY_DIGITS not in array.translate(_ZEROS):
+    fast_loads = _fast_loads()
+    if fast_loads is not None and _MANY_DIGITS not in array.translate(_ZEROS):
         try:
-            rows = _fast_loads(array)
+            rows = fast_loads(array)
         except ValueError:
             pass  # json reads some things more: numbers beyond a double, deeper nesting
         else:
             return rows
     rows = json.loads(array)
     return rows
+
+
+@cache
+def _fast_loads() -> Callable[[bytes], Any] | None:
+    try:
+        from orjson import loads
+    except ImportError:  # the extra is not installed
+        return None
+    return loads
 
 
 def _no_rows() -> FetchError:

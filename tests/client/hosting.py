@@ -112,13 +112,18 @@ def problem(status: int, code: str | None, **more: Any) -> Response:
 
 @dataclass
 class Contract:
-    """The REST half of a dual response server with one resource, as the specification has it."""
+    """The REST half of a dual response server with one resource, as the specification has it: pages, no streams."""
 
     rows: list[Row]
     columns: list[Column] = field(default_factory=list)
     largest_page: int = 1_000
     deleted: bool = False
     requests: list[tuple[str, Any]] = field(default_factory=list)
+
+    @property
+    def pages(self) -> list[Any]:
+        """What was asked for of the resource itself."""
+        return [body for method, body in self.requests if method == "POST" and "format" not in body]
 
     async def __call__(self, request: Request) -> Response:
         body = await request.json() if request.method == "POST" else None

@@ -149,21 +149,22 @@ async def test_a_sorted_page(pair: Pair) -> None:
 
 async def test_rows_deleted_between_pages_end_the_loop(pair: Pair) -> None:
     parsed = await pair.open()
-    stream = parsed.fetch_stream(batch_size=10)
-    assert [row["id"] for row in await anext(stream)] == list(range(1, 11))
+    page = await parsed.fetch(limit=10)
+    assert [row["id"] for row in page.data] == list(range(1, 11))
     async with pair.engine.begin() as connection:
         await connection.execute(delete(School).where(School.id > 5))
-    assert [batch async for batch in stream] == []
+    assert page.next_offset == 10
+    assert (await parsed.fetch(offset=10, limit=10)).data == []
 
 
 async def test_rows_added_between_pages_are_fetched_beyond_the_total(pair: Pair) -> None:
     parsed = await pair.open()
-    stream = parsed.fetch_stream(batch_size=20)
-    await anext(stream)
+    page = await parsed.fetch(limit=20)
     async with pair.engine.begin() as connection:
         await connection.execute(insert(School), [{**SCHOOLS[0], "id": n} for n in range(100, 130)])
-    rest = [row["id"] async for batch in stream for row in batch]
-    assert rest == [21, 22, 23, *range(100, 130)]
+    assert page.next_offset == 20
+    rest = (await parsed.fetch(offset=20, limit=100)).data
+    assert [row["id"] for row in rest] == [21, 22, 23, *range(100, 130)]
 
 
 async def test_metadata_pin_and_delete(pair: Pair) -> None:

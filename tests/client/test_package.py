@@ -10,11 +10,12 @@ import sys
 import textwrap
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dualsql_client
-from dualsql_client import errors
+from dualsql_client import DualResponseClient, MissingExtraError, ParsedDualResponse, errors
 from tests.client.hosting import Contract, Host, structured
 
 PACKAGE = Path(dualsql_client.__file__).parent
@@ -59,6 +60,9 @@ async def test_the_docstring_runs(host: Host, capsys: pytest.CaptureFixture[str]
 HEAVY = "dualsql sqlalchemy starlette alembic mcp mcp_types fastmcp httpx2 orjson uvicorn".split()
 
 
+EXTRAS = "pyarrow polars pandas numpy rich orjson".split()
+
+
 def test_importing_it_imports_nothing_of_the_server() -> None:
     probe = f"import dualsql_client, sys; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
@@ -75,8 +79,51 @@ def imported_by(module: Path) -> set[str]:
     return names
 
 
+def names_of(needs: list[str]) -> set[str]:
+    return {re.split(r"\W", need.replace("-", "_"), maxsplit=1)[0] for need in needs}
+
+
 def test_it_imports_what_it_declares_and_nothing_else() -> None:
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))["project"]
-    declared = {re.split(r"\W", need.replace("-", "_"), maxsplit=1)[0] for need in project["dependencies"]}
+    extras = set().union(*map(names_of, project["optional-dependencies"].values()))
     wanted = set().union(*(imported_by(module) for module in PACKAGE.rglob("*.py")))
-    assert wanted - sys.stdlib_module_names - {"dualsql_client"} == declared
+    wanted -= sys.stdlib_module_names | {"dualsql_client"}
+    assert wanted - extras == names_of(project["dependencies"])
+
+
+def test_no_extra_is_imported_before_it_is_needed() -> None:
+    probe = f"import dualsql_client, sys; print([name for name in {EXTRAS} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def call(parsed: ParsedDualResponse, method: str) -> Any:
+    return getattr(parsed, method)()
+
+
+@pytest.mark.parametrize(
+    ("method", "module", "extra"),
+    [
+        ("to_arrow", "pyarrow", "arrow"),
+        ("to_polars", "polars", "polars"),
+        ("to_polars", "pyarrow", "polars"),
+        ("to_pandas", "pandas", "pandas"),
+        ("to_pandas", "pyarrow", "pandas"),
+    ],
+)
+async def test_a_missing_package_is_told_by_its_extra(
+    monkeypatch: pytest.MonkeyPatch, method: str, module: str, extra: str
+) -> None:
+    # None there is how Python itself says that a module is not to be had.
+    monkeypatch.setitem(sys.modules, module, None)
+    parsed = DualResponseClient("http://host/resources").parse(structured(), strict=True)
+    with pytest.raises(MissingExtraError, match=rf"needs {module}.*dualsql-client\[{extra}\]") as caught:
+        await call(parsed, method)
+    assert (caught.value.code, caught.value.details) == ("MISSING_EXTRA", {"extra": extra})
+
+
+async def test_a_bar_without_rich_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    parsed = DualResponseClient("http://host.invalid/resources").parse(structured(), strict=True)
+    with pytest.raises(MissingExtraError, match=r"dualsql-client\[progress\]"):
+        await parsed.fetch_all(progress=True)
