@@ -17,7 +17,9 @@ from tests.http.application import Application, by_header, problem_of, running
 
 METADATA = MetaData()
 TEXTS = Table("texts", METADATA, Column("id", Integer, primary_key=True), Column("body", String(200)))
-BODIES = ['plain', 'two\r\nlines', 'quo"te', '"\r\n"', ',\n', '', None, '{"$summary":1}', "\r\n\r\n", 'ü "x",\r\n']  # fmt: skip
+BODIES = [
+    "plain", "two\r\nlines", 'quo"te', '"\r\n"', ",\n", "", None, '{"$summary":1}', "\r\n\r\n", 'ü "x",\r\n',
+]  # fmt: skip
 
 Engines = Callable[[str], AsyncEngine]
 
@@ -85,12 +87,11 @@ async def test_arrow_goes_on_with_the_next_batch(texts: Application) -> None:
     path = f"{await texts.create(select(TEXTS))}/rows"
     query: dict[str, Any] = {"format": "arrow", "limit": 4}
     first = await texts.http.get(path, params=query)
-    begun = ipc.open_stream(first.content)
-    schema = len(first.content) - len(begun.schema.serialize())  # only to see that there is one
-    assert schema > 0
-    asked = {"format": "arrow", "resume": first.headers[RESUME_HEADER], "after": 4}
+    asked: dict[str, Any] = {"format": "arrow", "resume": first.headers[RESUME_HEADER], "after": 4}
     rest = await texts.http.get(path, params=asked)
-    joined = begun.schema.serialize().to_pybytes() + rest.content
+    schema = ipc.open_stream(first.content).schema.serialize().to_pybytes()
+    assert first.content.startswith(schema)
+    joined = schema + rest.content
     assert ipc.open_stream(joined).read_all()["id"].to_pylist() == list(range(4, len(BODIES)))
     refused = await texts.http.get(path, params=asked | {"last": "0" * 32})
     assert problem_of(refused, 400)["details"] == {"name": "last"}
@@ -116,7 +117,7 @@ class TestDataThatMoved:
         async with engine.begin() as connection:
             await connection.execute(change)
         token = whole.headers[RESUME_HEADER]
-        asked = {"resume": token, "after": 3, "last": row_digest(rows[2])}
+        asked: dict[str, Any] = {"resume": token, "after": 3, "last": row_digest(rows[2])}
         assert problem_of(await texts.http.get(path, params=asked), 409)["code"] == "RESULT_CHANGED"
 
     async def test_rows_that_are_gone_are_noticed_without_a_digest(
@@ -125,14 +126,18 @@ class TestDataThatMoved:
         path, whole, _ = await self.stream(texts)
         async with engine.begin() as connection:
             await connection.execute(delete(TEXTS).where(TEXTS.c.id > 1))
-        asked = {"resume": whole.headers[RESUME_HEADER], "after": 3}
+        asked: dict[str, Any] = {"resume": whole.headers[RESUME_HEADER], "after": 3}
         assert problem_of(await texts.http.get(path, params=asked), 409)["code"] == "RESULT_CHANGED"
 
     async def test_rows_to_come_may_change(self, texts: Application, engine: AsyncEngine) -> None:
         path, whole, rows = await self.stream(texts)
         async with engine.begin() as connection:
             await connection.execute(delete(TEXTS).where(TEXTS.c.id == len(BODIES) - 1))
-        asked = {"resume": whole.headers[RESUME_HEADER], "after": 3, "last": row_digest(rows[2])}
+        asked: dict[str, Any] = {
+            "resume": whole.headers[RESUME_HEADER],
+            "after": 3,
+            "last": row_digest(rows[2]),
+        }
         rest = await texts.http.get(path, params=asked)
         assert rest.status_code == 200
         assert rest.content.endswith(b'{"$summary":{"rows":9,"complete":true}}\n')
@@ -145,7 +150,7 @@ class TestTokens:
         path = f"{await texts.create(select(TEXTS))}/rows"
         other = f"{await texts.create(select(TEXTS))}/rows"
         token = (await texts.http.get(path)).headers[RESUME_HEADER]
-        asked = {"resume": token, "after": 1}
+        asked: dict[str, Any] = {"resume": token, "after": 1}
         assert (await texts.http.get(path, params=asked)).status_code == 200
         # The format is not part of it: the rows received were kept as rows.
         assert (await texts.http.get(path, params=asked | {"format": "csv"})).status_code == 200
@@ -169,7 +174,7 @@ class TestTokens:
         for place in range(len(token)):
             # The last character carries two bits that mean nothing: a step of four changes those that do.
             forged = alphabet[(alphabet.index(token[place]) + 4) % 64]
-            asked = {"resume": token[:place] + forged + token[place + 1 :], "after": 1}
+            asked: dict[str, Any] = {"resume": token[:place] + forged + token[place + 1 :], "after": 1}
             assert problem_of(await texts.http.get(path, params=asked), 400)["code"] == "BAD_CURSOR"
 
     async def test_it_is_its_caller_s(self, institutions_url: str) -> None:
@@ -178,7 +183,7 @@ class TestTokens:
             own = (await application.http.get(path, headers={"x-user": "ana"})).headers[RESUME_HEADER]
             for user, tenant, status in [("ana", None, 200), ("eve", None, 400), ("ana", "acme", 400)]:
                 headers = {"x-user": user} | ({"x-tenant": tenant} if tenant else {})
-                asked = {"resume": own, "after": 1}
+                asked: dict[str, Any] = {"resume": own, "after": 1}
                 answered = await application.http.get(path, params=asked, headers=headers)
                 assert answered.status_code == status, (user, tenant)
 
@@ -186,7 +191,7 @@ class TestTokens:
         async with running(institutions_url, authenticate=by_header) as application:
             path = f"{await application.create(principal=Principal(id='ana'))}/rows"
             own = (await application.http.get(path, headers={"x-user": "ana"})).headers[RESUME_HEADER]
-            asked = {"resume": own, "after": 1}
+            asked: dict[str, Any] = {"resume": own, "after": 1}
             assert problem_of(await application.http.get(path, params=asked, headers={"x-user": "eve"}), 404)
 
     async def test_other_secrets_other_tokens(self, institutions_url: str) -> None:
@@ -197,8 +202,8 @@ class TestTokens:
     async def test_more_rows_than_there_can_be(self, texts: Application) -> None:
         path = f"{await texts.create(select(TEXTS))}/rows"
         token = (await texts.http.get(path)).headers[RESUME_HEADER]
-        for asked in ({"after": 3, "limit": 2}, {"after": 10**15}):
-            problem = problem_of(await texts.http.get(path, params={"resume": token} | asked), 400)
+        for bounds in ({"after": 3, "limit": 2}, {"after": 10**15}):
+            problem = problem_of(await texts.http.get(path, params={"resume": token, **bounds}), 400)
             assert problem["code"] == "BAD_PARAMETER"
 
 
