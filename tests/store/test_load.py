@@ -92,7 +92,7 @@ async def test_nothing_is_lost_under_load(site: Site, processes: int, seconds: f
     indirect=["store_url"],
 )
 async def test_a_killed_process_leaves_the_table_consistent(site: Site, kills: int) -> None:
-    order = replace(site.order, tasks=5, is_sliding=True)
+    order = replace(site.order, tasks=5, seconds=3_600, is_sliding=True)  # none ends by itself
     dead = await _killed(order, kills)
     assert all_of(dead, "wrong") == []
     stored = await site.stored()
