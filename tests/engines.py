@@ -145,14 +145,21 @@ def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
     identity = unprivileged_user()
     if identity:
         os.chown(folder, identity["user"], identity["group"])
-    data, log = folder / "data", folder / "log"
-    initdb: list[str | Path] = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", data]
+    initdb: list[str | Path] = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", folder / "data"]
     subprocess.run(initdb, check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
-    options = [word for option in SERVER_OPTIONS for word in ("-c", option)]
-    command: list[str | Path] = [*dies_with_us(), programs / "postgres", "-D", data, "-k", folder, *options]
+    with started(programs, folder) as server:
+        yield server
+
+
+@contextmanager
+def started(programs: Path, folder: Path, *settings: str) -> Iterator[PostgreSQL]:
+    """A PostgreSQL of the cluster in `folder`/data, for the length of the block."""
+    options = [word for option in (*SERVER_OPTIONS, *settings) for word in ("-c", option)]
+    start: list[str | Path] = [programs / "postgres", "-D", folder / "data", "-k", folder, *options]
+    log = folder / "log"
     with log.open("wb") as output:
         process: subprocess.Popen[bytes] = subprocess.Popen(
-            command, stdout=output, stderr=output, cwd=folder, **identity
+            [*dies_with_us(), *start], stdout=output, stderr=output, cwd=folder, **unprivileged_user()
         )
     try:
         server = PostgreSQL(str(folder))
