@@ -67,9 +67,9 @@ class Term:
 
 
 class Part(NamedTuple):
-    """Some of the rows after a place: which, the keys that put them in order, and how many at most."""
+    """Some of the rows after a place: which (None for all), the keys that put them in order, and how many at most."""
 
-    condition: Condition
+    condition: Condition | None
     keys: Sequence[Key]
     most: int | None = None
 

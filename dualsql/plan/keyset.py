@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, select, true, types, union_all
+from sqlalchemy import ColumnElement, select, types, union_all
 
 from dualsql.errors import NoTotalOrderError
 from dualsql.keyforms import KeyForm
@@ -66,21 +66,32 @@ def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelec
     Raises:
         NoTotalOrderError: in this order no place can be told.
     """
+    statement, keys = _beside(rows, place, skip=0, limit=limit)
+    return _read(statement, keys, rows)
+
+
+def rows_beside(rows: Ordered, place: Place, *, skip: int, limit: int | None) -> AnySelect:
+    """As `page_beside`, but `skip` rows further on, and the result's columns alone."""
+    return _beside(rows, place, skip=skip, limit=limit)[0]
+
+
+def _beside(rows: Ordered, place: Place, *, skip: int, limit: int | None) -> tuple[AnySelect, Sequence[Key]]:
     require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
     statement = rows.shape.select
     if rows.shape.is_cut or not reads_row_by_row(statement):
         statement, keys = _around(_carried(whole(rows), keys, rows), keys, rows)
     # Past the equal rows that were shown; no key tells them from those that were not.
-    skipped = place.passed if place.left is None and not rows.order.is_unique else 0
+    passed = place.passed if place.left is None and not rows.order.is_unique else 0
+    skipped = passed + skip
     most = None if limit is None else limit + skipped
     parts = _parts(rows, keys, place)
     if len(parts) > 1:
         pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]
         statement, keys = _around(union_all(*(select(*piece.c) for piece in pieces)), keys, rows)
-        parts = [Part(true(), keys)]
+        parts = [Part(None, keys)]
     cut = _cut(statement, parts[0], rows, limit)
-    return _read(cut.offset(skipped) if skipped else cut, keys, rows)
+    return (cut.offset(skipped) if skipped else cut), keys
 
 
 def _parts(rows: Ordered, keys: Sequence[Key], place: Place) -> list[Part]:
@@ -102,7 +113,8 @@ def require_keyset(rows: Ordered) -> None:
 def _cut(statement: AnySelect, part: Part, rows: Ordered, limit: int | None) -> AnySelect:
     clauses = [clause for key in part.keys for clause in key.clauses(rows.capabilities)]
     limits = [most for most in (limit, part.most) if most is not None]
-    return statement.where(part.condition).order_by(None).order_by(*clauses).limit(min(limits, default=None))
+    chosen = statement if part.condition is None else statement.where(part.condition)
+    return chosen.order_by(None).order_by(*clauses).limit(min(limits, default=None))
 
 
 def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSelect:
