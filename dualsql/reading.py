@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from dualsql.addresses import Addresses
 from dualsql.cursors import Cursors
 from dualsql.execute import Source, chosen_source
+from dualsql.flow import Ending
 from dualsql.formats import json
 from dualsql.gate import Gate
 from dualsql.narrowing import Policy
@@ -23,7 +24,7 @@ from dualsql.settings import Settings
 from dualsql.snapshots import require_sources
 from dualsql.store.accesses import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql.streams import Ending, ResultStream, StreamRequest, Streams
+from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import CountAsked, Total
 from dualsql.turning import PageAsked, turn_to
 from dualsql.view import View, open_view

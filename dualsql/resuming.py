@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from dualsql.cursors import Scope
 from dualsql.errors import BadCursorError, BadParameterError, ResultChangedError
 from dualsql.formats.writer import Chunk, Options
 from dualsql.freeze import Seal
-from dualsql.resource import Principal
 from dualsql_client.wire import row_digest
 
 TOKEN_LENGTH = 43
@@ -52,14 +52,12 @@ class Stretch:
     """All that a token is good for; the format is not part of it.
 
     Attributes:
-        order: fingerprint of the order.
+        scope: resource, order and principal.
         columns: names, in the order they are written.
         start: the cursor that the stream began at.
     """
 
-    resource_id: str
-    principal: Principal | None
-    order: bytes
+    scope: Scope
     columns: Sequence[str]
     options: Options
     start: str | None = None
@@ -107,13 +105,14 @@ def _is_token_of(seal: Seal, token: str, stretch: Stretch) -> bool:
 
 
 def _parts(stretch: Stretch) -> list[str | bytes | None]:
-    who, options = stretch.principal, stretch.options
+    scope, options = stretch.scope, stretch.options
+    who = scope.principal
     flags = f"{options.integer_strings:d}{options.guard_formulas:d}"
     return [
-        stretch.resource_id,
+        scope.resource_id,
         None if who is None else who.id,
         None if who is None else who.tenant,
-        stretch.order,
+        scope.order,
         stretch.start,
         flags,
         *stretch.columns,

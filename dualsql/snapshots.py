@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from hashlib import sha256
 
-from dualsql import plan
 from dualsql.columns import ResultColumn
 from dualsql.errors import ConfigurationError
 from dualsql.formats.writer import Options
 from dualsql.settings import SnapshotTags
+from dualsql.statement import AnySelect
 from dualsql.view import View
-from dualsql_client.wire import SortKey
 
 
 def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
@@ -43,16 +42,18 @@ def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
 def etag_of(
     view: View,
     snapshot: str,
+    select: AnySelect,
     columns: Sequence[ResultColumn],
     *,
-    sort: Sequence[SortKey],
-    limit: int | None,
     written: str,
     options: Options,
 ) -> str:
-    """A weak ETag (RFC 9110, section 8.8.1): whoever sees other rows, or sees them otherwise, has another one."""
-    statement = plan.page(view.ordered(sort), offset=0, limit=limit)
-    compiled = statement.compile(dialect=view.narrowing.dialect(view.source.engine.dialect))
+    """A weak ETag (RFC 9110, section 8.8.1): whoever sees other rows, or sees them otherwise, has another one.
+
+    Args:
+        select: what of the view is streamed.
+    """
+    compiled = select.compile(dialect=view.narrowing.dialect(view.source.engine.dialect))
     values = compiled.construct_params(dict(view.narrowing.values))
     told = (
         snapshot,

@@ -61,19 +61,13 @@ class View:
         )
 
     def stream(
-        self,
-        writer: Writer,
-        columns: Sequence[ResultColumn],
-        *,
-        sort: Sequence[SortKey],
-        limit: int | None,
-        skip: int,
+        self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
     ) -> AsyncGenerator[Chunk, None]:
-        """What `writer` makes of these columns of the rows from `skip` on, piece by piece."""
+        """What `writer` makes of these columns of the rows of a part of this statement, piece by piece."""
         return stream_rows(
             Job(
                 source=self.source,
-                statement=self._page(skip, limit, sort),
+                statement=select,
                 narrowing=self.narrowing,
                 columns=self.columns,
                 places=None if columns is self.columns else [self.columns.index(c) for c in columns],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dualsql.errors import BadParameterError
+from dualsql.errors import BadCursorError, BadParameterError
 from dualsql.formats.writer import Options
 from dualsql.http.fields import (
     MAXIMUM_NAME_LENGTH,
@@ -24,7 +24,7 @@ from dualsql.resuming import TOKEN_LENGTH, Resumption
 from dualsql_client.wire import SortKey
 
 _NAMES = (
-    "format", "columns", "sort", "limit", "big_integers", "guard_formulas", "resume", "after", "last",
+    "format", "columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume", "after", "last",
 )  # fmt: skip
 _MOST_COLUMNS = 10_000
 _TOKEN = re.compile(rf"[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}", re.ASCII)
@@ -40,6 +40,7 @@ class RowsParameters:
     columns: tuple[str, ...] | None = None
     sort: tuple[SortKey, ...] = ()
     limit: int | None = None
+    cursor: str | None = None
     options: Options = field(default_factory=Options)
     resumption: Resumption | None = None
 
@@ -82,6 +83,7 @@ def _read(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameter
         columns=_columns(values["columns"]) if "columns" in values else None,
         sort=sort,
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
+        cursor=_cursor(values.get("cursor")),
         options=Options(
             integer_strings=integer_form(values.get("big_integers", "number")),
             guard_formulas=_flag("guard_formulas", values.get("guard_formulas", False)),
@@ -93,6 +95,13 @@ def _read(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameter
 def _format(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise BadParameterError("format is a text.", details={"name": "format"})
+    return value
+
+
+def _cursor(value: Any) -> str | None:
+    """As opaque as it came; null is none."""
+    if value is not None and not isinstance(value, str):
+        raise BadCursorError
     return value
 
 

@@ -78,6 +78,7 @@ async def answer_rows(
         columns=parameters.columns,
         sort=parameters.sort,
         limit=parameters.limit,
+        cursor=parameters.cursor,
         options=parameters.options,
         resumption=parameters.resumption,
     )

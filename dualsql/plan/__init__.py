@@ -10,7 +10,7 @@ READ IN THIS ORDER.
 """
 
 from dualsql.plan.count import count, uncounted
-from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset
+from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
 from dualsql.plan.page import Ordered, ordered, page
 from dualsql.plan.places import Place, place_ahead, place_behind
 from dualsql.plan.shape import Shape, shape
@@ -28,6 +28,7 @@ __all__ = [
     "place_ahead",
     "place_behind",
     "require_keyset",
+    "rows_beside",
     "shape",
     "uncounted",
 ]

@@ -214,6 +214,63 @@ async def test_where_no_order_is_total_nothing_is_resumed(texts: Application) ->
     assert RESUME_HEADER not in answered.headers
 
 
+class TestCursors:
+    """A stream may begin where a page ended."""
+
+    async def begin(self, application: Application, **query: Any) -> tuple[str, dict[str, Any], list[bytes]]:
+        """The path of a result, what asks for the rows after its fifth, and all its rows."""
+        path = await application.create(select(TEXTS))
+        whole = await application.http.get(f"{path}/rows", params=query)
+        page = (await application.http.get(path, params=query | {"limit": 5})).json()
+        return f"{path}/rows", query | {"cursor": page["next_cursor"]}, rows_in(whole.content, "ndjson")
+
+    @pytest.mark.parametrize("query", [{}, {"sort": "-body"}, {"sort": "body"}])
+    async def test_it_sends_what_comes_next(self, texts: Application, query: dict[str, Any]) -> None:
+        path, asked, rows = await self.begin(texts, **query)
+        rest = await texts.http.get(path, params=asked)
+        assert rows_in(rest.content, "ndjson") == rows[5:]
+        some = await texts.http.get(path, params=asked | {"limit": 2, "format": "csv", "columns": "id"})
+        assert len(rows_in(some.content, "csv")) == 2
+
+    @pytest.mark.parametrize("query", [{}, {"sort": "-body"}])
+    async def test_it_goes_on_after_a_break(self, texts: Application, query: dict[str, Any]) -> None:
+        path, asked, rows = await self.begin(texts, **query)
+        whole = await texts.http.get(path, params=asked)
+        for after in range(1, len(rows) - 5):
+            again = asked | {"resume": whole.headers[RESUME_HEADER], "after": after}
+            rest = await texts.http.get(path, params=again | {"last": row_digest(rows[4 + after])})
+            assert received(whole.content, rows[5:], after) + rest.content == whole.content
+        unbound = {name: value for name, value in again.items() if name != "cursor"}
+        assert problem_of(await texts.http.get(path, params=unbound), 400)["code"] == "BAD_CURSOR"
+
+    async def test_the_forged_and_the_misplaced(self, texts: Application) -> None:
+        path, asked, _ = await self.begin(texts)
+        other, _, _ = await self.begin(texts)
+        cursor = asked["cursor"]
+        flipped = cursor[:-2] + ("A" if cursor[-2] != "A" else "B") + cursor[-1]
+        for where, query in [
+            (other, asked),
+            (path, asked | {"sort": "-id"}),
+            (path, {"cursor": flipped}),
+            (path, {"cursor": "x" * 20_000}),
+            (path, {"cursor": ""}),
+        ]:
+            problem = problem_of(await texts.http.post(where, json=body_of(query)), 400)
+            assert problem["code"] == "BAD_CURSOR"
+
+    async def test_a_stream_goes_forward(self, texts: Application) -> None:
+        path, asked, _ = await self.begin(texts)
+        page = (await texts.http.get(path.removesuffix("/rows"), params=asked)).json()
+        refused = await texts.http.get(path, params={"cursor": page["previous_cursor"]})
+        assert problem_of(refused, 400)["details"] == {"name": "cursor"}
+
+
+def body_of(query: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a URL as a body says them."""
+    sort = query.get("sort")
+    return query | ({"sort": {"field": sort[1:], "order": "desc"}} if sort else {})
+
+
 async def test_a_stream_that_was_resumed_can_be_resumed(texts: Application) -> None:
     path = f"{await texts.create(select(TEXTS))}/rows"
     token = (await texts.http.get(path)).headers[RESUME_HEADER]
