@@ -42,10 +42,10 @@ class Settings:
         snapshot_tags: by source: while the tag is the same, so are the rows, and streams of them get an ETag.
         maximum_document_size: bytes of a frozen Select, before compression.
         text_budget: characters of the sample table in a tool result's text.
-        query_timeout: time one statement may run, and how long it waits for a connection of the pool.
+        query_timeout: time one statement may run.
         maximum_concurrent_queries: statements that run at once on one database, besides its streams.
         maximum_queued_queries: how many may wait for their turn.
-        queue_timeout: ... and for how long.
+        queue_timeout: ... and for how long; as long again for a connection of the pool.
         count_head_start: how long the sample runs alone before the count starts beside it.
         count_budget: how long count="auto" counts before it makes do with less than an exact number.
         count_cap: ... such as the word that there are more rows than so many.
@@ -117,7 +117,7 @@ _POSITIVE = frozenset(
     """body_timeout cleanup_interval count_budget count_cap default_page_size maximum_body_size
     maximum_concurrent_queries maximum_document_size maximum_link_lifetime
     maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows maximum_streams
-    query_timeout quota_bytes quota_resources stream_stall_timeout""".split()
+    query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout""".split()
 )
 
 

@@ -18,7 +18,7 @@ class Limits:
     never keep a page waiting.
 
     Attributes:
-        longest_query: how long a query waits for a connection of the pool.
+        patience: how long a session waits for a connection of the pool.
         longest_stream: how long a statement may run when its session names no limit of its own.
     """
 
@@ -26,7 +26,7 @@ class Limits:
         queue = _Queue(settings.maximum_queued_queries, settings.queue_timeout)
         self._queries = _Places(settings.maximum_concurrent_queries, queue)
         self._streams = _Places(settings.maximum_streams, queue)
-        self.longest_query = settings.query_timeout
+        self.patience = settings.queue_timeout
         self.longest_stream = settings.maximum_stream_duration
 
     @asynccontextmanager

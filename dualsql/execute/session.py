@@ -43,7 +43,7 @@ async def read_only(
 
     Raises:
         TooManyQueriesError: there was no place for one more session.
-        DatabaseBusyError: no connection of the pool became free in `Settings.query_timeout`.
+        DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`.
     """
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(source.limits.place(for_stream=limit is None))
@@ -76,7 +76,7 @@ def _terms(source: Source, narrowing: Narrowing | None, limit: timedelta | None)
 async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
     """A connection of the source's pool, given back when `stack` ends."""
     try:
-        async with asyncio.timeout(source.limits.longest_query.total_seconds()):
+        async with asyncio.timeout(source.limits.patience.total_seconds()):
             if source.turn is not None:
                 await stack.enter_async_context(source.turn)
             return await stack.enter_async_context(source.engine.connect())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -66,7 +67,7 @@ async def _by_stream(server: DualResponseServer, resource: Resource) -> list[Any
 
 async def _rows(source: Source, statement: Any) -> list[Any]:
     """What the statement itself answers."""
-    async with read_only(source, None, limit=source.limits.longest_query) as connection:
+    async with read_only(source, None, limit=timedelta(seconds=30)) as connection:
         return list((await connection.execute(statement)).all())
 
 

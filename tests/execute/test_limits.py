@@ -134,7 +134,7 @@ async def test_three_shortages_have_three_messages(sqlite_url: str) -> None:
     await fill(engine)
     said = {
         "no place": await _refusal(engine, maximum_concurrent_queries=1, maximum_queued_queries=0),
-        "no connection": await _refusal(engine, query_timeout=SHORT),
+        "no connection": await _refusal(engine, queue_timeout=SHORT),
     }
     async with _server(engine, query_timeout=SHORT) as server:
         with pytest.raises(QueryTimeoutError) as raised:

@@ -45,7 +45,7 @@ async def test_a_pool_without_a_free_connection_is_not_a_slow_query(sqlite_url: 
     engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0)
     await fill(engine)
     async with DualResponseServer(
-        engine, base_url=BASE_URL, tables=Base, query_timeout=timedelta(milliseconds=100)
+        engine, base_url=BASE_URL, tables=Base, queue_timeout=timedelta(milliseconds=100)
     ) as server:
         async with engine.connect() as held:
             await held.execute(text("SELECT 1"))
