@@ -221,7 +221,7 @@ def check_end(summary: Any, problem: Any, rows: int) -> None:
         raise fetch_error(200, {**problem, "details": told})
     if not isinstance(summary, dict) or summary.get("complete") is not True:
         raise ended_early()
-    if summary.get("rows") != rows:
+    if type(said := summary.get("rows")) is not int or said != rows:
         raise FetchError(
             f"The stream says at its end that it had another number of rows than the {rows:,} that came.",
             status=200,

@@ -141,6 +141,8 @@ def _read_message(message: _Table) -> Message:
     rows = batch.number(0, "<q") if kind == _BATCH and batch is not None else 0
     if rows < 0 or kind not in {_SCHEMA, 2, _BATCH}:
         raise ValueError("no such message")
+    if kind == _BATCH and batch is not None and batch.has(3):
+        raise ValueError("compressed: a few bytes could become gigabytes")
     notes = dict(message.notes(4)) if kind == _BATCH and not rows else {}
     return Message(
         kind, rows, message.number(3, "<q"), {name: json.loads(text) for name, text in notes.items()}
@@ -155,6 +157,10 @@ class _Table:
         self._place = place
         self._vtable = place - _number(data, place, "<i")
         self._size = _number(data, self._vtable, "<H")
+
+    def has(self, field: int) -> bool:
+        """Whether a field is there."""
+        return bool(self._field(field))
 
     def number(self, field: int, form: str) -> int:
         """The number in a field; 0 when it is not there."""

@@ -1,0 +1,254 @@
+"""What does a hostile, broken or busy server of streams cost, and is it ever believed?"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from dualsql_client import FetchError, FetchTimeoutError, Retry, StreamBrokenError, UntrustedOriginError
+from dualsql_client.retrying import retry_after
+from tests.client.conftest import Open
+from tests.client.hosting import Host, listening_socket, origin_of, problem
+
+MEDIA_TYPE = "application/x-ndjson"
+WHOLE = b'{"id":1}\n{"$summary":{"rows":1,"complete":true}}\n'
+QUICK = Retry(times=3, first=timedelta())
+
+
+def answering(*answers: Response | Callable[[Request], Response]) -> Any:
+    """A handler that gives these answers, and the last of them ever after; `asked` holds the bodies of requests."""
+    left = list(answers)
+
+    async def answer(request: Request) -> Response:
+        answer.asked.append(await request.json())  # type: ignore[attr-defined]
+        found = left.pop(0) if len(left) > 1 else left[0]
+        return found if isinstance(found, Response) else found(request)
+
+    answer.asked = []  # type: ignore[attr-defined]
+    return answer
+
+
+def stream(body: bytes | AsyncIterator[bytes], **headers: str) -> Response:
+    kind = StreamingResponse if isinstance(body, AsyncIterator) else Response
+    return kind(body, headers={"content-type": MEDIA_TYPE, **headers})
+
+
+async def endless(piece: bytes) -> AsyncIterator[bytes]:
+    while True:
+        yield piece
+        # The server shares the event loop with the client, and sending need not give way.
+        await asyncio.sleep(0)
+
+
+async def test_one_request_names_format_and_nothing_that_was_not_asked_for(host: Host, open_at: Open) -> None:
+    handler = answering(stream(WHOLE))
+    assert await open_at(host.serve(handler)).fetch_all() == [{"id": 1}]
+    assert handler.asked == [{"format": "ndjson"}]
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/json", "text/html", "text/csv", "application/x-ndjsonx", ""]
+)
+async def test_only_the_format_asked_for_is_read(host: Host, open_at: Open, media_type: str) -> None:
+    base_url = host.serve(answering(Response(WHOLE, headers={"content-type": media_type})))
+    with pytest.raises(FetchError, match="is not application/x-ndjson"):
+        await open_at(base_url).fetch_all()
+
+
+async def test_an_endless_line_is_cut(host: Host, open_at: Open) -> None:
+    base_url = host.serve(answering(lambda request: stream(endless(b" " * 65_536))))
+    with pytest.raises(FetchError, match="row of the stream is larger than 1,000,000 bytes") as caught:
+        await open_at(base_url, maximum_response_bytes=1_000_000).fetch_all()
+    assert "maximum_response_bytes" in caught.value.hint
+
+
+async def test_endless_rows_are_cut_and_cost_no_memory_meanwhile(host: Host, open_at: Open) -> None:
+    base_url = host.serve(answering(lambda request: stream(endless(b'{"id":1}\n' * 5_000))))
+    parsed = open_at(base_url, maximum_stream_bytes=4_000_000)
+    tracemalloc.start()
+    try:
+        rows, count = parsed.fetch_stream(), 0
+        with pytest.raises(FetchError, match="longer than 4,000,000 bytes") as caught:
+            async for batch in rows:
+                count += len(batch)
+        assert tracemalloc.get_traced_memory()[1] < 12_000_000
+    finally:
+        tracemalloc.stop()
+    assert caught.value.details["rows"] >= count > 400_000
+
+
+async def test_a_compressed_bomb_is_cut(host: Host, open_at: Open) -> None:
+    bomb = gzip.compress(b" " * 100_000_000, mtime=0)
+    base_url = host.serve(answering(stream(bomb, **{"content-encoding": "gzip"})))
+    with pytest.raises(FetchError, match="larger than"):
+        await open_at(base_url, maximum_response_bytes=1_000_000).fetch_all()
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "x"])
+async def test_a_compression_that_was_not_asked_for_is_refused(
+    host: Host, open_at: Open, encoding: str
+) -> None:
+    base_url = host.serve(answering(stream(b"?", **{"content-encoding": encoding})))
+    with pytest.raises(FetchError, match="compressed"):
+        await open_at(base_url).fetch_all()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b'{"id":1}\n', WHOLE[:-1], b'{"id":1}', b'{"$summary":{"rows":0,"complete":false}}\n']
+)
+async def test_a_stream_without_its_end_never_looks_whole(host: Host, open_at: Open, body: bytes) -> None:
+    handler = answering(stream(body))
+    with pytest.raises(FetchError, match="ended before its end"):
+        await open_at(host.serve(handler), retry=QUICK).fetch_all()
+    assert len(handler.asked) == 1 + QUICK.times
+
+
+async def test_an_end_that_lies_about_the_rows(host: Host, open_at: Open) -> None:
+    base_url = host.serve(answering(stream(b'{"id":1}\n{"$summary":{"rows":2,"complete":true}}\n')))
+    with pytest.raises(FetchError, match="another number of rows"):
+        await open_at(base_url).fetch_all()
+
+
+async def test_a_problem_at_the_end_is_an_error_whatever_came_before(host: Host, open_at: Open) -> None:
+    said = b'{"$problem":{"code":"LIMIT_EXCEEDED","message":"Enough.","hint":"","details":{"limit":"rows"},"rows":1}}'
+    handler = answering(stream(b'{"id":1}\n' + said + b"\n"))
+    with pytest.raises(FetchError, match="Enough") as caught:
+        await open_at(host.serve(handler), retry=QUICK).fetch_all()
+    assert (caught.value.code, caught.value.details) == ("LIMIT_EXCEEDED", {"limit": "rows", "rows": 1})
+    assert len(handler.asked) == 1
+
+
+ROW_COUNTS = ["-1", "1e3", "x", "9" * 30, "٣", ""]
+
+
+@pytest.mark.parametrize("total", ROW_COUNTS)
+async def test_a_total_that_is_no_number_is_none(host: Host, open_at: Open, total: str) -> None:
+    told: list[Any] = []
+    base_url = host.serve(answering(_with_raw(stream(WHOLE), b"dualsql-total-count", total.encode())))
+    await open_at(base_url).fetch_all(on_progress=lambda rows, total: told.append(total))
+    assert set(told) <= {None}
+
+
+def _with_raw(response: Response, name: bytes, value: bytes) -> Response:
+    response.raw_headers.append((name, value))
+    return response
+
+
+async def test_redirects_are_not_followed(host: Host, open_at: Open) -> None:
+    theirs = answering(stream(WHOLE))
+    target = host.serve(theirs, origin=1)
+    base_url = host.serve(answering(RedirectResponse(target, 307)))
+    with pytest.raises(UntrustedOriginError):
+        await open_at(base_url).fetch_all()
+    assert theirs.asked == []
+
+
+async def test_a_server_that_falls_silent_is_left(host: Host, open_at: Open) -> None:
+    silent = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b'{"id":1}\n{"id":2}\n'
+        await silent.wait()
+
+    base_url = host.serve(answering(lambda request: stream(pieces())))
+    with pytest.raises(StreamBrokenError, match=r"after 1 rows.*0\.2 seconds") as caught:
+        await open_at(base_url, timeout=0.2, retry=QUICK).fetch_all()
+    assert isinstance(caught.value.__cause__, FetchTimeoutError)
+    silent.set()
+
+
+async def test_a_busy_server_is_asked_again_when_it_said(host: Host, open_at: Open) -> None:
+    busy = problem(503, "DATABASE_BUSY")
+    busy.headers["retry-after"] = "0"
+    handler = answering(busy, busy, stream(WHOLE))
+    assert await open_at(host.serve(handler), retry=QUICK).fetch_all() == [{"id": 1}]
+    assert len(handler.asked) == 3
+
+
+async def test_a_busy_server_is_not_asked_for_ever(host: Host, open_at: Open) -> None:
+    handler = answering(problem(503, "DATABASE_BUSY"))
+    with pytest.raises(FetchError, match=r"No\.") as caught:
+        await open_at(host.serve(handler), retry=QUICK).fetch_all()
+    assert (caught.value.code, caught.value.status) == ("DATABASE_BUSY", 503)
+    assert len(handler.asked) == 1 + QUICK.times
+
+
+async def test_a_server_that_wants_to_be_left_for_long_is_left(host: Host, open_at: Open) -> None:
+    busy = problem(503, "DATABASE_BUSY")
+    busy.headers["retry-after"] = "3600"
+    handler = answering(busy)
+    with pytest.raises(FetchError) as caught:
+        await open_at(host.serve(handler)).fetch_all()
+    assert caught.value.retry_after == 3600
+    assert len(handler.asked) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 406, 410, 422, 500])
+async def test_what_is_refused_is_not_asked_again(host: Host, open_at: Open, status: int) -> None:
+    handler = answering(problem(status, "REFUSED"))
+    with pytest.raises(FetchError) as caught:
+        await open_at(host.serve(handler), retry=QUICK).fetch_all()
+    assert caught.value.status == status
+    assert len(handler.asked) == 1
+
+
+async def test_a_server_that_is_not_there_is_asked_once(open_at: Open) -> None:
+    with listening_socket() as bound:
+        base_url = origin_of(bound)
+    with pytest.raises(FetchError, match="ConnectError") as caught:
+        await open_at(base_url).fetch_all()
+    assert not isinstance(caught.value, StreamBrokenError)
+
+
+async def test_a_hostile_file_name_goes_nowhere(host: Host, open_at: Open, tmp_path: Path) -> None:
+    answered = stream(WHOLE, **{"content-disposition": 'attachment; filename="../../evil.ndjson"'})
+    await open_at(host.serve(answering(answered))).save(tmp_path / "rows.ndjson")
+    assert (tmp_path / "rows.ndjson").read_bytes() == b'{"id":1}\n'
+
+
+@given(st.integers(0, 40), st.floats(0, 100) | st.none())
+def test_what_is_waited_is_bounded(failures: int, asked: float | None) -> None:
+    retry = Retry()
+    delay = retry.delay(failures, asked)
+    if failures >= retry.times or (asked or 0) > 30:
+        assert delay is None
+    else:
+        assert delay is not None
+        assert (asked or 0) <= delay <= max(asked or 0, min(30, 0.25 * 2**failures))
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("0", 0),
+        ("120", 120),
+        ("", None),
+        (None, None),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("9" * 99, 999_999_999),
+    ],
+)
+def test_retry_after_in_seconds(written: str | None, seconds: float | None) -> None:
+    assert retry_after(written) == seconds
+
+
+@pytest.mark.parametrize("zone", ["GMT", "-0000"])
+def test_retry_after_as_a_date(zone: str) -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=100)
+    seconds = retry_after(f"{moment:%a, %d %b %Y %H:%M:%S} {zone}")
+    assert seconds is not None
+    assert 90 < seconds <= 100
+    assert retry_after(f"Fri, 01 Jan 1999 00:00:00 {zone}") == 0
