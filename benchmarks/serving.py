@@ -30,7 +30,7 @@ SECRET = "a secret of a benchmark, kept by nobody"
 DATABASE, BASE_URL, STORE, TENANT = (
     f"DUALSQL_BENCH_{name}" for name in ("DATABASE", "BASE_URL", "STORE", "TENANT")
 )
-TOKEN = "the token of a tenant whose rows are all there are"
+TOKEN = "token-of-a-tenant-who-has-all-rows"
 
 
 def app() -> Starlette:

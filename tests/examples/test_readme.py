@@ -96,6 +96,36 @@ async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
     assert output.decode().strip() == "Colleges in NJ: the model saw 15 rows, the application got 146."
 
 
+async def test_every_row_comes_in_any_shape(tmp_path: Path) -> None:
+    async with served("server.py", tmp_path) as origin:
+        client = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _at(origin, "rows.py"),
+            cwd=tmp_path,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await client.communicate()
+    assert client.returncode == 0
+    *_, last = output.decode().strip().splitlines()
+    assert last == "10 dicts, 146 rows of 2 columns, colleges.csv"
+    assert len((tmp_path / "colleges.csv").read_bytes().splitlines()) == 147
+
+
+async def test_a_model_writes_the_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    example = loaded("sql.py")
+    async with example["dual"], Client(example["mcp"]) as model:
+        found = await model.call_tool(
+            "query", {"sql": "SELECT state, count(*) AS n FROM institutions GROUP BY state ORDER BY n DESC"}
+        )
+        assert found.structured_content["results"][0]["state"] == "CA"
+        refused = await model.call_tool("query", {"sql": "SELECT * FROM instituttions"})
+        assert refused.is_error
+        assert "Did you mean institutions?" in refused.content[0].text
+
+
 @pytest.mark.long
 async def test_one_token_opens_mcp_and_rest(tmp_path: Path) -> None:
     async with (
