@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from dualsql.addresses import Addresses
+from dualsql.caching import Plans
 from dualsql.cursors import Cursors
 from dualsql.execute import Source, chosen_source
 from dualsql.flow import Ending
@@ -57,10 +58,13 @@ class Reader:
         self._addresses = addresses
         self._cursors = cursors
         self._streams = streams
+        self._plans = Plans()
 
     def view(self, database: Source, document: bytes, principal: Principal | None) -> View:
         """A stored statement as `principal` sees it."""
-        return open_view(database, document, principal, self._policy, self._settings)
+        return open_view(
+            database, document, principal, policy=self._policy, plans=self._plans, settings=self._settings
+        )
 
     async def page(
         self,

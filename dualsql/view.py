@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from dualsql import plan
+from dualsql.caching import Derived, Plans
 from dualsql.columns import ResultColumn
 from dualsql.execute import Counter, Job, Rows, Sample, Source, fetch_page, fetch_sample, stream_rows
 from dualsql.formats.writer import Chunk, Writer
@@ -23,10 +24,15 @@ class View:
     """One statement, in its one shape, on its source."""
 
     source: Source
-    shape: Shape
+    derived: Derived
     narrowing: Narrowing
     settings: Settings
     may_estimate: bool
+
+    @property
+    def shape(self) -> Shape:
+        """The statement as a plain Select."""
+        return self.derived.shape
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
@@ -77,15 +83,20 @@ class View:
 
     def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
         """The statement in the order asked for."""
-        hides = self.narrowing.form.hides
-        return plan.ordered(self.shape, self.source.capabilities, sort=sort, is_masked=hides)
+        return self.derived.ordered(self.source.capabilities, self.narrowing.form, sort)
 
     def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
         return plan.page(self.ordered(sort), offset=offset, limit=limit)
 
 
 def open_view(
-    source: Source, document: bytes, principal: Principal | None, policy: Policy, settings: Settings
+    source: Source,
+    document: bytes,
+    principal: Principal | None,
+    *,
+    policy: Policy,
+    plans: Plans,
+    settings: Settings,
 ) -> View:
     """The document's statement, narrowed to whoever asks now.
 
@@ -95,7 +106,11 @@ def open_view(
         NoTotalOrderError: the narrowed statement cannot be paged.
     """
     narrowing = policy.narrowing(principal)
-    context = HookContext(principal=principal, source=source.name)
-    statement = policy.narrow(source.thaw(document), context)
+    if policy.has_functions:
+        # They make another statement for each principal, and are given none that somebody else is given too.
+        context = HookContext(principal=principal, source=source.name)
+        derived = Derived(policy.narrow(source.thaw(document), context))
+    else:
+        derived = plans.derived(source.name, document, source.thaw)
     may_estimate = policy.shows_all or settings.estimate_narrowed
-    return View(source, plan.shape(statement), narrowing, settings, may_estimate)
+    return View(source, derived, narrowing, settings, may_estimate)

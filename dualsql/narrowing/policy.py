@@ -59,6 +59,7 @@ class Policy:
     Attributes:
         secured: tables that PostgreSQL itself must narrow.
         shows_all: every principal sees the same.
+        has_functions: statements are changed by plain functions, whatever these do.
 
     Raises:
         ConfigurationError: a table is neither filtered nor shared, or a rule names what is not there.
@@ -68,6 +69,7 @@ class Policy:
         self._tables = list(registry.tables.values())
         self._is_open = not hooks
         self._functions = _functions(hooks)
+        self.has_functions = bool(self._functions)
         self.shows_all = all(isinstance(hook, Shared) for hook in hooks)
         self._tenants = _of_kind(hooks, TenantFilter)
         self._security = _of_kind(hooks, RowSecurity)
