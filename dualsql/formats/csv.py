@@ -60,7 +60,7 @@ class DatabaseCSVWriter(CSVWriter):
 
     def text(self, lines: bytes) -> Chunk:
         """Whole lines, each ended by a bare line feed, their values as this format has them."""
-        if b'"' not in lines:
+        if b'"' not in lines or not any(line.count(b'"') & 1 for line in lines.split(b"\n")):
             return Chunk(lines.replace(b"\n", b"\r\n"), lines.count(b"\n"))
         # Every other piece is inside quotes, where a line feed belongs to a value.
         pieces = lines.split(b'"')

@@ -22,5 +22,6 @@ async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
         return by_sqlalchemy
     if driver == "aiosqlite":
         return by_sqlite_thread(sent)
-    prepared = await driver_of(connection).prepare(sent.sql)
-    return by_copy(job, sent, prepared) or by_asyncpg_cursor(sent, prepared)
+    bare = driver_of(connection)
+    prepared = await bare.prepare(sent.sql)
+    return by_copy(job, sent, bare, prepared) or by_asyncpg_cursor(sent, prepared)

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.carried import setting_statement, without_parameters
 from dualsql.execute.lanes.job import Job, Lane, Put
-from dualsql.execute.lanes.spelling import arrow_spelling, csv_spelling
+from dualsql.execute.lanes.spelling import Speller
 from dualsql.execute.lanes.statement import DriverStatement
 from dualsql.formats.arrow import BatchWriter
 from dualsql.formats.arrow_types import is_list
@@ -34,16 +34,21 @@ _NO_TIMEOUT = 30 * 24 * 3600.0
 _Sink = Callable[[bytes], Any]
 
 
-def by_copy(job: Job, sent: DriverStatement, prepared: Any) -> Lane | None:
-    """A lane by COPY; None where a format, a type or a value has none."""
+def by_copy(job: Job, sent: DriverStatement, driver: Any, prepared: Any) -> Lane | None:
+    """A lane by COPY; None where a format, a type or a value has none.
+
+    Args:
+        driver: asyncpg's connection, which `prepared` the statement.
+    """
+    speller = Speller(sent.dialect, driver.get_settings().DateStyle)
     if isinstance(job.writer, DatabaseCSVWriter):
-        spelling, lane = csv_spelling, _as_csv
+        spelling, lane = speller.for_csv, _as_csv
     elif isinstance(job.writer, BatchWriter):
-        spelling, lane = arrow_spelling, _as_batches
+        spelling, lane = speller.for_arrow, _as_batches
     else:
         return None
     attributes = prepared.get_attributes()
-    written = [spelling(job.columns[place], attributes[place].type, sent.dialect) for place in job.written]
+    written = [spelling(job.columns[place], attributes[place].type) for place in job.written]
     plain = without_parameters(sent.sql, sent.parameters, prepared.get_parameters())
     if plain is None or not written or None in written:
         return None

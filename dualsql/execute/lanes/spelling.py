@@ -8,6 +8,7 @@ type of PostgreSQL below, and only where the SQLAlchemy type has no processing o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import types
@@ -21,20 +22,27 @@ _TEXTS = (25, 1042, 1043, 19)
 _FLOATS, _DECIMAL = (700, 701), 1700
 _BUILT_IN = 16_384
 
-_ISO = "btrim(to_json({c})::text, '\"')"  # whatever the session's DateStyle
+# to_json() writes ISO 8601 whatever the session's DateStyle; where that is ISO anyway, the text is there sooner.
+_ISO = "btrim(to_json({c})::text, '\"')"
 _ZONED = "btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"') || '+00:00'"
+_WHERE_ISO = {
+    _ISO: "replace({c}::text, ' ', 'T')",
+    _ZONED: "replace(({c} AT TIME ZONE 'UTC')::text, ' ', 'T') || '+00:00'",
+}
 # As asyncpg makes a timedelta of an interval: a year of 365 days, to PostgreSQL's 365.25, and a month of 30.
 _MICROSECONDS = "((extract(epoch FROM {c}) * 1000000)::bigint - extract(year FROM {c})::bigint * 21600000000)"
-# And as dualsql.formats.json writes that: P1DT2H3M4.5S. OFFSET 0 keeps the planner from computing each part anew,
-# which would take twelve times as long.
+# And as dualsql.formats.json writes that: P1DT2H3M4.5S. OFFSET 0 keeps the planner from computing m for each part.
+_SECONDS = (
+    "CASE WHEN m % 1000000 = 0 THEN (abs(m) / 1000000 % 60)::text"
+    " ELSE rtrim((abs(m) % 60000000 / 1000000.0)::text, '0') END"
+)
 _DURATION = (
-    "(SELECT concat(CASE WHEN m < 0 THEN '-' END, 'P', a / 86400000000, 'DT', a / 3600000000 % 24, 'H',"
-    " a / 60000000 % 60, 'M', rtrim(rtrim((a % 60000000 / 1000000.0)::text, '0'), '.'), 'S')"
-    f" FROM (SELECT m, abs(m) AS a FROM (SELECT {_MICROSECONDS} AS m OFFSET 0) AS x OFFSET 0) AS y"
-    " WHERE m IS NOT NULL)"
+    "(SELECT CASE WHEN m < 0 THEN '-P' ELSE 'P' END || (abs(m) / 86400000000)::text"
+    " || 'DT' || (abs(m) / 3600000000 % 24)::text || 'H' || (abs(m) / 60000000 % 60)::text"
+    f" || 'M' || {_SECONDS} || 'S' FROM (SELECT {_MICROSECONDS} AS m OFFSET 0) AS x)"
 )
 _AS_IT_IS, _TEXT, _FLOAT = "{c}", "{c}::text", "{c}::float8"
-_BASE64 = r"translate(encode({c}, 'base64'), chr(10), '')"
+_BASE64 = "replace(encode({c}, 'base64'), chr(10), '')"
 _JSON = "nullif({c}::text, 'null')"
 _ARRAY = "to_json({c})::text"
 
@@ -68,21 +76,35 @@ _ARROW: Mapping[tuple[str, int], str] = {
 }
 
 
-def csv_spelling(column: ResultColumn, type_: Any, dialect: Dialect) -> str | None:
-    """The SQL, with `{c}` for the column, whose text is the column's in CSV; None where there is none.
+@dataclass(frozen=True, slots=True)
+class Speller:
+    """Writes the columns of one session's statement.
 
-    Args:
-        type_: what PostgreSQL says it is, as asyncpg tells it.
+    Attributes:
+        date_style: the session's.
     """
-    return _spelled(_CSV, column, type_, dialect)
+
+    dialect: Dialect
+    date_style: str
+
+    def for_csv(self, column: ResultColumn, type_: Any) -> str | None:
+        """The SQL, with `{c}` for the column, whose text is the column's in CSV; None where there is none.
+
+        Args:
+            type_: what PostgreSQL says it is, as asyncpg tells it.
+        """
+        return self._spelled(_CSV, column, type_)
+
+    def for_arrow(self, column: ResultColumn, type_: Any) -> str | None:
+        """The SQL whose text is parsed into the column's Arrow type; see `for_csv`."""
+        return self._spelled(_ARROW, column, type_)
+
+    def _spelled(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
+        found = _found(table, column, type_, self.dialect)
+        return _WHERE_ISO.get(found or "", found) if self.date_style.startswith("ISO") else found
 
 
-def arrow_spelling(column: ResultColumn, type_: Any, dialect: Dialect) -> str | None:
-    """The SQL whose text is parsed into the column's Arrow type; see `csv_spelling`."""
-    return _spelled(_ARROW, column, type_, dialect)
-
-
-def _spelled(
+def _found(
     table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
 ) -> str | None:
     encoding = column.describe()["encoding"]
