@@ -208,6 +208,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 
 BEYOND: dict[str, str] = {
     "counts/test_counting.py": "exact, estimated, capped: each total on each engine, and the word for its worth",
+    "cost/test_page_serving.py": "what a worker keeps between two requests",
     "counts/test_later.py": "what was not counted at first; whose count it is",
     "sql/test_attacks.py": "no hostile text becomes a statement",
     "sql/test_reading.py": "what a text becomes, and errors a model can act on",
@@ -227,6 +228,7 @@ BEYOND: dict[str, str] = {
     "lanes/test_attacks.py": "every lane: writing, never ending, values left behind, wide rows",
     "lanes/test_carried.py": "values for statements that take none",
     "lanes/test_equal.py": "every lane gives the same cells, on every type, in every format",
+    "lanes/test_quick.py": "pages by one thread: read-only, stopped in time, none holds up the others",
     "lanes/test_tenants.py": "every lane answers a tenant from its own rows",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",
     "freeze/test_alone.py": "the library on its own",

@@ -1,0 +1,195 @@
+"""What a worker keeps between two requests, and what it never does: whose rows they were."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select, true
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponseServer, ResourceNotFoundError, SQLResourceStore
+from dualsql.caching import Plans
+from dualsql.narrowing import Hook, Mask, RowFilter, Shared, TenantFilter
+from dualsql.resource import Principal, Resource
+from dualsql.signing import seal_for, sign
+from dualsql_client.wire import SortKey
+from tests import engines
+from tests.server.conftest import BASE_URL
+from tests.server.test_safety import SECRET
+
+METADATA = MetaData()
+notes = Table(
+    "notes",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("tenant", String(10), nullable=False),
+    Column("body", String(20), nullable=False),
+)
+ROWS = [{"id": n, "tenant": ("acme", "zeta")[n % 2], "body": f"note {n}"} for n in range(1, 41)]
+ACME, ZETA, ROOT = (Principal(id=name, tenant=name) for name in ("acme", "zeta", "root"))
+ALL = select(notes)
+SORTS: list[list[SortKey]] = [[], [{"field": "body"}], [{"field": "id", "order": "desc"}]]
+
+
+def seen_by(who: Principal) -> Any:
+    """The administrator sees all of it: a rule of another shape, not of another value."""
+    return true() if who == ROOT else notes.c.tenant == who.tenant
+
+
+def hidden(mask: str) -> Hook:
+    return Mask(notes.c.body, how="redact", unless=lambda who: who.id != mask)
+
+
+async def fill(engine: AsyncEngine) -> AsyncEngine:
+    async with engine.begin() as connection:
+        await connection.run_sync(METADATA.create_all)
+        await connection.execute(insert(notes), ROWS)
+    return engine
+
+
+@pytest.fixture
+async def filled(engine: AsyncEngine) -> AsyncEngine:
+    return await fill(engine)
+
+
+@pytest.fixture
+async def apart(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+    """The same rows in a file that is no store's."""
+    (tmp_path / "apart").mkdir()
+    async with engines.opened(engines.sqlite_url_in(tmp_path / "apart")) as engine:
+        yield await fill(engine)
+
+
+@pytest.fixture
+async def narrowed(filled: AsyncEngine) -> AsyncIterator[DualResponseServer]:
+    hooks = [RowFilter(notes, seen_by), hidden("zeta")]
+    async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
+        yield server
+
+
+def plans_of(server: DualResponseServer) -> Plans:
+    return server._reader._plans
+
+
+@pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_tenants_and_an_administrator_interleaved_never_see_each_other_s_rows(
+    narrowed: DualResponseServer, times: int
+) -> None:
+    """All read one resource, which is nobody's: only the rules tell them apart."""
+    response = await narrowed.create_response(ALL, name="Notes", principal=ROOT)
+    stored = await narrowed.get_resource(response.resource_id)
+    assert stored is not None
+    shared = replace(stored, owner=None, tenant=None)
+    drawn = random.Random(7)
+
+    async def read(who: Principal) -> None:
+        sort = drawn.choice(SORTS)
+        page = await narrowed.fetch_page(
+            shared, offset=drawn.randrange(15), limit=drawn.randint(1, 30), sort=sort, principal=who
+        )
+        tenants = {row["tenant"] for row in page.rows}
+        assert who == ROOT or tenants == {who.tenant}
+        assert {row["body"].startswith("note") for row in page.rows} == {who != ZETA}
+        assert who != ROOT or len(page.rows) <= 20 or tenants == {"acme", "zeta"}
+
+    for _ in range(times // 10):
+        await asyncio.gather(*(read(drawn.choice([ACME, ZETA, ROOT])) for _ in range(10)))
+    assert len(plans_of(narrowed)) == 1
+
+
+async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponseServer) -> None:
+    resources = [await kept(narrowed, ALL, who) for who in (ACME, ZETA)]
+    assert resources[0].document == resources[1].document
+    views = [
+        narrowed._reader._view_of(resource, who)
+        for resource, who in zip(resources, (ACME, ZETA), strict=True)
+    ]
+    assert views[0].shape is views[1].shape
+    assert views[0].ordered() is not views[1].ordered(), "one of them has a column masked"
+    colleague = narrowed._reader._view_of(resources[0], Principal(id="colleague", tenant="omega"))
+    assert views[0].ordered() is colleague.ordered()
+
+
+async def kept(server: DualResponseServer, statement: Any, who: Principal | None = None) -> Resource:
+    response = await server.create_response(statement, name="x", principal=who)
+    found = await server.get_resource(response.resource_id)
+    assert found is not None
+    return found
+
+
+async def test_a_function_is_given_a_statement_of_its_own(filled: AsyncEngine) -> None:
+    """A hook may do what it likes with what it is given; nobody else is given it."""
+    given: list[Any] = []
+
+    def narrow(statement: Any, context: Any) -> Any:
+        given.append(statement)
+        statement._where_criteria = (notes.c.tenant == context.principal.tenant,)  # a rude one
+        return statement
+
+    hooks: list[Hook] = [Shared(notes), narrow]
+    async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
+        resource = await kept(server, ALL, ACME)
+        for who in (ACME, ZETA, ACME):
+            page = await server.fetch_page(resource, principal=who)
+            assert {row["tenant"] for row in page.rows} == {who.tenant}
+        assert len(plans_of(server)) == 0
+    assert len({id(statement) for statement in given}) == len(given)
+
+
+async def test_a_row_that_was_replaced_is_read_as_it_is_now(apart: AsyncEngine, store_url: str) -> None:
+    store = SQLResourceStore(store_url)
+    async with DualResponseServer(
+        apart, base_url=BASE_URL, tables=METADATA, store=store, secrets=[SECRET]
+    ) as server:
+        old, other = await kept(server, select(notes.c.id)), await kept(server, select(notes.c.body))
+        assert list((await server.fetch_page(old, limit=1)).rows[0]) == ["id"]
+        replaced = sign(seal_for(store, [SECRET]), replace(other, id=old.id, created_at=old.created_at))
+        await store.delete(old.id)
+        await store.save(replaced)
+        found = await server.open_resource(old.id, None, "read")
+        assert list((await server.fetch_page(found, limit=1)).rows[0]) == ["body"]
+
+
+async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: str) -> None:
+    options: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, "secrets": [SECRET]}
+    async with (
+        DualResponseServer(apart, store=SQLResourceStore(store_url), **options) as here,
+        DualResponseServer(apart, store=SQLResourceStore(store_url), **options) as there,
+    ):
+        resource = await kept(here, ALL)
+        for server in (here, there):
+            await server.fetch_page(await server.open_resource(resource.id, None, "read"))
+        assert await here.delete_resource(resource.id)
+        for server in (here, there):
+            with pytest.raises(ResourceNotFoundError):
+                await server.open_resource(resource.id, None, "read")
+
+
+async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
+    hooks = [TenantFilter(column="tenant", value=lambda who: who.tenant)]
+    async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
+        plans = Plans(most_bytes=2_000)
+        source = server._sources["default"]
+        documents = [source.freeze(ALL.where(notes.c.id > n)) for n in range(30)]
+        first = plans.derived("default", documents[0], source.thaw)
+        for document in documents[1:]:
+            plans.derived("default", document, source.thaw)
+        assert 0 < len(plans) <= 2_000 // min(map(len, documents))
+        assert plans.derived("default", documents[0], source.thaw) is not first, "the oldest went first"
+        nothing = Plans(most_bytes=10)
+        assert nothing.derived("default", documents[0], source.thaw) is not None
+        assert len(nothing) == 0
+
+
+async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
+    resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(40))), ROOT)
+    view = narrowed._reader._view_of(resource, ROOT)
+    for number in range(40):
+        view.ordered(({"field": f"c{number}"},))
+    assert len(view.derived._orders) <= 16
