@@ -13,6 +13,7 @@ app.mount("/resources", dual.router())
 """
 
 from dualsql.errors import (
+    BadCursorError,
     BadParameterError,
     ConfigurationError,
     CountExecutionError,
@@ -21,6 +22,7 @@ from dualsql.errors import (
     ForbiddenError,
     ForbiddenSQLError,
     InsufficientScopeError,
+    InvalidSQLError,
     LimitExceededError,
     NotFreezableError,
     NoTotalOrderError,
@@ -28,11 +30,13 @@ from dualsql.errors import (
     QueryTimeoutError,
     ResourceExpiredError,
     ResourceNotFoundError,
+    ResultChangedError,
     StorageError,
     TamperedError,
     TooManyQueriesError,
     UnauthenticatedError,
     UnknownColumnError,
+    UnknownTableError,
 )
 from dualsql.freeze import Registry
 from dualsql.narrowing import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
@@ -44,6 +48,7 @@ from dualsql.settings import Settings
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
 
 __all__ = [
+    "BadCursorError",
     "BadParameterError",
     "ConfigurationError",
     "CountExecutionError",
@@ -56,6 +61,7 @@ __all__ = [
     "Hook",
     "HookContext",
     "InsufficientScopeError",
+    "InvalidSQLError",
     "LimitExceededError",
     "Mask",
     "MemoryStore",
@@ -70,6 +76,7 @@ __all__ = [
     "ResourceExpiredError",
     "ResourceNotFoundError",
     "ResourceStore",
+    "ResultChangedError",
     "ResultPage",
     "RowFilter",
     "RowSecurity",
@@ -82,5 +89,6 @@ __all__ = [
     "TooManyQueriesError",
     "UnauthenticatedError",
     "UnknownColumnError",
+    "UnknownTableError",
 ]
 __version__ = "0.1.0"

@@ -76,12 +76,15 @@ class _KeyReader:
     def requested(self, sort: Sequence[SortKey]) -> Iterator[Key]:
         """The keys a reader asked for; NULLs come last in both directions."""
         named = {column.name: column for column in self._shape.columns}
+        # PostgreSQL puts DISTINCT rows in order by what they show, and by nothing made of it.
+        is_merged = bool(self._shape.select._distinct)
         for wanted in sort:
             column = named.get(wanted["field"])
             if column is None:
                 raise UnknownColumnError(wanted["field"], list(named))
             if not is_constant(column.expression):
-                expression = self._capabilities.sortable(column.expression)
+                shown = column.expression
+                expression = shown if is_merged else self._capabilities.sortable(shown)
                 yield self.key(expression, is_descending=wanted.get("order") == "desc", is_nulls_last=True)
 
     def authored(self) -> Iterator[Key]:

@@ -14,12 +14,13 @@ from dualsql import ConfigurationError, DualResponseError, DualResponseServer, S
 from dualsql.settings import SettingsOptions
 
 SEALED = """
-BadParameterError ConfigurationError CountExecutionError DatabaseBusyError DualResponse DualResponseError
-DualResponseServer ForbiddenError ForbiddenSQLError Hook HookContext InsufficientScopeError
-LimitExceededError Mask MemoryStore NoTotalOrderError NotFreezableError Principal QueryExecutionError
-QueryTimeoutError Registry Resource ResourceChanges ResourceExpiredError ResourceNotFoundError ResourceStore
-ResultPage RowFilter RowSecurity SQLResourceStore Settings Shared StorageError TamperedError TenantFilter
-TooManyQueriesError UnauthenticatedError UnknownColumnError
+BadCursorError BadParameterError ConfigurationError CountExecutionError DatabaseBusyError DualResponse
+DualResponseError DualResponseServer ForbiddenError ForbiddenSQLError Hook HookContext
+InsufficientScopeError InvalidSQLError LimitExceededError Mask MemoryStore NoTotalOrderError
+NotFreezableError Principal QueryExecutionError QueryTimeoutError Registry Resource ResourceChanges
+ResourceExpiredError ResourceNotFoundError ResourceStore ResultChangedError ResultPage RowFilter RowSecurity
+SQLResourceStore Settings Shared StorageError TamperedError TenantFilter TooManyQueriesError
+UnauthenticatedError UnknownColumnError UnknownTableError
 """.split()
 
 
