@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 
 from sqlalchemy import Executable
 
 from dualsql.execute.failures import database_errors, ran_too_long
 from dualsql.execute.lanes.statement import driver_statement, is_listened_to
+from dualsql.execute.quick import HeldUpError, QuickReader
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.session import apart
 from dualsql.execute.source import Source
@@ -22,17 +24,33 @@ async def fetch_page(
     source: Source, statement: Executable, narrowing: Narrowing, *, timeout: timedelta
 ) -> Rows:
     """All rows of `statement` under `narrowing`; see `fetch_rows`, which it goes by where there is no shorter way."""
-    reader = source.quick
-    if reader is None or not reader.is_free() or is_listened_to(source.engine.sync_engine):
-        return await fetch_rows(source, statement, narrowing, timeout=timeout)
+    if source.quick is not None and source.quick.is_free():
+        found = await _quickly(source, source.quick, statement, narrowing, timeout)
+        if found is not None:
+            return found
+    return await fetch_rows(source, statement, narrowing, timeout=timeout)
+
+
+async def _quickly(
+    source: Source, reader: QuickReader, statement: Executable, narrowing: Narrowing, timeout: timedelta
+) -> Rows | None:
+    """The rows; None for a statement that only SQLAlchemy can run, and when the thread is not to be had."""
+    if is_listened_to(source.engine.sync_engine):
+        return None
     with database_errors(source, limit=timeout):
         dialect = narrowing.dialect(source.engine.dialect)
         sent = driver_statement(dialect, statement, narrowing.values, source.compiled)
         if sent is None:
-            return await fetch_rows(source, statement, narrowing, timeout=timeout)
+            return None
         async with apart(source, narrowing, limit=timeout):
-            try:
-                async with asyncio.timeout(timeout.total_seconds() + _GRACE):
-                    return await reader.fetch(sent, timeout)
-            except TimeoutError as error:
-                raise ran_too_long(timeout) from error
+            return await _in_time(reader.fetch(sent, timeout), timeout)
+
+
+async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:
+    try:
+        async with asyncio.timeout(timeout.total_seconds() + _GRACE):
+            return await fetching
+    except HeldUpError:
+        return None
+    except TimeoutError as error:
+        raise ran_too_long(timeout) from error

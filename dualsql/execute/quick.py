@@ -13,6 +13,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -27,7 +28,14 @@ from dualsql.formats.writer import Rows
 _HELD_UP = 0.02
 """Seconds after which a statement keeps others waiting for too long."""
 
+_PATIENCE = 0.1
+"""Seconds that a statement waits to be begun."""
+
 _MOST_WAITING = 32
+
+
+class HeldUpError(Exception):
+    """The thread is busy with something long: take another way."""
 
 
 class QuickReader:
@@ -50,6 +58,7 @@ class QuickReader:
         """All rows of a statement, which SQLite stops after `limit`.
 
         Raises:
+            HeldUpError: it was not begun in time, and is not going to be.
             sqlite3.Error: what the database says.
         """
         if self._thread is None:
@@ -58,12 +67,14 @@ class QuickReader:
         task = _Task(sent, limit)
         self._waiting += 1
         self._tasks.put(task)
+        patience = asyncio.get_running_loop().call_later(_PATIENCE, task.withdraw)
         try:
             return await task.answer
         except asyncio.CancelledError:
             task.abandon()
             raise
         finally:
+            patience.cancel()
             self._waiting -= 1
 
     async def close(self) -> None:
@@ -98,7 +109,7 @@ class _Task:
         self._loop = asyncio.get_running_loop()
         self._lock = Lock()
         self._running: sqlite3.Connection | None = None
-        self._is_abandoned = False
+        self._has_begun = self._is_abandoned = False
         self.answer: asyncio.Future[Rows] = self._loop.create_future()
 
     def run(self, connection: sqlite3.Connection, clock: Clock) -> None:
@@ -106,7 +117,7 @@ class _Task:
         with self._lock:
             if self._is_abandoned:
                 return
-            self._running = connection
+            self._has_begun, self._running = True, connection
         clock.ends_at = time.monotonic() + self._limit
         try:
             rows = connection.execute(self._sent.sql, self._sent.parameters).fetchall()
@@ -122,7 +133,16 @@ class _Task:
             if not self.answer.done():
                 say(what)
 
-        self._loop.call_soon_threadsafe(heard)
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(heard)
+
+    def withdraw(self) -> None:
+        """On the loop: do not wait any longer for what was not begun."""
+        with self._lock:
+            if self._has_begun or self.answer.done():
+                return
+            self._is_abandoned = True
+        self.answer.set_exception(HeldUpError())
 
     def abandon(self) -> None:
         """On the loop: stop it in the database; no other statement is hit."""

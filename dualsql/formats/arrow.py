@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 from sqlalchemy.engine import Dialect
@@ -50,6 +51,8 @@ class ArrowWriter:
         self.arrow = ArrowSchema(columns, dialect)
         self._sink = _Sink()
         self._stream: Any = None
+        # A stream may be ended while a thread still writes a batch that nobody is going to read.
+        self._lock = Lock()
 
     def head(self) -> bytes:
         from pyarrow import ipc
@@ -64,17 +67,20 @@ class ArrowWriter:
 
     def batch(self, batch: Any) -> Chunk:
         """See `BatchWriter.batch`."""
-        self._stream.write_batch(batch)
-        return Chunk(self._sink.taken(), batch.num_rows)
+        with self._lock:
+            self._stream.write_batch(batch)
+            return Chunk(self._sink.taken(), batch.num_rows)
 
     def end(self, summary: Summary) -> bytes:
-        self._say(summary._asdict())
-        self._stream.close()
-        return self._sink.taken()
+        with self._lock:
+            self._say(summary._asdict())
+            self._stream.close()
+            return self._sink.taken()
 
     def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
-        self._say({"problem": problem(error, summary)})
-        return self._sink.taken() + _CUT_OFF
+        with self._lock:
+            self._say({"problem": problem(error, summary)})
+            return self._sink.taken() + _CUT_OFF
 
     def _say(self, said: dict[str, Any]) -> None:
         metadata = {name: json.dumps(value) for name, value in said.items()}

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from sqlalchemy import Float, Numeric, Table, Text, case, cast, func, literal, null, select, union_all
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    Text,
+    case,
+    cast,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    union_all,
+)
 from sqlalchemy.event import listen
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -172,3 +193,48 @@ def _other_habits(connection: Any, _record: Any) -> None:
         cursor.execute(f"SET {habit}")
     cursor.close()
     connection.commit()
+
+
+@pytest.mark.parametrize("written", FORMATS)
+async def test_a_database_without_a_lane_of_its_own(mariadb_url: str, make_engine: Any, written: str) -> None:
+    """MariaDB goes by SQLAlchemy's rows, in every format."""
+    engine = make_engine(mariadb_url)
+    metadata = MetaData()
+    table = Table(
+        "things",
+        metadata,
+        Column("id", Integer, primary_key=True),
+        Column("text", String(20)),
+        Column("price", Numeric(12, 2)),
+        Column("moment", DateTime),
+        Column("bytes", LargeBinary),
+        Column("flag", Boolean),
+    )
+    filled = [
+        {
+            "id": 1,
+            "text": "ä,\n",
+            "price": Decimal("1.50"),
+            "moment": None,
+            "bytes": b"\x00\xff",
+            "flag": True,
+        },
+        {
+            "id": 2,
+            "text": "",
+            "price": None,
+            "moment": dt.datetime(2020, 1, 2, 3),  # noqa: DTZ001
+            "bytes": None,
+            "flag": None,
+        },
+    ]
+    async with engine.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+        await connection.execute(insert(table), filled)
+    source = open_source("x", engine, Registry(metadata))
+    select_, columns = statement_of(source, select(table))
+    narrowing = Policy(Registry(metadata)).narrowing(None)
+    with lanes_taken() as taken:
+        found = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+    assert found == {name: [row[name] for row in filled] for name in found}
+    assert taken == ["by_sqlalchemy"]

@@ -1,0 +1,105 @@
+"""Pages of a SQLite file by one thread: read-only, stopped in time, and no slow one holds up the others."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, literal, make_url, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import QueryTimeoutError, Registry
+from dualsql.execute import Source, fetch_page, open_source
+from dualsql.execute.quick import _opened
+from dualsql.narrowing import Narrowing, Policy
+from tests.schools import SCHOOLS, Base, School, fill
+
+_numbers = select(literal(1).label("n")).cte("forever", recursive=True)
+FOREVER = select(func.count()).select_from(_numbers.union_all(select(_numbers.c.n)))
+ALL = select(School.id).order_by(School.id)
+MINUTE = timedelta(minutes=1)
+OPEN: Narrowing = Policy(Registry(Base)).narrowing(None)
+
+
+@pytest.fixture
+async def source(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> AsyncIterator[Source]:
+    await fill(make_engine(sqlite_url))
+    source = open_source("x", sqlite_url, Registry(Base))
+    assert source.quick is not None
+    yield source
+    await source.close()
+
+
+async def ids(source: Source, timeout: timedelta = MINUTE) -> list[int]:
+    return [row[0] for row in await fetch_page(source, ALL, OPEN, timeout=timeout)]
+
+
+EVERY_ID = [row["id"] for row in SCHOOLS]
+
+
+async def test_the_thread_answers(source: Source) -> None:
+    assert await ids(source) == EVERY_ID
+    assert source.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
+
+
+async def test_its_connection_refuses_writes(source: Source) -> None:
+    connection, _ = _opened(source.engine.sync_engine)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("DELETE FROM schools")
+    connection.close()
+
+
+async def test_a_page_that_takes_too_long_is_stopped(source: Source) -> None:
+    with pytest.raises(QueryTimeoutError):
+        await fetch_page(source, FOREVER, OPEN, timeout=timedelta(milliseconds=200))
+    assert await ids(source) == EVERY_ID
+
+
+async def test_a_slow_page_holds_up_no_other(source: Source) -> None:
+    slow = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, timeout=timedelta(seconds=20)))
+    async with asyncio.timeout(10):
+        # Those that queue behind it at once, and those that come when it is known to be slow.
+        for _ in range(3):
+            assert await asyncio.gather(*(ids(source) for _ in range(8))) == [EVERY_ID] * 8
+    assert not slow.done()
+    slow.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await slow
+
+
+async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source) -> None:
+    for _ in range(5):
+        leaving = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, timeout=MINUTE))
+        others = [asyncio.ensure_future(ids(source)) for _ in range(3)]
+        await asyncio.wait({leaving}, timeout=0.05)
+        leaving.cancel()
+        assert await asyncio.gather(*others) == [EVERY_ID] * 3
+    async with asyncio.timeout(10):
+        assert await ids(source) == EVERY_ID
+
+
+async def test_closing_ends_the_thread(source: Source) -> None:
+    await ids(source)
+    assert source.quick is not None
+    thread = source.quick._thread
+    assert thread is not None
+    await source.close()
+    assert not thread.is_alive()
+
+
+def test_a_loop_that_is_gone_does_not_end_the_thread(sqlite_url: str) -> None:
+    with closing(sqlite3.connect(str(make_url(sqlite_url).database))) as connection:
+        connection.execute("CREATE TABLE schools (id INTEGER)")
+    source = open_source("x", sqlite_url, Registry(Base))
+
+    async def leave() -> None:
+        task = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, timeout=MINUTE))
+        await asyncio.wait({task}, timeout=0.05)
+
+    asyncio.run(leave())
+    assert asyncio.run(ids(source)) == []
+    asyncio.run(source.close())
