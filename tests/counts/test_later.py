@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer, SQLResourceStore
 from dualsql.narrowing import HookContext, Shared, TenantFilter
 from dualsql.resource import Principal
+from dualsql.totals import CountAsked
 from dualsql_client import DualResponseClient
 from tests.counts.conftest import MANY, METADATA, events
 from tests.http.application import INSTITUTIONS, Application, by_header, problem_of, running
@@ -174,5 +175,13 @@ async def test_an_estimate_of_narrowed_rows_is_of_the_narrowed_statement(
         await narrowed[1].create_response(select(events), name="x", count="estimated", principal=who)
         for who in (ACME, ZETA)
     ]
+    foreign = select(events).where(events.c.word == "secret")
+    told = await narrowed[1].create_response(foreign, name="x", count="exact", principal=ACME, sample_size=0)
+    assert told.total_count == 0
+    view = narrowed[1]._reader.view(
+        narrowed[1]._sources["default"], narrowed[1]._sources["default"].freeze(foreign), ACME
+    )
+    expected = await view.total(CountAsked("estimated"))
+    assert expected.rows is not None and expected.rows > 1_000, "which is why no other server asks"
     assert [response.total_count_kind for response in seen] == ["estimated", "estimated"]
     assert [round((response.total_count or 0) / MANY, 1) for response in seen] == [0.8, 0.2]
