@@ -25,7 +25,7 @@ from dualsql.resuming import (
 from dualsql.settings import Settings
 from dualsql.snapshots import etag_of, snapshot_of
 from dualsql.view import View
-from dualsql_client.wire import SortKey, TotalCountKind
+from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY, SortKey, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,7 @@ class Streams:
         """
         written = format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
+        _require_rows_unlike_ends(written, columns)
         rows = view.ordered(request.sort)
         scope = Scope(resource_id=resource.id, order=rows.order.fingerprint(), principal=principal)
         section = Section(rows, self._start(request.cursor, rows, scope), request.limit)
@@ -151,4 +152,15 @@ class Streams:
             return None
         return etag_of(
             view, snapshot, section.select(), columns, written=request.format, options=request.options
+        )
+
+
+def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) -> None:
+    """Refuse NDJSON whose rows could look like its last record: cut off behind one, it would look whole."""
+    names = [column.name for column in columns]
+    if written.name == "ndjson" and names in ([SUMMARY_KEY], [PROBLEM_KEY]):
+        raise BadParameterError(
+            f"A row of the column {names[0]!r} alone would look like the end of the stream.",
+            hint="Take another format, or another column beside it.",
+            details={"name": "format"},
         )

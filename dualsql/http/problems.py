@@ -59,6 +59,13 @@ class NotAcceptableError(DualResponseError):
     code = "NOT_ACCEPTABLE"
 
 
+class OldProtocolError(DualResponseError):
+    """The body's end could not be told from a connection that broke."""
+
+    code = "OLD_PROTOCOL"
+    default_hint = "Ask with HTTP/1.1 (nginx: proxy_http_version 1.1), or for format=ndjson."
+
+
 class SlowBodyError(DualResponseError):
     """The body took longer than `Settings.body_timeout`."""
 
@@ -124,12 +131,14 @@ KINDS: Mapping[str, Kind] = {
     "SLOW_BODY": Kind(408, "timeout"),
     "BODY_TOO_LARGE": Kind(413, "too_large"),
     "LIMIT_EXCEEDED": Kind(413, "too_large"),
+    "OLD_PROTOCOL": Kind(426, "upgrade_required"),
     "UNSUPPORTED_MEDIA_TYPE": Kind(415, "unsupported_media_type"),
 }
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     # Not with 413: closing while the caller still sends makes TCP drop the answer before it is read.
     408: {"Connection": "close"},
+    426: {"Upgrade": "HTTP/1.1", "Connection": "upgrade"},
     503: {"Retry-After": str(RETRY_SECONDS)},
 }
 

@@ -13,7 +13,7 @@ from dualsql.http.conditions import is_known, not_modified
 from dualsql.http.connection import while_connected
 from dualsql.http.filenames import content_disposition
 from dualsql.http.negotiation import preferred_coding, preferred_media_type
-from dualsql.http.problems import NotAcceptableError
+from dualsql.http.problems import NotAcceptableError, OldProtocolError
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import RowsParameters
 from dualsql.http.streaming import RowsAnswer, beginning_of
@@ -26,6 +26,7 @@ ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 _VARY = "Accept, Accept-Encoding"
 _MEDIA_TYPES = {found.media_type: found for found in FORMATS.values()}
 _PARAMETERS = {"csv": "; charset=utf-8; header=present"}
+_ENDED_BY_HTTP = frozenset({"csv"})
 _COMPRESSED_ALREADY = frozenset({"parquet"})
 
 
@@ -72,6 +73,7 @@ async def answer_rows(
     Raises:
         DualResponseError: what the request or the query is refused with, before a byte was sent.
     """
+    _require_an_end(written, request)
     coding = chosen_coding(written, request.headers)
     wanted = StreamRequest(
         format=written.name,
@@ -92,6 +94,12 @@ async def answer_rows(
         return _bodiless(headers)
     begun = await while_connected(request.receive, beginning_of(stream))
     return RowsAnswer(stream, begun, headers=headers, coding=coding, settings=server.settings)
+
+
+def _require_an_end(written: Format, request: Request) -> None:
+    """Refuse to send over HTTP/1.0, whose bodies end with the connection, what has no end of its own."""
+    if written.name in _ENDED_BY_HTTP and request.scope.get("http_version") == "1.0":
+        raise OldProtocolError(f"Over HTTP/1.0 {written.name} that was cut off would look whole.")
 
 
 def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:

@@ -123,6 +123,14 @@ class TestForms:
         assert disposition.startswith('attachment; filename="Groe Set-Cookie a=b.csv"')
         assert "set-cookie" not in answered.headers
 
+    @pytest.mark.parametrize("name", ["$summary", "$problem"])
+    async def test_no_row_looks_like_the_end(self, streaming: Application, name: str) -> None:
+        path = await streaming.create(select(INSTITUTIONS.c.id.label(name), INSTITUTIONS.c.name))
+        refused = await streaming.http.get(f"{path}/rows", params={"columns": name})
+        assert problem_of(refused, 400)["details"] == {"name": "format"}
+        assert len(records(await streaming.http.get(f"{path}/rows"))) == len(ROWS)
+        assert (await streaming.http.get(f"{path}/rows?format=csv&columns={name}")).status_code == 200
+
 
 def unzstd(packed: bytes) -> bytes:
     zstd = pytest.importorskip("backports.zstd", reason="the extra dualsql[zstd] is not installed")

@@ -123,6 +123,18 @@ async def test_a_server_without_trailers_gets_none(serving: Serving) -> None:
     assert caller.messages[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
+@pytest.mark.parametrize(("written", "status"), [("csv", 426), ("ndjson", 200), ("json", 200)])
+async def test_what_only_http_ends_is_not_sent_where_it_does_not(
+    serving: Serving, written: str, status: int
+) -> None:
+    caller = await serving.caller(f"format={written}&limit=1")
+    caller.scope["http_version"] = "1.0"
+    await caller.call()
+    assert caller.messages[0]["status"] == status
+    if status == 426:
+        assert (b"upgrade", b"HTTP/1.1") in caller.messages[0]["headers"]
+
+
 @pytest.mark.parametrize("options", [{"maximum_stream_bytes": 1_500_000}])
 class TestLimits:
     @pytest.mark.parametrize("query", ["format=csv", "format=json"])
@@ -163,7 +175,7 @@ async def test_one_more_stream_than_there_may_be_is_told_when_to_come_back(servi
 @pytest.mark.parametrize("option", ["stream_stall_timeout", "maximum_stream_duration"])
 @pytest.mark.parametrize("options", [{}])
 async def test_a_full_socket_is_waited_for_so_long(institutions_url: str, option: str, options: Any) -> None:
-    limits: dict[str, Any] = {option: timedelta(milliseconds=500)}
+    limits: dict[str, Any] = {option: timedelta(seconds=2)}
     events: list[AuditEvent] = []
     async with running(institutions_url, audit=events.append, **limits) as application:
         serving = Serving(application.server, events)
