@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from dualsql_client import FetchError, FetchTimeoutError, Retry, StreamBrokenError, UntrustedOriginError
+from dualsql_client import (
+    FetchError,
+    FetchTimeoutError,
+    ParsedDualResponse,
+    Retry,
+    StreamBrokenError,
+    UntrustedOriginError,
+)
 from dualsql_client.retrying import retry_after
 from tests.client.conftest import Open
 from tests.client.hosting import Host, listening_socket, origin_of, problem
@@ -51,6 +58,11 @@ async def endless(piece: bytes) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
+async def rows_thrown_away(parsed: ParsedDualResponse) -> None:
+    async for _ in parsed.fetch_stream():
+        pass
+
+
 async def test_one_request_names_format_and_nothing_that_was_not_asked_for(host: Host, open_at: Open) -> None:
     handler = answering(stream(WHOLE))
     assert await open_at(host.serve(handler)).fetch_all() == [{"id": 1}]
@@ -78,14 +90,12 @@ async def test_endless_rows_are_cut_and_cost_no_memory_meanwhile(host: Host, ope
     parsed = open_at(base_url, maximum_stream_bytes=4_000_000)
     tracemalloc.start()
     try:
-        rows, count = parsed.fetch_stream(), 0
         with pytest.raises(FetchError, match="longer than 4,000,000 bytes") as caught:
-            async for batch in rows:
-                count += len(batch)
+            await rows_thrown_away(parsed)
         assert tracemalloc.get_traced_memory()[1] < 12_000_000
     finally:
         tracemalloc.stop()
-    assert caught.value.details["rows"] >= count > 400_000
+    assert caught.value.details["rows"] > 400_000
 
 
 async def test_a_compressed_bomb_is_cut(host: Host, open_at: Open) -> None:

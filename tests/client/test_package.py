@@ -60,7 +60,8 @@ async def test_the_docstring_runs(host: Host, capsys: pytest.CaptureFixture[str]
 HEAVY = "dualsql sqlalchemy starlette alembic mcp mcp_types fastmcp httpx2 orjson uvicorn".split()
 
 
-EXTRAS = "pyarrow polars pandas numpy rich orjson".split()
+# Not rich: httpx imports it for a command of its own.
+EXTRAS = "pyarrow polars pandas numpy orjson".split()
 
 
 def test_importing_it_imports_nothing_of_the_server() -> None:
