@@ -175,16 +175,19 @@ async def test_no_value_is_in_the_text_of_a_copy(postgresql_url: str, make_engin
         assert not (await connection.execute(left)).scalar()
 
 
-@pytest.mark.parametrize("value", [*NASTY, "$1", "'; DROP TABLE schools; --", "\\'", "a\\", "{1}", "%s"])
-async def test_values_come_back_as_they_went(postgresql_url: str, make_engine: Any, value: str) -> None:
+async def test_values_come_back_as_they_went(postgresql_url: str, make_engine: Any) -> None:
     engine = make_engine(postgresql_url)
     await fill(engine)
-    wanted = select(School.id, literal(value).label("v")).where(literal(value) != "?", School.id <= 2)
+    hostile = [*NASTY, "$1", "'; DROP TABLE schools; --", "\\'", "a\\", "{1}", "%s"]
     async with server_on(engine) as server:
         with lanes_taken() as taken:
-            assert read_csv(await streamed(server, wanted, "csv"))["v"] == [value] * 2
-            assert read_arrow("arrow", await streamed(server, wanted, "arrow"))["v"] == [value] * 2
-        assert taken == ["_as_csv", "_as_batches"]
+            for value in hostile:
+                wanted = select(School.id, literal(value).label("v")).where(
+                    literal(value) != "?", School.id <= 2
+                )
+                assert read_csv(await streamed(server, wanted, "csv"))["v"] == [value] * 2
+                assert read_arrow("arrow", await streamed(server, wanted, "arrow"))["v"] == [value] * 2
+    assert taken == ["_as_csv", "_as_batches"] * len(hostile)
 
 
 def test_rows_that_get_wide_are_met_in_moderate_numbers() -> None:

@@ -98,7 +98,7 @@ async def test_what_can_be_copied_is(source: Source, table: Table, written: str)
         assert taken == [expected.get(written, "by_asyncpg_cursor")]
 
 
-@pytest.mark.parametrize("written", FORMATS)
+@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_some_columns_in_another_order(source: Source, table: Table, written: str) -> None:
     select_, columns = statement_of(source, select(table.c.id, table.c.name, table.c.flag, table.c.day))
     narrowing = Policy(Registry(table.metadata)).narrowing(None)
@@ -109,7 +109,7 @@ async def test_some_columns_in_another_order(source: Source, table: Table, writt
     assert list(found) == ["day", "id"]
 
 
-@pytest.mark.parametrize("written", FORMATS)
+@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_no_row_at_all(source: Source, table: Table, written: str) -> None:
     await compare(source, select(table.c.id, table.c.name).where(table.c.id < 0), written, table)
 
@@ -161,7 +161,7 @@ async def test_expressions_and_groups(source: Source, table: Table, written: str
     await compare(source, statement, written, table)
 
 
-@pytest.mark.parametrize("written", FORMATS)
+@pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any, written: str) -> None:
     """DateStyle, IntervalStyle, TimeZone and bytea_output change what PostgreSQL writes, but not what is read."""
     filled = make_engine(postgresql_url)
