@@ -80,6 +80,7 @@ class Page(TypedDict):
 
     `has_next` was seen, not computed from a total; `total_count` is worth what its kind says. Of a page by cursor,
     `offset` is counted from the page that gave it. The cursors are null at the ends, and where only offsets lead on.
+    `cached` rows are those of an earlier reading, kept for a while.
     """
 
     data: list[Row]
@@ -94,6 +95,7 @@ class Page(TypedDict):
     has_prev: bool
     next_offset: int | None
     order: PageOrder
+    cached: bool
     next_cursor: str | None
     previous_cursor: str | None
     expires_at: str | None

@@ -47,8 +47,12 @@ def answering(*answers: Response | Callable[[Request], Response]) -> Any:
 
 
 def stream(body: bytes | AsyncIterator[bytes], **headers: str) -> Response:
-    kind = StreamingResponse if isinstance(body, AsyncIterator) else Response
-    return kind(body, headers={"content-type": MEDIA_TYPE, **headers})
+    headers = {"content-type": MEDIA_TYPE, **headers}
+    return (
+        Response(body, headers=headers)
+        if isinstance(body, bytes)
+        else StreamingResponse(body, headers=headers)
+    )
 
 
 async def endless(piece: bytes) -> AsyncIterator[bytes]:
