@@ -242,6 +242,7 @@ BEYOND: dict[str, str] = {
     "execute/test_answers.py": "engines without an async driver, and MariaDB, answer what SQLite does",
     "execute/test_limits.py": "how many queries run at once, and what the others are told",
     "execute/test_replica.py": "a hot standby serves the reads",
+    "execute/test_tenants.py": "tenants on every kind of engine",
     "execute/test_time.py": "queries end in time, in the database too",
     "execute/test_writing.py": "nothing is written, on any kind of engine",
     "freeze/test_refusals.py": "what no document can hold",

@@ -13,6 +13,7 @@ from sqlalchemy.sql.cache_key import NO_CACHE
 
 from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
+from dualsql.narrowing.equality import exactly
 from dualsql.narrowing.form import Form, with_named_values
 from dualsql.narrowing.masking import ActiveMask, masks_by_table, resolved_masks
 from dualsql.narrowing.rules import (
@@ -136,7 +137,7 @@ class Policy:
                 column = column_of(table, rule.column, is_required=rule.tables is not None)
                 if column is not None:
                     value = self._tenant_parameter(rule, column.type, parameters)
-                    conditions.setdefault(id(table), []).append(column == value)
+                    conditions.setdefault(id(table), []).append(exactly(column, value))
         return conditions
 
     def _tenant_parameter(
