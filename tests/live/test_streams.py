@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import tracemalloc
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -40,13 +41,13 @@ END_OTHERS = (
 MakeEngine = Callable[[str], AsyncEngine]
 
 
-async def multiply(engine: AsyncEngine) -> None:
-    """Institutions 1 to 15,360."""
+async def multiply(engine: AsyncEngine, doublings: int = DOUBLINGS) -> None:
+    """Institutions 1 to 15,360, unless doubled more often."""
     await fill(engine)
     table = INSTITUTIONS
     others = [column for column in table.c if column is not table.c.id]
     async with engine.begin() as connection:
-        for doubling in range(DOUBLINGS):
+        for doubling in range(doublings):
             copied = select(table.c.id + len(ROWS) * 2**doubling, *others)
             await connection.execute(insert(table).from_select([c.name for c in table.c], copied))
     async with engine.connect() as connection:
@@ -258,3 +259,22 @@ async def test_a_page_of_rows_is_compressed_as_one_gzip_stream(many_url: str) ->
             packed = b"".join([piece async for piece in response.aiter_raw()])
         assert gzip.decompress(packed).count(b"\n") == MANY + 1
         assert len(packed) < MANY * 30
+
+
+@LONG
+@pytest.mark.parametrize("written", ["ndjson", "csv", "json"])
+async def test_a_result_of_a_hundred_megabytes_is_never_held(
+    database_url: str, make_engine: MakeEngine, written: str
+) -> None:
+    await multiply(make_engine(database_url), doublings=11)
+    async with listening(database_url, statement=WIDE) as live:
+        tracemalloc.start()
+        try:
+            rows = f"{live.path}/rows?format={written}"
+            async with live.http.stream("GET", rows, headers={"Accept-Encoding": "gzip"}) as response:
+                size = sum([len(piece) async for piece in response.aiter_bytes()])
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert size > 80_000_000
+    assert peak < 20_000_000
