@@ -19,6 +19,7 @@ from dualsql.formats.ndjson import NDJSONWriter
 from dualsql.formats.writer import Chunk, Options, Rows
 from dualsql.narrowing import Policy
 from dualsql.streams import StreamRequest
+from tests.engines import opened as opened_engine
 from tests.lanes.everything import NASTY, lanes_taken
 from tests.lanes.reading import read_arrow, read_csv
 from tests.schools import SCHOOLS, Base, School, fill
@@ -216,3 +217,20 @@ async def test_wide_rows_come_in_small_pieces(engine: AsyncEngine) -> None:
                 sizes = [len(chunk.data) async for chunk in chunks]
             assert sum(sizes) > 25_000_000
             assert max(sizes) <= 100 * 50_100  # the first hundred, before the width was known
+
+
+async def test_statements_behind_a_pooler_bear_the_application_s_names(postgresql_url: str) -> None:
+    given: list[str] = []
+
+    def name() -> str:
+        given.append(f"app-{len(given)}")
+        return given[-1]
+
+    async with opened_engine(postgresql_url, connect_args={"prepared_statement_name_func": name}) as engine:
+        source = open_source("x", engine, Registry(Base))
+        for expected in (None, 1):  # the first time, the session's own statements are named, too
+            before = len(given)
+            async with aclosing(chunks_of(source, ENDLESS, "ndjson")) as chunks:
+                await anext(chunks)
+            assert expected is None or len(given) - before == expected
+            await nothing_is_left(source)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards import driver_of
@@ -23,5 +25,7 @@ async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
     if driver == "aiosqlite":
         return by_sqlite_thread(sent)
     bare = driver_of(connection)
-    prepared = await bare.prepare(sent.sql)
+    # Behind a pooler, an application gives its statements names that no other client has.
+    adapted: Any = opened.connection.dbapi_connection
+    prepared = await bare.prepare(sent.sql, name=adapted._prepared_statement_name_func())
     return by_copy(job, sent, bare, prepared) or by_asyncpg_cursor(sent, prepared)
