@@ -44,7 +44,7 @@ from dualsql.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.server import DualResponseServer
-from dualsql.settings import Settings
+from dualsql.settings import ResultCache, Settings
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
 
 __all__ = [
@@ -76,6 +76,7 @@ __all__ = [
     "ResourceExpiredError",
     "ResourceNotFoundError",
     "ResourceStore",
+    "ResultCache",
     "ResultChangedError",
     "ResultPage",
     "RowFilter",

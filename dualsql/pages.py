@@ -21,6 +21,7 @@ class ResultPage:
             or tells better.
         offset: of a page by cursor, counted from the page that gave the cursor.
         has_next, has_previous: a further row was there.
+        cached: the rows were read a short time ago, see `Settings.result_cache`.
         order: "partial" when the rows may be in another order at the next reading.
         next_cursor, previous_cursor: None at the ends, and where only offsets lead on.
     """
@@ -33,6 +34,7 @@ class ResultPage:
     has_next: bool
     has_previous: bool
     order: PageOrder
+    cached: bool
     next_cursor: str | None
     previous_cursor: str | None
     expires_at: datetime | None
@@ -53,6 +55,7 @@ class ResultPage:
             has_prev=self.has_previous,
             next_offset=following if self.has_next else None,
             order=self.order,
+            cached=self.cached,
             next_cursor=self.next_cursor,
             previous_cursor=self.previous_cursor,
             expires_at=None if self.expires_at is None else instant(self.expires_at),

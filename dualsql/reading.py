@@ -21,6 +21,7 @@ from dualsql.pages import ResultPage, seen_total
 from dualsql.parameters import checked_stream, checked_window
 from dualsql.resource import Principal, Resource
 from dualsql.response import instant
+from dualsql.results import Results
 from dualsql.settings import Settings
 from dualsql.snapshots import require_sources
 from dualsql.store.accesses import AccessLog
@@ -59,11 +60,18 @@ class Reader:
         self._cursors = cursors
         self._streams = streams
         self._plans = Plans()
+        self._results = None if settings.result_cache is None else Results(settings.result_cache)
 
     def view(self, database: Source, document: bytes, principal: Principal | None) -> View:
         """A stored statement as `principal` sees it."""
         return open_view(
-            database, document, principal, policy=self._policy, plans=self._plans, settings=self._settings
+            database,
+            document,
+            principal,
+            policy=self._policy,
+            plans=self._plans,
+            results=self._results,
+            settings=self._settings,
         )
 
     async def page(
@@ -102,6 +110,7 @@ class Reader:
             has_next=turn.has_next,
             has_previous=turn.has_previous,
             order=turn.order,
+            cached=turn.is_cached,
             next_cursor=turn.next_cursor,
             previous_cursor=turn.previous_cursor,
             expires_at=await self.note_access(resource),

@@ -15,6 +15,23 @@ Action = Literal["read", "pin", "delete"]
 SnapshotTags = Mapping[str, str | Callable[[], str | None]]
 """By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCache:
+    """How long the rows of a page are kept, and how many bytes of them in all.
+
+    Meanwhile a page may show what is there no longer, to those who were let to see it.
+    """
+
+    ttl: timedelta = timedelta(seconds=5)
+    maximum_bytes: int = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a cache that keeps nothing."""
+        if self.ttl <= timedelta() or self.maximum_bytes <= 0:
+            raise ConfigurationError("A ResultCache keeps results for some time and in some bytes.")
+
+
 ALL_ACTIONS: frozenset[Action] = frozenset({"read", "pin", "delete"})
 
 
@@ -51,6 +68,7 @@ class Settings:
         count_cap: ... such as the word that there are more rows than so many.
         estimate_narrowed: take the planner's estimate under hooks too. Its statistics are of all tenants' rows, so
             an estimate tells a little of rows that its reader may not see.
+        result_cache: keep the rows of pages for a while; off unless given. Each page then says whether it was `cached`.
         cleanup_interval: pause between two sweeps.
         gone_retention: how long an expired resource answers 410 instead of 404.
         keep_sample: store the sample rows with the resource (data at rest).
@@ -93,6 +111,7 @@ class Settings:
     count_budget: timedelta = timedelta(milliseconds=200)
     count_cap: int = 10_000
     estimate_narrowed: bool = False
+    result_cache: ResultCache | None = None
     cleanup_interval: timedelta = timedelta(seconds=60)
     gone_retention: timedelta = timedelta(hours=24)
     keep_sample: bool = False
@@ -137,6 +156,10 @@ def _check(name: str, value: object, default: object) -> None:
             raise ConfigurationError(f"{name} is too small.", hint=f"Such as {default!r}.")
     elif isinstance(value, str):
         raise ConfigurationError(f"{name} takes several values.", hint=f"Write [{value!r}].")
+    elif name == "result_cache" and not isinstance(value, ResultCache | None):
+        raise ConfigurationError(
+            f"{name} must be a ResultCache.", hint="ResultCache(ttl=timedelta(seconds=5))."
+        )
     elif name == "anonymous_actions" and not set(cast("Iterable[str]", value)) <= ALL_ACTIONS:
         raise ConfigurationError(
             f"{name} knows {', '.join(sorted(ALL_ACTIONS))}.", hint="Name some of these."
@@ -175,6 +198,7 @@ class SettingsOptions(TypedDict, total=False):
     count_budget: timedelta
     count_cap: int
     estimate_narrowed: bool
+    result_cache: ResultCache | None
     cleanup_interval: timedelta
     gone_retention: timedelta
     keep_sample: bool

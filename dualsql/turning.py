@@ -40,12 +40,14 @@ class Turn:
     Attributes:
         offset: number of the first row; by a cursor, counted from the page that gave it.
         is_counted: the offset was counted from the first row, in this reading.
+        is_cached: the rows are those of an earlier one.
         next_cursor, previous_cursor: None at the ends, and where no cursor can be given.
     """
 
     rows: Rows
     offset: int
     is_counted: bool
+    is_cached: bool
     has_next: bool
     has_previous: bool
     order: PageOrder
@@ -72,7 +74,7 @@ async def turn_to(
         plan.require_keyset(rows)
         start = cursors.read(asked.cursor, scope)
         select = plan.page_beside(rows, start.place, limit=asked.limit + 1)
-    found = await view.fetch(select.select)
+    found, is_cached = await view.turn(select.select)
     leaf = _leaf(found, asked, start)
     ahead, behind = _marks(leaf, select, rows, start)
     following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
@@ -83,6 +85,7 @@ async def turn_to(
         is_counted=start is None,
         has_next=leaf.has_next,
         has_previous=leaf.has_previous,
+        is_cached=is_cached,
         order="total" if rows.order.is_total else "partial",
         next_cursor=cursors.write(following, scope) if leaf.has_next else None,
         previous_cursor=cursors.write(preceding, scope) if leaf.has_previous else None,

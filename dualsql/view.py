@@ -13,6 +13,7 @@ from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Ordered, Shape
 from dualsql.resource import Principal
+from dualsql.results import Results, question_of
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
 from dualsql.totals import CountAsked, Total
@@ -28,6 +29,7 @@ class View:
     narrowing: Narrowing
     settings: Settings
     may_estimate: bool
+    results: Results | None
 
     @property
     def shape(self) -> Shape:
@@ -39,8 +41,20 @@ class View:
         """The result's columns, in order."""
         return self.shape.columns
 
+    async def turn(self, select: AnySelect) -> tuple[Rows, bool]:
+        """The rows of a page of this statement, and whether they were kept from an earlier reading."""
+        question = None if self.results is None else question_of(select, self.narrowing, self.source)
+        if self.results is None or question is None:
+            return await self.fetch(select), False
+        kept = self.results.get(question)
+        if kept is not None:
+            return kept, True
+        rows = await self.fetch(select)
+        self.results.keep(question, rows)
+        return rows, False
+
     async def fetch(self, select: AnySelect) -> Rows:
-        """The rows of a page of this statement."""
+        """The rows of a part of this statement, as they are now."""
         return await fetch_page(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
 
     async def sample(self, size: int, asked: CountAsked) -> Sample:
@@ -96,6 +110,7 @@ def open_view(
     *,
     policy: Policy,
     plans: Plans,
+    results: Results | None,
     settings: Settings,
 ) -> View:
     """The document's statement, narrowed to whoever asks now.
@@ -113,4 +128,4 @@ def open_view(
     else:
         derived = plans.derived(source.name, document, source.thaw)
     may_estimate = policy.shows_all or settings.estimate_narrowed
-    return View(source, derived, narrowing, settings, may_estimate)
+    return View(source, derived, narrowing, settings, may_estimate, results)

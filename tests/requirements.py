@@ -208,6 +208,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 
 BEYOND: dict[str, str] = {
     "counts/test_counting.py": "exact, estimated, capped: each total on each engine, and the word for its worth",
+    "cost/test_result_cache.py": "rows that are kept for a while, and for whom",
     "cost/test_page_serving.py": "what a worker keeps between two requests",
     "counts/test_later.py": "what was not counted at first; whose count it is",
     "sql/test_attacks.py": "no hostile text becomes a statement",

@@ -111,7 +111,7 @@ TOTAL_COUNT_HEADER = "Dualsql-Total-Count"
 """Rows of the whole result, where that is known; and what the number is worth, a TotalCountKind:"""
 TOTAL_COUNT_KIND_HEADER = "Dualsql-Total-Count-Kind"
 ROWS_TRAILER = "Dualsql-Rows"
-"""Rows of a whole stream, from a server that sends trailers."""
+"""Rows of an answer that is whole, from a server that sends trailers."""
 
 SUMMARY_KEY = "$summary"
 PROBLEM_KEY = "$problem"
