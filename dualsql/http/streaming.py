@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
 from dualsql.http.compression import CODINGS, compressed
@@ -26,6 +26,7 @@ from dualsql_client.wire import ROWS_TRAILER
 
 logger = logging.getLogger(__name__)
 
+_BODY = "http.response.body"
 _TRAILERS = "http.response.trailers"
 
 
@@ -87,26 +88,37 @@ class RowsAnswer(Response):
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.time() + self._settings.maximum_stream_duration.total_seconds()
+        socket = _Patient(send, self._settings)
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        await send(start | ({"trailers": True} if sends_trailers else {}))
-        await self._send(send, self._begun)
+        await socket.send(start | ({"trailers": True} if sends_trailers else {}))
+        await self._send_piece(socket, self._begun)
         async for chunk in self._stream.chunks:
-            await self._send(send, chunk.data)
+            await self._send_piece(socket, chunk.data)
         end = b"" if self._compressor is None else self._compressor.finish()
-        await send({"type": "http.response.body", "body": end, "more_body": False})
+        await socket.send({"type": _BODY, "body": end, "more_body": False})
         if sends_trailers:
-            await send({"type": _TRAILERS, "headers": self._trailers(), "more_trailers": False})
+            await socket.send({"type": _TRAILERS, "headers": self._trailers(), "more_trailers": False})
 
-    async def _send(self, send: Send, data: bytes) -> None:
-        if not data:
-            return
-        body = await compressed(self._compressor, data)
-        stalled = asyncio.get_running_loop().time() + self._settings.stream_stall_timeout.total_seconds()
-        async with asyncio.timeout_at(min(stalled, self._deadline)):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+    async def _send_piece(self, socket: _Patient, data: bytes) -> None:
+        if data:
+            body = await compressed(self._compressor, data)
+            await socket.send({"type": _BODY, "body": body, "more_body": True})
 
     def _trailers(self) -> list[tuple[bytes, bytes]]:
         ending = self._stream.ending
         return [(ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
+
+
+class _Patient:
+    """Waits for a full socket, but not for ever; then raises TimeoutError."""
+
+    def __init__(self, send: Send, settings: Settings) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._patience = settings.stream_stall_timeout.total_seconds()
+        self._end = self._loop.time() + settings.maximum_stream_duration.total_seconds()
+
+    async def send(self, message: Message) -> None:
+        """Hand a message to the server, as soon as it has room."""
+        async with asyncio.timeout_at(min(self._loop.time() + self._patience, self._end)):
+            await self._send(message)

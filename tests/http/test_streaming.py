@@ -187,6 +187,20 @@ async def test_a_full_socket_is_waited_for_so_long(institutions_url: str, option
     assert not serving.ended[-1].is_complete
 
 
+async def test_the_end_is_not_waited_for_any_longer(institutions_url: str) -> None:
+    """A reader that stalls just before the last bytes, when the database is done, holds its slot no longer."""
+    stalled: dict[str, Any] = {"stream_stall_timeout": timedelta(milliseconds=500), "maximum_streams": 1}
+    async with running(institutions_url, **stalled) as application:
+        serving = Serving(application.server, [])
+        caller = await serving.caller("format=csv&limit=1")
+        caller.pauses_after = 3  # the start, the rows, the end
+        with pytest.raises(CutOffError):
+            await caller.call()
+        again = await serving.caller("format=csv&limit=1")
+        await again.call()
+        assert again.messages[0]["status"] == 200
+
+
 async def test_nothing_is_read_while_the_socket_is_full(serving: Serving) -> None:
     caller = await serving.caller("format=ndjson")
     caller.pauses_after = 2
