@@ -67,7 +67,7 @@ class ParsedDualResponse:
             what the tool result says, untrusted and never fetched.
         columns: of the sample; a page brings its own. Empty when only a link was found.
         executed_at: when the query ran.
-        expires_at: when the resource expires, brought up to date by every fetch and by `pin`; None for a
+        expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
             pinned one, or when it is not known.
     """
 
