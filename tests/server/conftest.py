@@ -53,7 +53,7 @@ def statements_of(engine: AsyncEngine) -> Iterator[list[str]]:
     sent: list[str] = []
 
     def note(*arguments: Any) -> None:
-        if not arguments[2].startswith(("PRAGMA", "SELECT set_config")):
+        if not arguments[2].startswith(("PRAGMA", "SELECT set_config", "SET LOCAL")):
             sent.append(arguments[2])
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)

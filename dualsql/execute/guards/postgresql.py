@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import func, select, true
+from sqlalchemy import Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
@@ -33,6 +33,11 @@ _FAULTS = {
 }
 
 
+def _set_locally(terms: Terms) -> Select[Any]:
+    settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
+    return select(*(func.set_config(name, value, true()) for name, value in settings))
+
+
 class PostgreSQLGuard(Guard):
     """Through asyncpg, psycopg or any other driver."""
 
@@ -40,8 +45,10 @@ class PostgreSQLGuard(Guard):
     async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
         """See `Guard.kept`. One round trip beyond BEGIN."""
         await connection.execution_options(postgresql_readonly=True)
-        settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
-        await connection.execute(select(*(func.set_config(name, value, true()) for name, value in settings)))
+        if terms.settings:
+            await connection.execute(_set_locally(terms))
+        else:
+            await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
         yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
