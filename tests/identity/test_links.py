@@ -241,7 +241,7 @@ class TestMaking:
             {"expires_in": timedelta(days=8)},
             {"formats": []},
             {"formats": ["exe"]},
-            {"formats": ["json", "parquet"]},
+            {"formats": ["json", "xlsx"]},
         ],
     )
     async def test_within_bounds(self, linking: Application, options: dict[str, Any]) -> None:
