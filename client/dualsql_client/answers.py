@@ -25,6 +25,7 @@ class FetchResult:
         offset: position of the first row of `data`, from 0; of a page by cursor, counted from the page that gave it.
         has_next: as the server saw it; an empty page is the last one whatever it says.
         next_offset: offset of the next page; None on the last one.
+        cached: these rows were read a short time ago, by a server that is set up to keep them.
         order: "partial" when the server cannot put the rows in the same order at every reading: pages may then
             repeat rows or lose some.
         next_cursor, previous_cursor: for `fetch(cursor=...)` with the same sort; None at the ends, and where the
@@ -41,6 +42,7 @@ class FetchResult:
     next_offset: int | None
     columns: list[Column]
     order: str
+    cached: bool
     next_cursor: str | None
     previous_cursor: str | None
 
@@ -108,6 +110,7 @@ def read_page(
         next_offset=end if has_next else None,
         columns=columns,
         order=_typed(fields, "order", str, "total"),
+        cached=_typed(fields, "cached", bool, default=False),
         next_cursor=_typed(fields, "next_cursor", str, None),
         previous_cursor=_typed(fields, "previous_cursor", str, None),
     )

@@ -43,6 +43,7 @@ async def test_a_page(host: Host, open_at: Open) -> None:
         next_offset=5,
         columns=COLUMNS,
         order="total",
+        cached=False,
         next_cursor=None,
         previous_cursor=None,
     )
