@@ -126,6 +126,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_paging.py::test_pages_joined_are_the_result",
             "client/test_against_server.py::test_every_row_in_order_with_the_database_s_own_values",
             "client/test_paging.py::test_progress_is_told_to_functions_and_coroutines",
+            "client/test_streams.py::test_a_stream_cut_anywhere_is_the_unbroken_one",
         ),
         "metadata, pin, delete and is_expired": (
             "client/test_paging.py::test_metadata_pin_and_delete",

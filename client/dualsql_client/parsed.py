@@ -254,17 +254,17 @@ class ParsedDualResponse:
     ) -> AsyncGenerator[list[Row], None]:
         if batch_size < 1:
             raise ValueError("A batch holds at least one row.")
-        transport = self._configured()
+        transport, has_begun = self._configured(), False
         try:
             if transport.has_streams:
                 async with aclosing(self._blocks(NDJSON, options)) as blocks:
                     async for block in blocks:
-                        rows = rows_of(block)
+                        has_begun, rows = True, rows_of(block)
                         yield decode_rows(rows, await self._known_columns()) if typed else rows
                 return
         except FetchError as error:
             # Either there is no such resource, or a server older than streams does not know the address.
-            if error.status not in _NO_SUCH_ADDRESS:
+            if has_begun or error.status not in _NO_SUCH_ADDRESS:
                 raise
         async with aclosing(self._pages(batch_size, options, typed=typed)) as pages:
             async for page in pages:

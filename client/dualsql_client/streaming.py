@@ -15,7 +15,13 @@ from dualsql_client.errors import FetchError, StreamBrokenError
 from dualsql_client.formats import Format
 from dualsql_client.framing import Block, Framer
 from dualsql_client.transport import Transport
-from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, TOTAL_COUNT_HEADER, RowsRequest
+from dualsql_client.wire import (
+    NO_RESUME_HEADER,
+    RESUME_HEADER,
+    TOTAL_COUNT_HEADER,
+    TOTAL_COUNT_KIND_HEADER,
+    RowsRequest,
+)
 
 _PASSING = frozenset({429, 502, 503, 504})
 """Statuses that another attempt may not meet."""
@@ -32,7 +38,7 @@ class RowStream:
 
     Attributes:
         rows, bytes: handed on so far; bytes are counted after decompression.
-        total: rows that the server expects; None while it is not known.
+        total: rows that the server counted; None while, or where, it did not.
     """
 
     transport: Transport
@@ -92,9 +98,12 @@ class RowStream:
         self._is_answered = True
         self._token = headers.get(RESUME_HEADER, self._token)
         self._no_resume = headers.get(NO_RESUME_HEADER, "")
-        total = headers.get(TOTAL_COUNT_HEADER, "")
-        if total.isascii() and total.isdigit() and len(total) < 19:
-            self.total = min(int(total), self.request.get("limit", int(total)))
+        if headers.get(TOTAL_COUNT_KIND_HEADER, "exact") == "exact":
+            self._read_total(headers.get(TOTAL_COUNT_HEADER, ""))
+
+    def _read_total(self, written: str) -> None:
+        if written.isascii() and written.isdigit() and len(written) < 19:
+            self.total = min(int(written), self.request.get("limit", int(written)))
 
     def _counted(self, block: Block) -> Block:
         self.rows += block.rows

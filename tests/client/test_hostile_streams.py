@@ -20,6 +20,7 @@ from dualsql_client import (
     FetchError,
     FetchTimeoutError,
     ParsedDualResponse,
+    ResourceNotFoundError,
     Retry,
     StreamBrokenError,
     UntrustedOriginError,
@@ -152,6 +153,28 @@ async def test_a_total_that_is_no_number_is_none(host: Host, open_at: Open, tota
     base_url = host.serve(answering(_with_raw(stream(WHOLE), b"dualsql-total-count", total.encode())))
     await open_at(base_url).fetch_all(on_progress=lambda rows, total: told.append(total))
     assert set(told) <= {None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("exact", 7), ("estimated", None), ("capped", None), ("none", None)]
+)
+async def test_only_what_was_counted_is_a_total(
+    host: Host, open_at: Open, kind: str, told: int | None
+) -> None:
+    totals: list[Any] = []
+    answered = stream(WHOLE, **{"dualsql-total-count": "7", "dualsql-total-count-kind": kind})
+    await open_at(host.serve(answering(answered))).fetch_all(
+        on_progress=lambda rows, total: totals.append(total)
+    )
+    assert set(totals) == {told}
+
+
+async def test_a_stream_that_began_never_begins_again_as_pages(host: Host, open_at: Open) -> None:
+    begun = stream(b'{"id":1}\n{"id":2}\n', **{"dualsql-resume": "token"})
+    handler = answering(begun, problem(404, "RESOURCE_NOT_FOUND"))
+    with pytest.raises(ResourceNotFoundError):
+        await open_at(host.serve(handler), retry=QUICK).fetch_all()
+    assert [(body.get("resume"), body.get("after")) for body in handler.asked] == [(None, None), ("token", 1)]
 
 
 def _with_raw(response: Response, name: bytes, value: bytes) -> Response:
