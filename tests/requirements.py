@@ -243,6 +243,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_properties.py": "any value and any nesting comes back",
     "execute/test_answers.py": "engines without an async driver, and MariaDB, answer what SQLite does",
     "execute/test_limits.py": "how many queries run at once, and what the others are told",
+    "execute/test_other_drivers.py": "psycopg and PyMySQL",
     "execute/test_replica.py": "a hot standby serves the reads",
     "execute/test_tenants.py": "tenants on every kind of engine",
     "execute/test_time.py": "queries end in time, in the database too",
