@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, SQLResourceStore
@@ -91,6 +91,18 @@ async def test_every_store_keeps_the_word(store_url: str, institutions: AsyncEng
             await here.http.get(path, params={"count": asked})
             found = (await there.http.get(path)).json()
             assert (found["total_count"], found["total_count_kind"]) == kept
+
+
+async def test_a_row_of_an_older_release_counted_exactly(
+    store_url: str, institutions: AsyncEngine, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    async with running(institutions, store=SQLResourceStore(store_url), secrets=[SECRET]) as application:
+        path = await application.create(count="exact")
+        async with make_engine(store_url).begin() as connection:
+            await connection.execute(text("UPDATE dualsql_resources SET total_count_kind = NULL"))
+        await application.http.get(path, params={"count": "capped:5"})
+        found = (await application.http.get(path)).json()
+        assert (found["total_count"], found["total_count_kind"]) == (60, "exact")
 
 
 async def test_the_client_counts(application: Application, path: str) -> None:

@@ -55,6 +55,8 @@ async def test_broken_json_is_an_error(
         ("lifetime_seconds", 1e300),
         ("access_count", "many"),
         ("total_count", "many"),
+        ("total_count_kind", "roughly"),
+        ("total_count_kind", "none"),
         ("name", b"\xff\x00"),
         ("metadata", b"\xff"),
     ],
