@@ -219,7 +219,6 @@ BEYOND: dict[str, str] = {
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
-    "client/test_streams.py": "streams through the client: every row, table, file and bar, cut anywhere and gone on with",
     "client/test_framing.py": "rows found wherever a stream is cut, and no stream that lacks its end",
     "client/test_hostile_streams.py": "hostile, broken and busy servers of streams",
     "demo/test_care.py": "what the demo must not do to the person who runs it",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TextClause
-from sqlalchemy.sql.elements import BindParameter, ClauseElement, Over, _anonymous_label
+from sqlalchemy.sql.elements import BindParameter, ClauseElement, ClauseList, Over, _anonymous_label
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -70,7 +70,16 @@ def _group_identity(select: AnySelect) -> Expressions:
     groups = select._group_by_clauses
     if is_distinct(select) or any(_is_superaggregate(group) for group in groups):
         return []
-    return list(groups)
+    return [part for group in groups for part in _parts(group)]
+
+
+def _parts(group: Any) -> Iterator[Any]:
+    """The expressions of a group: SQLAlchemy keeps a function in GROUP BY as a list of one."""
+    if isinstance(group, ClauseList):
+        for clause in group.clauses:
+            yield from _parts(clause)
+    else:
+        yield group
 
 
 def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:

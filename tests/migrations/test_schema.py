@@ -166,9 +166,9 @@ def test_a_new_revision_is_written_from_the_template(sqlite_url: str, tmp_path: 
     config = alembic_config(sqlite_url)
     config.set_main_option("script_location", str(folder))
     command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_0004")
-    [written] = folder.glob("versions/dualsql_0003*.py")
+    [written] = folder.glob("versions/dualsql_0004*.py")
     command.upgrade(config, "head")
-    assert current_revision(sqlite_url) == "dualsql_0003"
+    assert current_revision(sqlite_url) == "dualsql_0004"
     assert f"down_revision = '{HEAD}'" in written.read_text()
 
 
