@@ -33,7 +33,12 @@ async def make_server(schools: AsyncEngine) -> AsyncIterator[MakeServer]:
     made: list[DualResponseServer] = []
 
     def make(**options: Any) -> DualResponseServer:
-        settings: dict[str, Any] = {"base_url": BASE_URL, "tables": Base, "count_budget": UNHURRIED, **options}
+        settings: dict[str, Any] = {
+            "base_url": BASE_URL,
+            "tables": Base,
+            "count_budget": UNHURRIED,
+            **options,
+        }
         made.append(DualResponseServer(settings.pop("databases", schools), **settings))
         return made[-1]
 
