@@ -72,7 +72,7 @@ def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
         async def pass_on(lines: bytes) -> None:
             await put(writer.text(lines))
 
-        await _copy(connection, query, sent, types, pass_on)
+        await _copy(job, connection, query, pass_on, sent=sent, types=types)
 
     return lane
 
@@ -81,7 +81,7 @@ def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane
     async def lane(job: Job, connection: AsyncConnection, put: Put) -> None:
         parsing = _Parsing(job, put)
         try:
-            await _copy(connection, query, sent, types, parsing.take)
+            await _copy(job, connection, query, parsing.take, sent=sent, types=types)
             await parsing.finish()
         finally:
             await parsing.settle()
@@ -90,12 +90,55 @@ def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane
 
 
 async def _copy(
-    connection: AsyncConnection, query: str, sent: DriverStatement, types: Sequence[Any], sink: _Sink
+    job: Job,
+    connection: AsyncConnection,
+    query: str,
+    sink: _Sink,
+    *,
+    sent: DriverStatement,
+    types: Sequence[Any],
 ) -> None:
     driver = driver_of(connection)
     if sent.parameters:
         await driver.fetch(setting_statement(types), *sent.parameters)
-    await driver.copy_from_query(query, output=sink, format="csv", timeout=_NO_TIMEOUT)
+    taker = _Taker(sink)
+    copying = asyncio.ensure_future(
+        driver.copy_from_query(query, output=taker.take, format="csv", timeout=_NO_TIMEOUT)
+    )
+    try:
+        either: set[asyncio.Future[Any]] = {copying, taker.refused}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if taker.refused.done():
+            await job.source.guard.stop(connection, copying)
+            await asyncio.wait({copying})
+            copying.exception()  # that it was cancelled
+            taker.refused.result()
+        await copying
+    except asyncio.CancelledError:
+        # Whoever cancels has tried to stop the database already, and could not.
+        driver.terminate()
+        raise
+
+
+class _Taker:
+    """Hands lines to a sink, and after the sink refused some takes all that come.
+
+    asyncpg would ask the server to cancel, and wait for an answer that never comes when the refused piece was the last.
+    """
+
+    def __init__(self, sink: _Sink) -> None:
+        self._sink = sink
+        self.refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def take(self, lines: bytes) -> None:
+        """Some whole lines. Never raises."""
+        if self.refused.done():
+            return
+        try:
+            await self._sink(lines)
+        # Whatever it is, the lane raises it.
+        except Exception as error:  # noqa: BLE001
+            self.refused.set_exception(error)
 
 
 class _Parsing:
