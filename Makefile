@@ -14,7 +14,7 @@ demo: ## the whole idea on real data; ARGS=--serve leaves it running
 	@scripts/environment demo
 	@.venv/bin/dualsql demo $(ARGS)
 
-test: ## every test but the long ones, in under 90 seconds; ARGS goes to pytest
+test: ## every test but the long ones; ARGS goes to pytest
 	@scripts/environment dev
 	.venv/bin/pytest -n auto --dist worksteal -m "not long" $(ARGS)
 
