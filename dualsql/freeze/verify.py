@@ -36,8 +36,10 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
     theirs = _compiled(thawed, dialect)
     if ours.string != theirs.string:
         _refuse("SQL", f"{dialect.name}: {_difference(ours.string, theirs.string)}")
-    for aspect, read in _ASPECTS.items():
-        if not _same(read(ours), read(theirs)):
+    if not _same(ours.params, theirs.params):
+        _refuse("parameters", f"parameters on {dialect.name}")
+    for aspect, names in _NAMES.items():
+        if names(ours) != names(theirs):
             _refuse(aspect, f"{aspect} on {dialect.name}")
     for aspect, types in _TYPES.items():
         if not all(map(_alike, types(ours), types(theirs))):  # as many of both: their names are the same
@@ -55,9 +57,8 @@ def _compiled(statement: Any, dialect: Dialect) -> Any:
         ) from error
 
 
-# Everything besides the SQL that execution depends on.
-_ASPECTS: dict[str, Callable[[Any], Any]] = {
-    "parameters": lambda compiled: compiled.params,
+# What execution depends on besides the SQL, the values and their types.
+_NAMES: dict[str, Callable[[Any], list[Any]]] = {
     "order of parameters": lambda compiled: compiled.positiontup or [],
     "columns": lambda compiled: [
         (_anonymized(entry.keyname), _anonymized(entry.name)) for entry in compiled._result_columns or ()
@@ -94,12 +95,16 @@ def _anonymized(name: Any) -> Any:
 
 def _alike(one: Any, other: Any) -> bool:
     """Whether two types are the same to SQLAlchemy."""
-    return one is other or _typed(one) == _typed(other)
+    if one is other:
+        return True
+    return type(one) is type(other) and _described(one) == _described(other)
 
 
-def _typed(type_: Any) -> tuple[Any, ...]:
+def _described(type_: Any) -> Any:
     key = type_._static_cache_key
-    return type(type_), repr(key) if isinstance(key, tuple) else repr(type_)
+    if isinstance(key, tuple):
+        return repr(key) if len(key) > 1 else key  # alone, the class says all
+    return repr(type_)
 
 
 def _same(one: Any, other: Any) -> bool:
