@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dualsql.freeze import names
@@ -47,7 +46,7 @@ class Field:
     empties: tuple[type, ...] = _CONTAINERS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of node.
 
@@ -58,6 +57,10 @@ class Kind:
         is_shared: rendered once however often it is referred to (a table, a CTE).
         is_own: its elements belong to the document, so that lineage may be set on them.
         skipped: attributes that are not written, those met so far included.
+        by_attribute, by_name: the fields, those of every kind included.
+        readers: name of a field -> the attribute it sets, and how it is read.
+        required: names of the fields that every node must have.
+        made: (name, attribute, class) of the fields that are a new empty container when the node leaves them out.
     """
 
     tag: str
@@ -73,34 +76,22 @@ class Kind:
     is_shared: bool = False
     is_own: bool = True
     skipped: set[str] = field(default_factory=set)
+    by_attribute: dict[str, Field] = field(default_factory=dict, init=False)
+    by_name: dict[str, Field] = field(default_factory=dict, init=False)
+    readers: dict[str, tuple[str, Callable[[Decoder, Any], Any]]] = field(default_factory=dict, init=False)
+    required: set[str] = field(default_factory=set, init=False)
+    made: list[tuple[str, str, type]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.skipped.update(_MEMOS, self.ignored)
-        plain = {f.attribute: f.absent for f in self.fields if not _is_special(f.absent)}
-        object.__setattr__(self, "constants", {**plain, **self.constants})
-
-    @cached_property
-    def by_attribute(self) -> dict[str, Field]:
-        return {f.attribute: f for f in (*_COMMON, *self.fields)}
-
-    @cached_property
-    def by_name(self) -> dict[str, Field]:
-        return {f.name: f for f in (*_COMMON, *self.fields)}
-
-    @cached_property
-    def readers(self) -> dict[str, tuple[str, Callable[[Decoder, Any], Any]]]:
-        """Name of a field -> the attribute it sets, and how it is read."""
-        return {name: (f.attribute, f.read) for name, f in self.by_name.items()}
-
-    @cached_property
-    def required(self) -> frozenset[str]:
-        """Names of the fields that every node must have."""
-        return frozenset(f.name for f in self.fields if f.absent is REQUIRED)
-
-    @cached_property
-    def made(self) -> list[tuple[str, str, type]]:
-        """(name, attribute, class) of the fields that are a new empty container when the node leaves them out."""
-        return [(f.name, f.attribute, f.absent) for f in self.fields if isinstance(f.absent, type)]
+        object.__setattr__(self, "constants", {**_constants(self.fields), **self.constants})
+        for known in (*_COMMON, *self.fields):
+            self.by_attribute[known.attribute] = self.by_name[known.name] = known
+            self.readers[known.name] = known.attribute, known.read
+            if known.absent is REQUIRED:
+                self.required.add(known.name)
+            elif isinstance(known.absent, type) and known.absent is not tuple:
+                self.made.append((known.name, known.attribute, known.absent))
 
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
         """Pass over a value that SQLAlchemy computed and kept, and remember it; refuse an attribute nobody knows."""
@@ -139,8 +130,14 @@ _MEMOS = {
 }
 
 
-def _is_special(absent: Any) -> bool:
-    return absent is REQUIRED or absent is LEAVE or isinstance(absent, type)
+def _constants(fields: Sequence[Field]) -> dict[str, Any]:
+    """Attribute -> what it is when the node leaves it out, for what all elements can share."""
+    absent = {field.attribute: () if field.absent is tuple else field.absent for field in fields}
+    return {
+        attribute: value
+        for attribute, value in absent.items()
+        if value is not REQUIRED and value is not LEAVE and not isinstance(value, type)
+    }
 
 
 # --- parts of a statement -------------------------------------------------------------------------------------
