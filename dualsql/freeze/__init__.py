@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import zlib
 from contextlib import suppress
+from typing import Any
 
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 from sqlalchemy.engine import Dialect
 
 from dualsql.errors import DualResponseError, NotFreezableError
 from dualsql.freeze.decode import Decoder
-from dualsql.freeze.document import pack, unpack
+from dualsql.freeze.document import deflate, dump, parse, unpack
 from dualsql.freeze.encode import Encoder
 from dualsql.freeze.kinds_options import has_options
 from dualsql.freeze.refusals import MalformedError, expect, malformed, refuse, tampered
@@ -53,24 +54,27 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
 
 
 def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> bytes:
-    document = _written(statement, encoder)
+    plain = _written(statement, encoder)
     decoder = Decoder(encoder.registry)
     try:
-        thawed = _decode(document, decoder)
+        thawed = _read(parse(plain), decoder)
+        if decoder.named != encoder.named:
+            malformed("other tables and columns than were written")
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here it means a construct that we write but cannot read
         _log.debug("a document of ours could not be read back", exc_info=error)
         what = f"a construct that does not survive storing ({error})"[:200]
         refuse(what, _SIMPLER, where=encoder.where(decoder.position))
     prove_equal(statement, thawed, dialect)
-    return document
+    return deflate(plain)
 
 
 def encode(statement: Statement, registry: Registry) -> bytes:
     """`freeze` without the proof; for measurements."""
-    return _written(statement, Encoder(registry))
+    return deflate(_written(statement, Encoder(registry)))
 
 
 def _written(statement: Statement, encoder: Encoder) -> bytes:
+    """The document before compression."""
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         refuse(
             f"a {type(statement).__qualname__}",
@@ -83,7 +87,7 @@ def _written(statement: Statement, encoder: Encoder) -> bytes:
         "print": encoder.registry.fingerprint(encoder.named),
         "text": encoder.uses_text,
     }
-    return pack(body, encoder.registry.maximum_size)
+    return dump(body, encoder.registry.maximum_size)
 
 
 def thaw(document: bytes, registry: Registry) -> Statement:
@@ -97,12 +101,16 @@ def thaw(document: bytes, registry: Registry) -> Statement:
         NotFreezableError: it was written in another format, or for tables that have changed since.
     """
     try:
-        return _decode(document, Decoder(registry))
+        decoder = Decoder(registry)
+        body = unpack(document, registry.maximum_size)
+        statement = _read(body, decoder)
+        decoder.check_fingerprint(body["print"])
     except DualResponseError:
         raise
     except Exception as error:
         _log.warning("a stored document was refused: %s", type(error).__name__)
         raise tampered() from error
+    return statement
 
 
 def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
@@ -117,12 +125,11 @@ def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
         raise tampered() from error
 
 
-def _decode(document: bytes, decoder: Decoder) -> Statement:
-    body = unpack(document, decoder.registry.maximum_size)
+def _read(body: dict[str, Any], decoder: Decoder) -> Statement:
+    """The statement of a body, whose fingerprint is still to be checked."""
     statement = decoder.decode(expect(body["nodes"], list), body["clones"])
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         malformed("a document that is not a statement")
-    decoder.check_fingerprint(body["print"])
     if decoder.uses_text is not body["text"]:
         malformed("mark of a text")
     return statement

@@ -23,6 +23,11 @@ _HEADER = 6
 
 def pack(body: dict[str, Any], maximum_size: int) -> bytes:
     """The document of a body."""
+    return deflate(dump(body, maximum_size))
+
+
+def dump(body: dict[str, Any], maximum_size: int) -> bytes:
+    """A body as JSON, which `deflate` makes a document and `parse` reads back."""
     try:
         plain = orjson.dumps(body)
     except (TypeError, orjson.JSONEncodeError) as error:
@@ -32,6 +37,11 @@ def pack(body: dict[str, Any], maximum_size: int) -> bytes:
             f"The statement takes {len(plain)} bytes to store; {maximum_size} are allowed.",
             hint="Bind fewer values (load a long IN list into a table), or raise maximum_document_size.",
         )
+    return plain
+
+
+def deflate(plain: bytes) -> bytes:
+    """The document of a dumped body."""
     return bytes([MAGIC, VERSION]) + len(plain).to_bytes(4, "big") + zlib.compress(plain, 6)
 
 
@@ -51,4 +61,9 @@ def unpack(document: bytes, maximum_size: int) -> dict[str, Any]:
     plain = inflater.decompress(document[_HEADER:], size + 1)
     if len(plain) != size or not inflater.eof or inflater.unused_data:
         malformed("size")
+    return parse(plain)
+
+
+def parse(plain: bytes) -> dict[str, Any]:
+    """The body of its JSON."""
     return expect(orjson.loads(plain), dict)
