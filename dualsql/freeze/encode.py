@@ -18,7 +18,7 @@ from sqlalchemy.sql.type_api import TypeEngine
 from dualsql.errors import NotFreezableError
 from dualsql.freeze import types
 from dualsql.freeze.fields import Kind
-from dualsql.freeze.kinds import CLONABLE, kind_of
+from dualsql.freeze.kinds import kind_of
 from dualsql.freeze.names import ANONYMOUS, Renumbering
 from dualsql.freeze.refusals import located, refuse
 from dualsql.freeze.registry import Registry
@@ -59,6 +59,13 @@ class Encoder:
 
     def encode(self, statement: Any) -> list[Any]:
         """All nodes of `statement`; the last one is itself."""
+        try:
+            return self._encode(statement)
+        except NotFreezableError as error:
+            located(error, path(self._current, self._parents) or "statement")
+            raise
+
+    def _encode(self, statement: Any) -> list[Any]:
         stack = [statement]
         waited: set[int] = set()
         while stack:
@@ -96,10 +103,11 @@ class Encoder:
         outer, waiting = self._current, len(self._pending)
         self._current = element
         self._open.add(id(element))
-        node = self._attempt(element)
+        kind = kind_of(element) or _refuse_class(type(element))
+        fields = kind.write(self, kind, element)
         self._open.discard(id(element))
         self._current = outer
-        return PENDING if len(self._pending) > waiting else self._finish(element, node)
+        return PENDING if len(self._pending) > waiting else self._finish(element, kind, fields)
 
     def once(self, element: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives for `element`: the same object however often its node is attempted."""
@@ -119,17 +127,20 @@ class Encoder:
     def fields(self, kind: Kind, state: dict[str, Any]) -> dict[str, Any]:
         """The wire form of an element's attributes."""
         written: dict[str, Any] = {}
-        known, skipped = kind.by_attribute, kind.skipped
+        writers = kind.writers
         for attribute, value in state.items():
-            if value is None or attribute in skipped:
+            if value is None:
                 continue
-            field = known.get(attribute)
-            if field is None:
+            try:
+                field = writers[attribute]
+            except KeyError:
                 kind.skip_or_refuse(attribute, value)
-            elif value is not field.default and (not isinstance(value, field.empties) or value):
-                wire = field.write(self, value)
-                if wire is not None:
-                    written[field.name] = wire
+                continue
+            if field is None or value is field.default or (isinstance(value, field.empties) and not value):
+                continue
+            wire = field.write(self, value)
+            if wire is not None:
+                written[field.name] = wire
         return written
 
     def type(self, type_: TypeEngine[Any]) -> Any:
@@ -191,26 +202,19 @@ class Encoder:
                 groups.append(group)
         return groups
 
-    def _attempt(self, element: Any) -> list[Any]:
-        kind = kind_of(element)
-        try:
-            if kind is None:
-                cls = type(element)
-                refuse(f"a {cls.__module__}.{cls.__qualname__}", "Write it with SQLAlchemy's own constructs.")
-            return [kind.tag, kind.write(self, kind, element)]
-        except NotFreezableError as error:
-            located(error, path(element, self._parents))
-            raise
-
-    def _finish(self, element: Any, node: list[Any]) -> int:
+    def _finish(self, element: Any, kind: Kind, fields: dict[str, Any]) -> int:
         number = self._numbers[id(element)] = len(self.nodes)
-        self.nodes.append(node)
+        self.nodes.append([kind.tag, fields])
         self._alive.append(element)
-        origin = getattr(element, "__dict__", {}).get("_is_clone_of")
-        if origin is not None and node[0] in CLONABLE:
+        origin = element.__dict__.get("_is_clone_of") if kind.is_own else None
+        if origin is not None:
             self._alive.append(origin)
             self._origins.setdefault(id(origin), []).append(number)
         return number
+
+
+def _refuse_class(cls: type) -> NoReturn:
+    refuse(f"a {cls.__module__}.{cls.__qualname__}", "Write it with SQLAlchemy's own constructs.")
 
 
 def _refuse_cycle() -> NoReturn:

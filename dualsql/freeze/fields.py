@@ -56,8 +56,8 @@ class Kind:
         derive: completes a filled element; never trusts a flag of the document.
         is_shared: rendered once however often it is referred to (a table, a CTE).
         is_own: its elements belong to the document, so that lineage may be set on them.
-        skipped: attributes that are not written, those met so far included.
         by_attribute, by_name: the fields, those of every kind included.
+        writers: attribute -> its field, or None for one that is not written; those met so far are included.
         readers: name of a field -> the attribute it sets, and how it is read.
         required: names of the fields that every node must have.
         made: (name, attribute, class) of the fields that are a new empty container when the node leaves them out.
@@ -75,15 +75,14 @@ class Kind:
     read: Callable[[Decoder, Kind, dict[str, Any]], Any] = lambda dec, kind, fields: dec.fill(kind, fields)
     is_shared: bool = False
     is_own: bool = True
-    skipped: set[str] = field(default_factory=set)
     by_attribute: dict[str, Field] = field(default_factory=dict, init=False)
     by_name: dict[str, Field] = field(default_factory=dict, init=False)
+    writers: dict[str, Field | None] = field(default_factory=dict, init=False)
     readers: dict[str, tuple[str, Callable[[Decoder, Any], Any]]] = field(default_factory=dict, init=False)
     required: set[str] = field(default_factory=set, init=False)
     made: list[tuple[str, str, type]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.skipped.update(_MEMOS, self.ignored)
         object.__setattr__(self, "constants", {**_constants(self.fields), **self.constants})
         for known in (*_COMMON, *self.fields):
             self.by_attribute[known.attribute] = self.by_name[known.name] = known
@@ -92,12 +91,14 @@ class Kind:
                 self.required.add(known.name)
             elif isinstance(known.absent, type) and known.absent is not tuple:
                 self.made.append((known.name, known.attribute, known.absent))
+        self.writers.update(self.by_attribute)
+        self.writers.update(dict.fromkeys(_MEMOS | self.ignored))
 
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
         """Pass over a value that SQLAlchemy computed and kept, and remember it; refuse an attribute nobody knows."""
         found = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
         if found is not None and "memoized" in type(found).__name__:
-            self.skipped.add(attribute)
+            self.writers[attribute] = None
         elif not isinstance(value, _CONTAINERS) or value:
             refuse(
                 f"{self.tag} with {attribute}",

@@ -37,7 +37,7 @@ TRAVERSED = [kind for kind in ALL if hasattr(kind.cls, "_traverse_internals") an
 @pytest.mark.parametrize("kind", TRAVERSED, ids=lambda kind: kind.tag)
 def test_every_traversed_attribute_is_known(kind: Any) -> None:
     traversed = {attribute for attribute, _ in kind.cls._traverse_internals}
-    known = set(kind.by_attribute) | kind.skipped | REFUSED | WRITTEN_ELSEWHERE.get(kind.tag, set())
+    known = set(kind.writers) | REFUSED | WRITTEN_ELSEWHERE.get(kind.tag, set())
     assert traversed <= known
 
 
