@@ -62,15 +62,13 @@ def note_whole(codec: Encoder | Decoder, source: Any) -> None:
 
 def _write_column(enc: Encoder, kind: Kind, column: Any) -> dict[str, Any]:
     source = column.table
+    place = enc.registry.place_of(column)
+    if place is not None:
+        enc.named.add(place)
+        return {"of": enc.ref(source), "key": place[1]}
     if source is None:
         return _write_loose(enc, column)
-    name = enc.registry.name_of(source)
-    if name is not None:
-        key: Any = enc.registry.column_keys(source).get(id(column))
-        if key is not None:
-            enc.named.add((name, key))
-            return {"of": enc.ref(source), "key": key}
-    key = enc.column_keys(source).get(id(column), column.key)
+    key: Any = enc.column_keys(source).get(id(column), column.key)
     found = source.c.get(key) if type(key) is not int else column
     if found is None:
         refuse(
@@ -117,6 +115,10 @@ def _read_column(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
         column = source.c.values()[key] if key >= 0 else malformed("position of a column")
     else:
         column = source.c.get(expect(key, str))
+    place = dec.registry.place_of(column)
+    if place is not None:
+        dec.named.add(place)
+        return column
     _note_column(dec, source if column is None else column.table, key if column is None else column.key)
     return changed() if column is None else column
 
