@@ -27,11 +27,13 @@ def _write_bind(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
         # Called now: what is stored is a value, as it is for every other parameter.
         state = {**state, "callable": None, "value": enc.once(element, lambda: element.effective_value)}
     written = enc.fields(kind, state)
-    if not is_bind_key(element.key):
-        refuse(f"the parameter name {str(element.key)!r}"[:120], "Choose a name of letters, digits and _.")
-    if written.get("was") == _original_key(element.key):
+    key = element.key
+    original = _original_key(key)
+    if not _is_rendered(key, original):
+        refuse(f"the parameter name {str(key)!r}"[:120], "Choose a name of letters, digits and _.")
+    if written.get("was") == original:
         del written["was"]
-    if type(element.key) is not _anonymous_label and element.unique:
+    if type(key) is not _anonymous_label and element.unique:
         refuse(
             "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
         )
@@ -55,26 +57,31 @@ def as_row(enc: Encoder, column: Any) -> Any:
 
 def _derive_bind(element: Any) -> None:
     key = element.key
-    if not is_bind_key(key):
+    original = _original_key(key)
+    if not _is_rendered(key, original):
         malformed("name of a bound parameter")
     if isinstance(element, Row) and not element.expanding:
         malformed("one value as a row")
-    element._identifying_key = key
-    element.unique = type(key) is _anonymous_label
-    if element.unique:
-        element._anon_map_key = key[2:-2]
-    element._orig_key = element.__dict__.get("_orig_key") or _original_key(key)
-    element.required = element.required and element.value is None
-
-
-def is_bind_key(key: str) -> bool:
-    """Whether every dialect can render the name of a bound parameter."""
-    return names.is_bind_name(names.bodies(key) if type(key) is _anonymous_label else str(key))
+    state = element.__dict__
+    state["_identifying_key"] = key
+    state["unique"] = type(key) is _anonymous_label
+    if state["unique"]:
+        state["_anon_map_key"] = key[2:-2]
+    state["_orig_key"] = state.get("_orig_key") or original
+    state["required"] = state["required"] and state["value"] is None
 
 
 def _original_key(key: str) -> str:
+    """What a bound parameter was named before SQLAlchemy made the name unique."""
     match = names.ANONYMOUS.fullmatch(key)
     return match[2] if match else key
+
+
+def _is_rendered(key: str, original: str) -> bool:
+    """Whether every dialect can render the name of a bound parameter."""
+    if type(key) is not _anonymous_label:
+        return names.is_bind_name(str(key))
+    return names.is_bind_name(names.bodies(key) if original is key else original)
 
 
 _BIND_FIELDS = (

@@ -95,6 +95,9 @@ def read_name(wire: Any, seeds: Seeds) -> str:
 
 
 def _write_anonymous(name: _anonymous_label, seeds: Seeds) -> list[Any]:
+    whole = ANONYMOUS.fullmatch(name)
+    if whole:
+        return ["anon", seeds.seed(whole[1]), whole[2]]
     pieces: list[Any] = ["anon"]
     position = 0
     for match in ANONYMOUS.finditer(name):
@@ -142,6 +145,8 @@ def bodies(name: str) -> str:
 
 def is_bind_name(name: str) -> bool:
     """Whether `name` is safe in the SQL of dialects that do not quote parameter names."""
+    if name.isascii() and name.isidentifier():
+        return True
     return _BIND.fullmatch(name) is not None and not ANONYMOUS.search(name)
 
 

@@ -43,25 +43,26 @@ INFIX = frozenset(
 )
 
 
-def is_operand(element: Any) -> bool:
-    """Whether `element` is an expression that is whole, once `self_group` has put its parentheses."""
-    if isinstance(element, elements.UnaryExpression):
-        return element.modifier is None
-    if isinstance(element, elements.BindParameter):
-        return not element.expanding  # a list of values belongs to IN, and SQLAlchemy's cache keys ignore it
-    return _is_whole(element.__class__)
+def check_operand(element: Any) -> Any:
+    """`element`, if it is an expression that is whole once `self_group` has put its parentheses."""
+    if _is_whole(element.__class__) or _is_whole_itself(element):
+        return element
+    malformed("an open-ended operand")
 
 
 @cache
 def _is_whole(cls: Any) -> bool:
+    """Whether all elements of the class are."""
     if issubclass(cls, elements.ColumnElement):
-        return not issubclass(cls, _OPEN_ENDED)
+        return not issubclass(cls, (*_OPEN_ENDED, elements.UnaryExpression, elements.BindParameter))
     return issubclass(cls, _CLOSED)
 
 
-def check_operand(element: Any) -> Any:
-    """`element`, if it may stand beside an operator."""
-    return element if is_operand(element) else malformed("an open-ended operand")
+def _is_whole_itself(element: Any) -> bool:
+    if isinstance(element, elements.UnaryExpression):
+        return element.modifier is None
+    # A list of values belongs to IN, and SQLAlchemy's cache keys ignore it.
+    return isinstance(element, elements.BindParameter) and not element.expanding
 
 
 def check_one(element: Any) -> Any:
