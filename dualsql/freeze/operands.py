@@ -45,9 +45,8 @@ INFIX = frozenset(
 
 def check_operand(element: Any) -> Any:
     """`element`, if it is an expression that is whole once `self_group` has put its parentheses."""
-    if _is_whole(element.__class__) or _is_whole_itself(element):
-        return element
-    malformed("an open-ended operand")
+    is_whole = _is_whole(element.__class__) or _is_whole_itself(element)
+    return element if is_whole else malformed("an open-ended operand")
 
 
 @cache
