@@ -67,7 +67,10 @@ class Decoder:
         for tag, fields in nodes:
             kind = KINDS[tag]
             self._tag, self._term, self._depth, self._used = tag, 1, 0, _NOTHING
-            element = kind.read(self, kind, expect(fields, dict))
+            if type(fields) is not dict:
+                malformed("fields of a node")
+            read = kind.read
+            element = read(self, kind, fields) if read else self.fill(kind, fields)
             if isinstance(element, _NOTED):
                 self._note(element)
             if kind.is_shared:  # rendered once, and referred to by its name

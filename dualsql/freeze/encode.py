@@ -104,7 +104,8 @@ class Encoder:
         self._current = element
         self._open.add(id(element))
         kind = kind_of(element) or _refuse_class(type(element))
-        fields = kind.write(self, kind, element)
+        write = kind.write
+        fields = write(self, kind, element) if write else self.fields(kind, element.__dict__)
         self._open.discard(id(element))
         self._current = outer
         return PENDING if len(self._pending) > waiting else self._finish(element, kind, fields)

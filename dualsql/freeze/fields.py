@@ -54,6 +54,7 @@ class Kind:
         ignored: attributes that `derive` computes again or that do not matter.
         constants: attributes with the same value in every element of the kind.
         derive: completes a filled element; never trusts a flag of the document.
+        write, read: what a kind that is more than its fields has instead of `Encoder.fields` and `Decoder.fill`.
         is_shared: rendered once however often it is referred to (a table, a CTE).
         is_own: its elements belong to the document, so that lineage may be set on them.
         by_attribute, by_name: the fields, those of every kind included.
@@ -69,10 +70,8 @@ class Kind:
     ignored: frozenset[str] = frozenset()
     constants: Mapping[str, Any] = field(default_factory=dict)
     derive: Callable[[Any], None] = lambda element: None
-    write: Callable[[Encoder, Kind, Any], dict[str, Any]] = lambda enc, kind, it: enc.fields(
-        kind, it.__dict__
-    )
-    read: Callable[[Decoder, Kind, dict[str, Any]], Any] = lambda dec, kind, fields: dec.fill(kind, fields)
+    write: Callable[[Encoder, Kind, Any], dict[str, Any]] | None = None
+    read: Callable[[Decoder, Kind, dict[str, Any]], Any] | None = None
     is_shared: bool = False
     is_own: bool = True
     by_attribute: dict[str, Field] = field(default_factory=dict, init=False)

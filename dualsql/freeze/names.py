@@ -117,7 +117,7 @@ def _read_anonymous(pieces: list[Any], seeds: Seeds) -> _anonymous_label:
     for piece in remaining:
         if type(piece) is int:
             body = expect(next(remaining), str)
-            if not _BODY.fullmatch(_checked(body, malformed)):
+            if not (_checked(body, malformed).isidentifier() or _BODY.fullmatch(body)):
                 malformed("body of an anonymous name")
             text += f"%({seeds.seed(piece)} {body})s"
         elif not _PLAIN.fullmatch(_checked(expect(piece, str), malformed)):

@@ -162,17 +162,15 @@ class Registry:
 
     def fingerprint(self, named: Iterable[tuple[str, str]]) -> str:
         """A digest of the (table name, column key) pairs as they are declared now."""
-        lines = sorted(self._print(table, key) for table, key in named)
+        known = self._prints
+        lines = sorted([known.get(place) or self._print(*place) for place in named])
         return sha256("\n".join(lines).encode()).hexdigest()[:24]
 
     def _print(self, table: str, key: str) -> str:
-        known = self._prints.get((table, key))
-        if known is None:
-            column: Any = self.tables[table].c[key]
-            owner = getattr(self.tables[table], "fullname", table)
-            known = f"{owner}.{key}={column.name}:{_described(column.type)}"
-            self._prints[table, key] = known
-        return known
+        column: Any = self.tables[table].c[key]
+        owner = getattr(self.tables[table], "fullname", table)
+        described = self._prints[table, key] = f"{owner}.{key}={column.name}:{_described(column.type)}"
+        return described
 
     def _add(self, source: Any) -> None:
         if isinstance(source, MetaData):
