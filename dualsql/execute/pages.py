@@ -24,7 +24,7 @@ async def fetch_page(
     source: Source, statement: Executable, narrowing: Narrowing, *, timeout: timedelta
 ) -> Rows:
     """All rows of `statement` under `narrowing`; see `fetch_rows`, which it goes by where there is no shorter way."""
-    if source.quick is not None and source.quick.is_free():
+    if source.quick is not None:
         found = await _quickly(source, source.quick, statement, narrowing, timeout)
         if found is not None:
             return found

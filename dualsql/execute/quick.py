@@ -1,7 +1,8 @@
 """Pages of a SQLite file, read in one thread with a connection of its own; the rule: one crossing for a page.
 
 What a page costs is not its query: it is each change between the event loop and a thread, of which SQLAlchemy over
-aiosqlite makes five. Here the loop compiles, the thread executes, fetches and makes the values, and hands back rows.
+aiosqlite makes five. Here the loop compiles, the thread executes, fetches and makes the values, and hands back rows;
+and what was quick there is read on the loop the next time (dualsql.execute.immediate).
 
 One thread, because several contend for Python's lock at each row. While it is held up by a slow statement, pages go
 by the pool.
@@ -21,8 +22,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from dualsql.execute.guards.sqlite import FORBID_WRITES, Clock
+from dualsql.execute.guards.sqlite import Clock
+from dualsql.execute.immediate import ImmediateReader
 from dualsql.execute.lanes.statement import DriverStatement, processed
+from dualsql.execute.sqlite_file import connect, is_file
 from dualsql.formats.writer import Rows
 
 _HELD_UP = 0.02
@@ -43,13 +46,14 @@ class QuickReader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._immediate = ImmediateReader(engine)
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._waiting = 0
         self._running_since: float | None = None
 
-    def is_free(self) -> bool:
-        """Whether a statement would be served at once, or nearly so."""
+    def _is_free(self) -> bool:
+        """Whether the thread would serve a statement at once, or nearly so."""
         since = self._running_since
         held_up = since is not None and time.monotonic() - since > _HELD_UP
         return self._waiting < _MOST_WAITING and not held_up
@@ -61,6 +65,12 @@ class QuickReader:
             HeldUpError: it was not begun in time, and is not going to be.
             sqlite3.Error: what the database says.
         """
+        found = self._immediate.fetch(sent, limit)
+        return await self._fetch_in_thread(sent, limit) if found is None else found
+
+    async def _fetch_in_thread(self, sent: DriverStatement, limit: timedelta) -> Rows:
+        if not self._is_free():
+            raise HeldUpError
         if self._thread is None:
             self._thread = Thread(target=self._serve, name="dualsql-pages", daemon=True)
             self._thread.start()
@@ -69,7 +79,9 @@ class QuickReader:
         self._tasks.put(task)
         patience = asyncio.get_running_loop().call_later(_PATIENCE, task.withdraw)
         try:
-            return await task.answer
+            rows = await task.answer
+            self._immediate.learn(sent, *task.took)
+            return rows
         except asyncio.CancelledError:
             task.abandon()
             raise
@@ -79,6 +91,7 @@ class QuickReader:
 
     async def close(self) -> None:
         """End the thread, and wait for it."""
+        self._immediate.close()
         thread, self._thread = self._thread, None
         if thread is not None:
             self._tasks.put(None)
@@ -89,7 +102,7 @@ class QuickReader:
         while (task := self._tasks.get()) is not None:
             try:
                 if connection is None or clock is None:
-                    connection, clock = _opened(self._engine)
+                    connection, clock = connect(self._engine)
                 self._running_since = time.monotonic()
                 task.run(connection, clock)
             # Whatever was raised is the caller's to know: the thread must go on.
@@ -110,6 +123,7 @@ class _Task:
         self._lock = Lock()
         self._running: sqlite3.Connection | None = None
         self._has_begun = self._is_abandoned = False
+        self.took = (0.0, 0.0)  # seconds of work, and in all
         self.answer: asyncio.Future[Rows] = self._loop.create_future()
 
     def run(self, connection: sqlite3.Connection, clock: Clock) -> None:
@@ -118,13 +132,16 @@ class _Task:
             if self._is_abandoned:
                 return
             self._has_begun, self._running = True, connection
-        clock.ends_at = time.monotonic() + self._limit
+        begun, worked = time.monotonic(), time.thread_time()
+        clock.ends_at = begun + self._limit
         try:
             rows = connection.execute(self._sent.sql, self._sent.parameters).fetchall()
         finally:
             with self._lock:
                 self._running = None
-        self.tell(self.answer.set_result, processed(rows, self._sent.processors()))
+        found = processed(rows, self._sent.processors())
+        self.took = (time.thread_time() - worked, time.monotonic() - begun)
+        self.tell(self.answer.set_result, found)
 
     def tell(self, say: Callable[[Any], None], what: Any) -> None:
         """In the thread: let the loop hear of it, if anybody still listens."""
@@ -152,25 +169,6 @@ class _Task:
                 self._running.interrupt()
 
 
-def _opened(engine: Engine) -> tuple[sqlite3.Connection, Clock]:
-    """A connection as SQLAlchemy would make it, that refuses to write and looks at a clock."""
-    arguments: Any
-    arguments, options = engine.dialect.create_connect_args(engine.url)
-    own: dict[str, Any] = {**options, "check_same_thread": True, "isolation_level": None}
-    connection = sqlite3.connect(*arguments, **own)
-    prepare: Any = engine.dialect.on_connect()
-    if prepare is not None:  # the functions that its SQL relies on
-        prepare(connection)
-    connection.execute(FORBID_WRITES).close()
-    clock = Clock()
-    clock.install(connection)
-    return connection, clock
-
-
 def quick_reader(engine: Engine) -> QuickReader | None:
     """A reader of the same file, for an engine that was made here; None when it is no file."""
-    url = engine.url
-    path = url.database or ":memory:"
-    if engine.dialect.driver != "aiosqlite" or path == ":memory:" or path.startswith("file:"):
-        return None
-    return QuickReader(engine)
+    return QuickReader(engine) if is_file(engine) else None

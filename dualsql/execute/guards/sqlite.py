@@ -50,9 +50,9 @@ class Clock:
         """SQLite's progress handler: true stops the statement."""
         return time.monotonic() > self.ends_at
 
-    def install(self, driver: Any) -> Any:
+    def install(self, driver: Any, *, every: int = _INSTRUCTIONS) -> Any:
         """Make `driver`, sqlite3's connection or aiosqlite's, look at this clock. The latter's must be awaited."""
-        return driver.set_progress_handler(self.is_over, _INSTRUCTIONS)
+        return driver.set_progress_handler(self.is_over, every)
 
 
 class SQLiteGuard(Guard):

@@ -1,0 +1,35 @@
+"""A connection to a SQLite file outside of the pool; the rule: as SQLAlchemy would make it, but it cannot write."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from sqlalchemy import Engine
+
+from dualsql.execute.guards.sqlite import FORBID_WRITES, Clock
+
+
+def is_file(engine: Engine) -> bool:
+    """Whether the engine reads a file through aiosqlite, and no database in memory."""
+    path = engine.url.database or ":memory:"
+    return engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
+
+
+def connect(engine: Engine, **options: Any) -> tuple[sqlite3.Connection, Clock]:
+    """A connection for the thread that calls, and the clock it looks at.
+
+    Args:
+        options: of sqlite3.connect; they come before the URL's own.
+    """
+    arguments: Any
+    arguments, own = engine.dialect.create_connect_args(engine.url)
+    everything: dict[str, Any] = {**own, "check_same_thread": True, "isolation_level": None, **options}
+    connection = sqlite3.connect(*arguments, **everything)
+    prepare: Any = engine.dialect.on_connect()
+    if prepare is not None:  # the functions that its SQL relies on
+        prepare(connection)
+    connection.execute(FORBID_WRITES).close()
+    clock = Clock()
+    clock.install(connection)
+    return connection, clock
