@@ -60,12 +60,12 @@ _SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
 
 
 def _derive_binary(element: Any) -> None:
-    op = element.operator
-    element._orig = (hash(element.left), hash(element.right))
-    element.left = element.left.self_group(against=op)
-    right = element.right
-    element.right = right.operand_of(op) if op in BARE else check_right(right, op).self_group(against=op)
-    element._is_implicitly_boolean = operators.is_boolean(op)
+    state = element.__dict__
+    op, left, right = state["operator"], state["left"], state["right"]
+    state["_orig"] = hash(left), hash(right)
+    state["left"] = left.self_group(against=op)
+    state["right"] = right.operand_of(op) if op in BARE else check_right(right, op).self_group(against=op)
+    state["_is_implicitly_boolean"] = operators.is_boolean(op)
 
 
 def _derive_match(element: Any) -> None:

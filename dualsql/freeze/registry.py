@@ -26,6 +26,9 @@ from dualsql.freeze.values import Values
 
 ONE_MEBIBYTE = 1024 * 1024
 
+# These live for ever, so that their ids stay their own.
+_TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
+
 
 class Registry:
     """The tables, mapped classes, functions, operators and types that a stored statement may name.
@@ -77,7 +80,7 @@ class Registry:
         self._placed: list[Any] = []  # an id in _places stays the column's own while the column lives
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
-        self._trusted: dict[int, bool] = {}
+        self._trusted = dict(_TRUSTED)  # id of a type -> whether it is
         self._prints: dict[tuple[str, str], str] = {}
         for source in _flattened(tables):
             self._add(source)

@@ -96,7 +96,8 @@ for _name, _cls in (*_classes(), *_OWN.items()):
         CLASSES[_name], CLASS_NAMES[_cls] = _cls, _name
 
 _KEYWORDS = {cls: sorted(get_cls_kwargs(cls) & _ARGUMENTS.keys()) for cls in CLASS_NAMES}
-_PLAIN = {name: cls() for name, cls in CLASSES.items() if "item_type" not in _KEYWORDS[cls]}
+# The types without arguments, each one object that all documents share.
+PLAIN = {name: cls() for name, cls in CLASSES.items() if "item_type" not in _KEYWORDS[cls]}
 # State of a type that is no argument of ours and must have its default.
 _IGNORED = frozenset({"dispatch", "_variant_mapping", "_has_events", "should_evaluate_none"})
 _ENUMS: dict[type, str] = {sqltypes.Enum: "Enum", postgresql.ENUM: "postgresql.ENUM"}
@@ -123,7 +124,7 @@ def _written_arguments(type_: Any, cls: type, name: str) -> Iterator[tuple[str, 
     state = vars(type_)
     if not state:
         return
-    plain = vars(_PLAIN[name]) if name in _PLAIN else {}
+    plain = vars(PLAIN[name]) if name in PLAIN else {}
     keywords = _KEYWORDS[cls]
     for attribute, value in state.items():
         if attribute in _IGNORED or _is_memo(cls, attribute) or value == plain.get(attribute):
@@ -149,7 +150,7 @@ def _is_memo(cls: type, attribute: str) -> bool:
 def read_type(wire: Any) -> TypeEngine[Any]:
     """The reverse of `write_type`."""
     if type(wire) is str:
-        return _PLAIN[wire]
+        return PLAIN[wire]
     name, arguments = wire
     if name in ("Enum", "postgresql.ENUM"):
         return _read_enum(sqltypes.Enum if name == "Enum" else postgresql.ENUM, arguments)
