@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, types
@@ -90,6 +91,7 @@ def plain_type(type_: SQLType) -> SQLType:
     return type_
 
 
+@lru_cache(4096)
 def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
     plain = plain_type(type_)
     if isinstance(plain, types.Numeric | types.Float):

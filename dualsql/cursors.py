@@ -109,7 +109,10 @@ def _packed(cursor: Cursor) -> bytes:
         cursor.row, cursor.has_rows_behind, place.is_backward, place.passed, place.left, values
     ]  # fmt: skip
     # PostgreSQL and SQLite may hold what is no text in Unicode; it comes back as it was.
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _JSON.encode(document).encode("utf-8", "surrogatepass")
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def _unpacked(payload: bytes) -> Cursor:

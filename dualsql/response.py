@@ -139,4 +139,4 @@ def _rounded(number: int) -> int:
 
 def instant(moment: datetime) -> str:
     """A point in time as the wire has it: ISO 8601 in UTC, whole seconds, ending in Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -15,7 +15,7 @@ from threading import get_ident
 
 from sqlalchemy import Engine
 
-from dualsql.execute.guards.sqlite import Clock
+from dualsql.clocks import Clock
 from dualsql.execute.lanes.statement import DriverStatement, processed
 from dualsql.execute.sqlite_file import connect
 from dualsql.formats.writer import Rows

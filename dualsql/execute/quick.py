@@ -22,7 +22,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from dualsql.execute.guards.sqlite import Clock
+from dualsql.clocks import Clock
 from dualsql.execute.immediate import ImmediateReader
 from dualsql.execute.lanes.statement import DriverStatement, processed
 from dualsql.execute.sqlite_file import connect, is_file

@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from dualsql.execute.guards.sqlite import FORBID_WRITES, Clock
+from dualsql.clocks import Clock
+from dualsql.execute.guards.sqlite import FORBID_WRITES
 
 
 def is_file(engine: Engine) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
     URL,
     BigInteger,
     ColumnElement,
+    Connection,
     Delete,
     Executable,
     String,
@@ -35,6 +37,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql.resource import Principal, Resource
 from dualsql.store.connections import Connections
 from dualsql.store.engines import borrowed_engine, own_engine
+from dualsql.store.glance import Glance
 from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
 from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
@@ -68,8 +71,11 @@ class SQLResourceStore:
     ) -> None:
         if isinstance(database, AsyncEngine):
             self._connections = Connections(borrowed_engine(database), is_ours=False)
+            self._glance = None
         else:
-            self._connections = Connections(own_engine(database, timeout), is_ours=True)
+            engine = own_engine(database, timeout)
+            self._connections = Connections(engine, is_ours=True)
+            self._glance = Glance(engine.url) if engine.dialect.name == "sqlite" else None
 
     async def save(self, resource: Resource) -> str:
         await self._change(insert(resources).values(to_row(resource)))
@@ -79,7 +85,10 @@ class SQLResourceStore:
         if not is_storable_id(resource_id):
             return None
         is_visible = () if viewer is None else _is_there_for(viewer)
-        rows = await self._rows(select(*_ROW).where(_t.id == resource_id, *is_visible))
+        statement = select(*_ROW).where(_t.id == resource_id, *is_visible)
+        rows = None if self._glance is None else self._glance.read(partial(_all, statement))
+        if rows is None:
+            rows = await self._rows(statement)
         return from_row(rows[0]) if rows else None
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
@@ -162,6 +171,8 @@ class SQLResourceStore:
         return await self._change(delete(links).where(links.c.id.in_(locked)))
 
     async def close(self) -> None:
+        if self._glance is not None:
+            self._glance.close()
         await self._connections.close()
 
     async def _change(self, statement: Executable) -> int:
@@ -176,6 +187,10 @@ class SQLResourceStore:
                 return [row._asdict() for row in result]
             except _NOT_OF_ITS_TYPE as error:
                 raise unreadable() from error
+
+
+def _all(statement: Executable, connection: Connection) -> list[dict[str, Any]]:
+    return [row._asdict() for row in connection.execute(statement)]
 
 
 def _update(resource_id: str, changes: ResourceChanges) -> Update:

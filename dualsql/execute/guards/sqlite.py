@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.clocks import Clock
 from dualsql.execute.guards.guard import (
     Fault,
     Guard,
@@ -31,28 +32,8 @@ _ALLOW_WRITES = "PRAGMA query_only = OFF"
 _REFUSES_WRITES = "dualsql_refuses_writes"
 _CLOCK = "dualsql_clock"
 
-# A call takes the GIL: at this pace, some hundred times a second.
-_INSTRUCTIONS = 100_000
-
 # Result codes; an extended one has its own bits above these. https://www.sqlite.org/rescode.html
 _FAULTS = {8: Fault.WRITE, 9: Fault.TIMEOUT, 5: Fault.BUSY, 6: Fault.BUSY}
-
-
-class Clock:
-    """The instant a connection's statement has to end at, on the clock of `time.monotonic`."""
-
-    __slots__ = ("ends_at",)
-
-    def __init__(self, ends_at: float = math.inf) -> None:
-        self.ends_at = ends_at
-
-    def is_over(self) -> bool:
-        """SQLite's progress handler: true stops the statement."""
-        return time.monotonic() > self.ends_at
-
-    def install(self, driver: Any, *, every: int = _INSTRUCTIONS) -> Any:
-        """Make `driver`, sqlite3's connection or aiosqlite's, look at this clock. The latter's must be awaited."""
-        return driver.set_progress_handler(self.is_over, every)
 
 
 class SQLiteGuard(Guard):
