@@ -61,7 +61,7 @@ def cell(value: Any, width: int) -> str:
     """One value on one line, at most `width` characters, unable to end its cell or its line."""
     if value is None:
         return ""
-    plain = single_line(_words(value), width)
+    plain = single_line(words(value), width)
     return plain.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
 
 
@@ -80,7 +80,8 @@ def _is_visible(character: str) -> bool:
     return not unicodedata.category(character).startswith("C")
 
 
-def _words(value: Any) -> str:
+def words(value: Any) -> str:
+    """A value as a reader sees it, neither cut nor escaped: strings as they are, the rest as JSON has it."""
     if isinstance(value, str):
         return value or '""'
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
