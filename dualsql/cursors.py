@@ -12,6 +12,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha512
 from typing import Any
 from uuid import UUID
@@ -74,7 +75,7 @@ class Cursors:
             payload = _packed(cursor)
         except NotFreezableError:
             return None
-        text = _encoded(_VERSION + AESSIV(_key(self._keys[0], scope)).encrypt(payload, [_VERSION]))
+        text = _encoded(_VERSION + _cipher(self._keys[0], scope).encrypt(payload, [_VERSION]))
         return text if len(text) <= MAXIMUM_LENGTH else None
 
     def read(self, text: str, scope: Scope) -> Cursor:
@@ -88,18 +89,27 @@ class Cursors:
             raise BadCursorError
         for key in self._keys:
             try:
-                return _unpacked(AESSIV(_key(key, scope)).decrypt(sealed[1:], [_VERSION]))
+                return _unpacked(_cipher(key, scope).decrypt(sealed[1:], [_VERSION]))
             except InvalidTag:
                 continue
         raise BadCursorError
 
 
-def _key(subkey: bytes, scope: Scope) -> bytes:
-    """64 bytes for one scope; each part carries its length, so that no two scopes look alike."""
+def _cipher(subkey: bytes, scope: Scope) -> AESSIV:
     who = scope.principal
-    parts = (scope.resource_id, None if who is None else who.id, None if who is None else who.tenant)
-    told = [scope.order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
-    return hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha512)
+    return _cipher_for(
+        subkey,
+        scope.order,
+        (scope.resource_id, None if who is None else who.id, None if who is None else who.tenant),
+    )
+
+
+@lru_cache(1_000)
+def _cipher_for(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
+    """With 64 bytes of key; each part carries its length, so that no two scopes look alike."""
+    told = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
+    key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha512)
+    return AESSIV(key)
 
 
 def _packed(cursor: Cursor) -> bytes:

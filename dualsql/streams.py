@@ -100,7 +100,7 @@ class Streams:
         columns = chosen_columns(view.columns, request.columns)
         _require_rows_unlike_ends(written, columns)
         rows = view.ordered(request.sort)
-        scope = Scope(resource_id=resource.id, order=rows.order.fingerprint(), principal=principal)
+        scope = Scope(resource_id=resource.id, order=rows.order.fingerprint, principal=principal)
         section = Section(rows, self._start(request.cursor, rows, scope), request.limit)
         stretch = Stretch(
             scope=scope,

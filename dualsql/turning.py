@@ -66,7 +66,7 @@ async def turn_to(
         QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
     """
     rows = view.ordered(asked.sort)
-    scope = Scope(resource_id=resource_id, order=rows.order.fingerprint(), principal=principal)
+    scope = Scope(resource_id=resource_id, order=rows.order.fingerprint, principal=principal)
     if asked.cursor is None:
         start = None
         select = plan.keyed_page(rows, offset=asked.offset, limit=asked.limit + 1)

@@ -43,7 +43,8 @@ async def _quickly(
         if sent is None:
             return None
         async with apart(source, narrowing, limit=timeout):
-            return await _in_time(reader.fetch(sent, timeout), timeout)
+            found = reader.fetch_at_once(sent, timeout)
+            return await _in_time(reader.fetch(sent, timeout), timeout) if found is None else found
 
 
 async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:

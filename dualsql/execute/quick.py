@@ -58,6 +58,10 @@ class QuickReader:
         held_up = since is not None and time.monotonic() - since > _HELD_UP
         return self._waiting < _MOST_WAITING and not held_up
 
+    def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+        """All rows of a statement that is known to be quick; None for another, which `fetch` takes."""
+        return self._immediate.fetch(sent, limit)
+
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
         """All rows of a statement, which SQLite stops after `limit`.
 
@@ -65,10 +69,6 @@ class QuickReader:
             HeldUpError: it was not begun in time, and is not going to be.
             sqlite3.Error: what the database says.
         """
-        found = self._immediate.fetch(sent, limit)
-        return await self._fetch_in_thread(sent, limit) if found is None else found
-
-    async def _fetch_in_thread(self, sent: DriverStatement, limit: timedelta) -> Rows:
         if not self._is_free():
             raise HeldUpError
         if self._thread is None:

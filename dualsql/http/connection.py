@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from starlette.types import Receive
 
@@ -21,19 +21,51 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     Raises:
         CallerGoneError: the caller hung up before `work` was done.
     """
-    working = asyncio.create_task(work)
-    hanging_up = asyncio.create_task(_hang_up(receive))
-    try:
-        await asyncio.wait({working, hanging_up}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        hanging_up.cancel()
-        if not working.done():
-            working.cancel()
-            # The session must have ended its statement before this request counts as over.
-            await asyncio.wait({working})
-    if working.cancelled():
-        raise CallerGoneError("The connection closed before the rows were read.")
-    return working.result()
+    with _Watch(receive) as watch:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if watch.called_off():
+                raise CallerGoneError("The connection closed before the rows were read.") from None
+            raise
+
+
+class _Watch:
+    """Cancels the task that makes it when the caller hangs up before the end of the block."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._task: asyncio.Task[Any] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._has_cancelled = False
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        # Runs when the work waits for something: what is done at once has nobody who could leave.
+        self._beginning = asyncio.get_running_loop().call_soon(self._begin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._task = None
+        self._beginning.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def called_off(self) -> bool:
+        """Whether it was this watch that cancelled the work, and nobody else did."""
+        return self._has_cancelled and self._task is not None and self._task.uncancel() == 0
+
+    def _begin(self) -> None:
+        self._watching = asyncio.create_task(_hang_up(self._receive))
+        self._watching.add_done_callback(self._cancel)
+
+    def _cancel(self, watching: asyncio.Task[None]) -> None:
+        if watching.cancelled() or self._task is None:
+            return
+        watching.exception()  # a connection that fails is as good as one that is gone
+        if not self._task.cancelling():  # who unwinds already must not be disturbed
+            self._has_cancelled = True
+            self._task.cancel()
 
 
 async def _hang_up(receive: Receive) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -66,7 +67,7 @@ class Key:
         return [missing.is_(None) if self.is_nulls_last else missing.is_not(None), key]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Order:
     """The keys that rows are put in order by.
 
@@ -85,6 +86,7 @@ class Order:
         """The whole ORDER BY."""
         return [clause for key in self.keys for clause in key.clauses(capabilities)]
 
+    @cached_property
     def fingerprint(self) -> bytes:
         """Equal for orders whose places mean the same, in whatever process they were made."""
         told = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]

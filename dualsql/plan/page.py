@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlalchemy import select
 
@@ -18,13 +19,18 @@ from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ordered:
     """A statement with the order that its rows are read in."""
 
     shape: Shape
     order: Order
     capabilities: Capabilities
+
+    @cached_property
+    def arranged(self) -> AnySelect:
+        """The statement in this order, without a window."""
+        return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
 
 
 def ordered(
@@ -43,8 +49,7 @@ def ordered(
 def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
     """At most `limit` rows (None for all) from the row `offset` on, counted from 0 inside the author's own window."""
     shape = rows.shape
-    arranged = shape.select.order_by(None).order_by(*rows.order.clauses(rows.capabilities))
-    return arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
+    return rows.arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
 
 
 def whole(rows: Ordered) -> AnySelect:
@@ -52,10 +57,7 @@ def whole(rows: Ordered) -> AnySelect:
     shape = rows.shape
     if shape.is_cut:
         return page(rows, offset=0, limit=None)
-    unordered = shape.select.order_by(None)
-    return (
-        unordered.order_by(*rows.order.clauses(rows.capabilities)) if distinct_on(shape.select) else unordered
-    )
+    return rows.arranged if distinct_on(shape.select) else shape.select.order_by(None)
 
 
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:

@@ -76,3 +76,38 @@ async def test_work_stops_when_the_request_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await request
     assert statement.closed
+
+
+async def test_work_that_waits_for_nothing_watches_nobody() -> None:
+    caller = Caller()
+
+    async def work() -> int:
+        return 42
+
+    assert await while_connected(caller.receive, work()) == 42
+    await asyncio.sleep(0)
+    assert not caller.waiting.is_set()
+
+
+async def test_a_caller_who_leaves_after_the_end_cancels_nothing() -> None:
+    caller = Caller()
+
+    async def work() -> int:
+        await caller.waiting.wait()
+        caller.gone.set()
+        return 42
+
+    assert await while_connected(caller.receive, work()) == 42
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_cancellation_and_a_hang_up_at_once_are_a_cancellation() -> None:
+    caller, statement = Caller(), Statement()
+    request = asyncio.create_task(while_connected(caller.receive, statement.run()))
+    await caller.waiting.wait()
+    caller.gone.set()
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    assert statement.closed

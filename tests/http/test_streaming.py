@@ -143,6 +143,7 @@ class TestLimits:
         with pytest.raises(CutOffError, match="LIMIT_EXCEEDED"):
             await caller.call()
         assert caller.messages[0]["status"] == 200 and caller.body and not caller.is_ended
+        await serving.server.close()  # the end is written down in a task of its own
         assert (serving.ended[-1].is_complete, serving.ended[-1].code) == (False, "LIMIT_EXCEEDED")
 
     async def test_ndjson_ends_with_the_problem(self, serving: Serving) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
 from dualsql.execute import Source, fetch_page, open_source
-from dualsql.execute.quick import _opened
+from dualsql.execute.sqlite_file import connect
 from dualsql.narrowing import Narrowing, Policy
 from tests.schools import SCHOOLS, Base, School, fill
 
@@ -47,7 +47,7 @@ async def test_the_thread_answers(source: Source) -> None:
 
 
 async def test_its_connection_refuses_writes(source: Source) -> None:
-    connection, _ = _opened(source.engine.sync_engine)
+    connection, _ = connect(source.engine.sync_engine)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         connection.execute("DELETE FROM schools")
     connection.close()

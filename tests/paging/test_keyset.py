@@ -72,7 +72,7 @@ def values_of(select: KeyedSelect, found: Sequence[Any]) -> list[tuple[Any, ...]
 def through_a_reader(place: Place | None, rows: Ordered) -> Place:
     """The place as it comes back from whoever was given a cursor."""
     assert place is not None
-    scope = Scope(resource_id="r", order=rows.order.fingerprint(), principal=None)
+    scope = Scope(resource_id="r", order=rows.order.fingerprint, principal=None)
     told = CURSORS.write(Cursor(place, 0), scope)
     assert told is not None
     return CURSORS.read(told, scope).place

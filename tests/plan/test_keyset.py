@@ -206,9 +206,9 @@ def test_orders_have_fingerprints_of_their_own() -> None:
         rows_of(PLAIN.order_by(func.upper(School.name))),
         rows_of(select(Program)),
     ]
-    assert len({rows.order.fingerprint() for rows in orders}) == len(orders)
-    assert rows_of(PLAIN).order.fingerprint() == orders[0].order.fingerprint()
+    assert len({rows.order.fingerprint for rows in orders}) == len(orders)
+    assert rows_of(PLAIN).order.fingerprint == orders[0].order.fingerprint
     labelled = PLAIN.add_columns((School.id + 1).label(None))
-    assert rows_of(labelled.order_by(School.id + 1)).order.fingerprint() == (
-        rows_of(labelled.order_by(School.id + 1)).order.fingerprint()
+    assert rows_of(labelled.order_by(School.id + 1)).order.fingerprint == (
+        rows_of(labelled.order_by(School.id + 1)).order.fingerprint
     )
