@@ -135,17 +135,20 @@ async def test_what_only_http_ends_is_not_sent_where_it_does_not(
         assert (b"upgrade", b"HTTP/1.1") in caller.messages[0]["headers"]
 
 
-@pytest.mark.parametrize("options", [{"maximum_stream_bytes": 1_500_000}])
-class TestLimits:
-    @pytest.mark.parametrize("query", ["format=csv", "format=json"])
-    async def test_a_form_without_a_last_record_is_cut_off(self, serving: Serving, query: str) -> None:
+@pytest.mark.parametrize("query", ["format=csv", "format=json"])
+async def test_a_form_without_a_last_record_is_cut_off(institutions_url: str, query: str) -> None:
+    events: list[AuditEvent] = []
+    async with running(institutions_url, audit=events.append, maximum_stream_bytes=1_500_000) as application:
+        serving = Serving(application.server, events)
         caller = await serving.caller(query, trailers=True)
         with pytest.raises(CutOffError, match="LIMIT_EXCEEDED"):
             await caller.call()
         assert caller.messages[0]["status"] == 200 and caller.body and not caller.is_ended
-        await serving.server.close()  # the end is written down in a task of its own
-        assert (serving.ended[-1].is_complete, serving.ended[-1].code) == (False, "LIMIT_EXCEEDED")
+    assert (serving.ended[-1].is_complete, serving.ended[-1].code) == (False, "LIMIT_EXCEEDED")
 
+
+@pytest.mark.parametrize("options", [{"maximum_stream_bytes": 1_500_000}])
+class TestLimits:
     async def test_ndjson_ends_with_the_problem(self, serving: Serving) -> None:
         caller = await serving.caller("", trailers=True)
         await caller.call()
