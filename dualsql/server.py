@@ -26,7 +26,6 @@ from dualsql.cursors import Cursors
 from dualsql.errors import ConfigurationError
 from dualsql.execute import (
     Database,
-    Sample,
     chosen_source,
     open_sources,
     prove_read_only,
@@ -49,6 +48,7 @@ from dualsql.parameters import (
 )
 from dualsql.reading import Reader
 from dualsql.resource import Principal, Resource, new_resource
+from dualsql.responding import respond
 from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings, SettingsOptions
 from dualsql.signing import seal_for
@@ -59,7 +59,6 @@ from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import Count
-from dualsql.view import View
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 
@@ -198,28 +197,11 @@ class DualResponseServer:
             principal=principal,
             metadata=notes,
         )
-        response = self._respond(resource, view, sample)
+        response = respond(resource, view, sample, addresses=self._addresses, settings=self.settings)
         if self.settings.keep_sample:
             resource = replace(resource, sample=response.sample)
         await self._gate.keep(resource, principal, rows=len(sample.rows))
         return response
-
-    def _respond(self, resource: Resource, view: View, sample: Sample) -> DualResponse:
-        inexact = json.inexact_columns(view.columns, sample.rows)
-        rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
-        return DualResponse(
-            resource_id=resource.id,
-            resource_uri=self._addresses.uri(resource.id),
-            resource_url=self._addresses.url(resource.id),
-            name=resource.name,
-            sample=json.loads(json.dumps(rows)),
-            total_count=resource.total_count,
-            total_count_kind=resource.total_count_kind,
-            columns=json.describe(view.columns, integer_strings=inexact),
-            created_at=resource.created_at,
-            expires_at=resource.expires_at,
-            text_budget=self.settings.text_budget,
-        )
 
     # Serving --------------------------------------------------------------------------------------------
 

@@ -58,7 +58,8 @@ class Settings:
         maximum_streams: how many run at once on one database; each holds a connection while its reader reads.
         snapshot_tags: by source: while the tag is the same, so are the rows, and streams of them get an ETag.
         maximum_document_size: bytes of a frozen Select, before compression.
-        text_budget: characters of the sample table in a tool result's text.
+        text_budget: characters of the sample in a tool result's text.
+        results_budget: ... and in its structured content, as JSON; rows and then cells are cut to fit, and it is said.
         query_timeout: time one statement may run.
         maximum_concurrent_queries: statements that run at once on one database, besides its streams.
         maximum_queued_queries: how many may wait for their turn.
@@ -103,6 +104,7 @@ class Settings:
     snapshot_tags: SnapshotTags = field(default_factory=dict)
     maximum_document_size: int = 1024 * 1024
     text_budget: int = 4_000
+    results_budget: int = 16_000
     query_timeout: timedelta = timedelta(seconds=30)
     maximum_concurrent_queries: int = 15
     maximum_queued_queries: int = 250
@@ -190,6 +192,7 @@ class SettingsOptions(TypedDict, total=False):
     snapshot_tags: SnapshotTags
     maximum_document_size: int
     text_budget: int
+    results_budget: int
     query_timeout: timedelta
     maximum_concurrent_queries: int
     maximum_queued_queries: int

@@ -225,6 +225,7 @@ BEYOND: dict[str, str] = {
     "demo/test_data.py": "the data the demo ships",
     "failures/test_postgresql.py": "a PostgreSQL that is stopped, killed, struck or silent, over real HTTP",
     "failures/test_sqlite.py": "a full disk, a file that is removed or held, over real HTTP",
+    "formats/test_samples.py": "a sample keeps to its budget and says what was cut",
     "formats/test_streams.py": "each format of a stream: heads, pieces, ends, failures",
     "lanes/test_attacks.py": "every lane: writing, never ending, values left behind, wide rows",
     "lanes/test_carried.py": "values for statements that take none",

@@ -84,8 +84,6 @@ def _is_error(fields: Fields) -> bool:
 
 def _structure(fields: Fields) -> Detected | None:
     results = fields.get("results")
-    if not isinstance(results, list):
-        return None
     resource, metadata = fields_of(fields.get("resource")), fields_of(fields.get("metadata"))
     if resource is None or metadata is None:
         return None
@@ -118,9 +116,18 @@ def _link(fields: Fields) -> Detected | None:
     return Detected(uri=uri, name=_text(fields.get("name")) or "")
 
 
-def _rows(results: list[object]) -> list[Row] | None:
+def _rows(results: object) -> list[Row] | None:
+    if not isinstance(results, list):
+        return _rows_of_columns(fields_of(results) or {})
     rows = [fields_of(row) for row in results]
     return None if None in rows else [dict(row) for row in rows if row is not None]
+
+
+def _rows_of_columns(columns: Fields) -> list[Row] | None:
+    values = list(columns.values())
+    if not values or not all(isinstance(each, list) and len(each) == len(values[0]) for each in values):
+        return None
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _has_total(metadata: Fields) -> bool:

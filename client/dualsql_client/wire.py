@@ -215,11 +215,15 @@ class ResourceLink(TypedDict):
 
 
 class ResultMetadata(TypedDict):
-    """What a model may want to know about the full result."""
+    """What a model may want to know about the full result.
+
+    `results` shows `sample_count` rows; with `cells_cut_to`, longer cells are their beginning, of so many characters.
+    """
 
     total_count: int | None
     total_count_kind: TotalCountKind
     sample_count: int
+    cells_cut_to: NotRequired[int]
     columns: list[Column]
     executed_at: str
     expires_at: str | None
@@ -231,3 +235,26 @@ class StructuredContent(TypedDict):
     results: list[Row]
     resource: ResourceLink
     metadata: ResultMetadata
+
+
+class ColumnarContent(TypedDict):
+    """The same in fewer characters: `results` has the values of each column by its name."""
+
+    results: dict[str, list[Any]]
+    resource: ResourceLink
+    metadata: ResultMetadata
+
+
+class ToolProblem(TypedDict):
+    """Why a tool has no result: `code` is stable, `hint` says what to do next."""
+
+    code: str
+    message: str
+    hint: str
+    details: dict[str, Any]
+
+
+class ProblemContent(TypedDict):
+    """`structuredContent` of a tool result that is an error."""
+
+    error: ToolProblem

@@ -1,68 +1,34 @@
-"""A sample as a small Markdown table for a model; the rule: cells are data, and every cut is said."""
+"""Values as text for a model, one line each; the rule: a cell is data, and cannot end its cell or its line."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from dualsql_client.wire import Row
-
-_CELL_WIDTHS = (80, 40, 20, 12)
-_KEPT_ROWS = 10
-_HEAD = 2  # the names, and the line below them
-
-
-class Table(NamedTuple):
-    """A rendered table and how much of the sample is in it."""
-
-    text: str
-    rows: int
-    columns: int
-
-
-def table(names: Sequence[str], rows: Sequence[Row], *, budget: int) -> Table:
-    """The largest rendering within `budget` characters.
-
-    Cells shrink first; then rows go, down to ten, then columns, then the other rows.
-    """
-    for width in _CELL_WIDTHS:
-        grid = [[cell(name, width) for name in names], ["-"] * len(names)]
-        grid += ([cell(row[name], width) for name in names] for row in rows)
-        text = _written(grid)
-        if len(text) <= budget:
-            return Table(text, len(rows), len(names))
-    return _cut(grid, len(text), budget)
-
-
-def _cut(grid: list[list[str]], size: int, budget: int) -> Table:
-    """Take lines and columns off a grid whose text has `size` characters, until it has `budget`."""
-    columns = len(grid[0])
-    while len(grid) > _HEAD + _KEPT_ROWS and size > budget:
-        size -= _size_of(grid.pop(), columns)
-    while columns > 1 and size > budget:
-        columns -= 1
-        size -= sum(len(line[columns]) + 1 for line in grid)
-    while len(grid) > _HEAD and size > budget:
-        size -= _size_of(grid.pop(), columns)
-    return Table(_written([line[:columns] for line in grid]), len(grid) - _HEAD, columns)
-
-
-def _size_of(line: list[str], columns: int) -> int:
-    return sum(len(text) + 1 for text in line[:columns]) + len("|\n")
-
-
-def _written(grid: list[list[str]]) -> str:
-    return "\n".join(f"|{'|'.join(line)}|" for line in grid)
+from typing import Any
 
 
 def cell(value: Any, width: int) -> str:
-    """One value on one line, at most `width` characters, unable to end its cell or its line."""
-    if value is None:
-        return ""
-    plain = single_line(words(value), width)
+    """A cell of a Markdown table, at most `width` characters and what it takes to escape them."""
+    plain = _plain(value, width)
     return plain.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
+
+
+def csv_cell(value: Any, width: int) -> str:
+    """A field of CSV (RFC 4180). NULL is nothing at all, an empty text is a pair of quotes."""
+    plain = _plain(value, width).replace("`", "'")
+    if plain == '""' or not {",", '"'} & set(plain):
+        return plain
+    doubled = plain.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def json_cell(value: Any, width: int) -> str:
+    """The JSON of a value; what is longer than `width` becomes the beginning of its text."""
+    if isinstance(value, str):
+        text = value if len(value) <= width else value[: width - 1] + "…"
+        return _escaped(json.dumps(text, ensure_ascii=False))
+    written = _json(value)
+    return _escaped(written) if len(written) <= width else json_cell(written, width)
 
 
 def single_line(text: str, width: int) -> str:
@@ -75,13 +41,34 @@ def single_line(text: str, width: int) -> str:
     return folded if len(folded) <= width and len(text) <= width * 4 else folded[: width - 1] + "…"
 
 
+def _plain(value: Any, width: int) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return single_line(value or '""', width)
+    return single_line(_json(value), width)
+
+
+def _escaped(written: str) -> str:
+    """JSON in which every character is one a reader sees; escaped inside its strings, it means the same."""
+    if written.isascii() and not {"`", "\x7f"} & set(written):
+        return written
+    return "".join(c if _is_harmless(c) else _escape(c) for c in written)
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def _is_harmless(character: str) -> bool:
+    return character != "`" and unicodedata.category(character) not in {"Zl", "Zp"} and _is_visible(character)
+
+
 def _is_visible(character: str) -> bool:
     # Cc control, Cf format (bidirectional overrides, zero-width), Co private, Cs surrogate, Cn unassigned.
     return not unicodedata.category(character).startswith("C")
 
 
-def words(value: Any) -> str:
-    """A value as a reader sees it, neither cut nor escaped: strings as they are, the rest as JSON has it."""
-    if isinstance(value, str):
-        return value or '""'
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,14 +1,16 @@
-"""The table a model reads: small, cut where it must be, and unable to say anything but its cells."""
+"""The cells a model reads: cut where they must be, and unable to say anything but their value."""
 
 from __future__ import annotations
 
+import csv
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualsql.formats.text import cell, single_line, table
+from dualsql.formats.text import cell, csv_cell, json_cell, single_line
 
 HOSTILE = [
     "a|b",
@@ -38,9 +40,11 @@ def test_no_text_at_all_can(value: str) -> None:
 def assert_harmless(rendered: str) -> None:
     assert "`" not in rendered
     assert not rendered.replace("\\\\", "").replace("\\|", "").count("|")
-    assert not any(
-        unicodedata.category(c)[0] == "C" or unicodedata.category(c) in {"Zl", "Zp"} for c in rendered
-    )
+    assert not any(is_unseen(c) for c in rendered)
+
+
+def is_unseen(character: str) -> bool:
+    return unicodedata.category(character)[0] == "C" or unicodedata.category(character) in {"Zl", "Zp"}
 
 
 def test_values_are_written_as_json_has_them() -> None:
@@ -58,16 +62,49 @@ def test_a_megabyte_costs_no_more_than_a_line() -> None:
     assert len(cell("x" * 10_000_000, 80)) == 80
 
 
-@pytest.mark.parametrize("budget", [0, 50, 200, 1_000, 4_000])
-def test_a_table_keeps_to_its_budget_and_tells_what_it_left_out(budget: int) -> None:
-    names = [f"column_{number}" for number in range(30)]
-    rows = [dict.fromkeys(names, "some text that is long enough") for _ in range(15)]
-    shown = table(names, rows, budget=budget)
-    assert len(shown.text) <= max(budget, len(names[0]) + 6)
-    assert shown.text.count("\n") == shown.rows + 1
-    assert shown.text.partition("\n")[0].count("|") == shown.columns + 1
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_field_of_csv_is_one_field_of_one_line(value: str) -> None:
+    assert_one_field(csv_cell(value, 80))
 
 
-def test_what_fits_is_shown_whole() -> None:
-    shown = table(["a", "b"], [{"a": 1, "b": "x"}], budget=100)
-    assert shown == ("|a|b|\n|-|-|\n|1|x|", 1, 2)
+@given(st.text())
+def test_no_text_at_all_is_two_fields(value: str) -> None:
+    assert_one_field(csv_cell(value, 80))
+
+
+def assert_one_field(rendered: str) -> None:
+    assert len(next(csv.reader([f"{rendered},x"]))) == 2
+    assert "`" not in rendered
+    assert not any(is_unseen(c) for c in rendered)
+
+
+def test_csv_tells_null_from_an_empty_text() -> None:
+    assert [csv_cell(value, 80) for value in (None, "", 'a"b', "a,b", 7)] == [
+        "",
+        '""',
+        '"a""b"',
+        '"a,b"',
+        "7",
+    ]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_json_hides_nothing_and_means_the_same(value: str) -> None:
+    assert_same_and_seen(value)
+
+
+@given(st.text(max_size=80))
+def test_no_text_at_all_hides_in_json(value: str) -> None:
+    assert_same_and_seen(value)
+
+
+def assert_same_and_seen(value: str) -> None:
+    rendered = json_cell(value, 80)
+    assert "`" not in rendered
+    assert not any(is_unseen(c) for c in rendered)
+    assert json.loads(rendered) == value
+
+
+def test_long_json_becomes_the_beginning_of_its_text() -> None:
+    assert json_cell({"a": ["x" * 100]}, 12) == json.dumps('{"a":["xxxx…', ensure_ascii=False)
+    assert json_cell({"a": 1}, 12) == '{"a":1}'

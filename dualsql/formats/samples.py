@@ -1,0 +1,113 @@
+"""A sample as text for a model, within a number of characters; the rule: every cut is said.
+
+Rows go first, down to ten; then cells shrink; then columns go, and at last the other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from dualsql.formats.text import cell, csv_cell, json_cell
+from dualsql_client.wire import Row
+
+TextFormat = Literal["markdown", "csv", "json", "none"]
+"""How the sample stands in a text; "json" is an object a line, "none" leaves it to the structured content."""
+
+_CELL_WIDTHS = (80, 40, 20, 12)
+_KEPT_ROWS = 10
+_LONGEST_NAME = 80
+
+Line = list[str]
+
+
+class Table(NamedTuple):
+    """A rendered sample, and how much of it there is.
+
+    `width` is what longer cells were cut to, or None where none was.
+    """
+
+    text: str
+    rows: int
+    columns: int
+    width: int | None
+
+
+class Layout(NamedTuple):
+    """How lines are written: what stands before, between and behind their cells."""
+
+    before: str
+    between: str
+    behind: str
+    head: Callable[[Sequence[str], int], list[Line]]
+    cell: Callable[[str, Any, int], str]
+
+    def written(self, lines: list[Line]) -> str:
+        """The text of `lines`."""
+        return "\n".join(f"{self.before}{self.between.join(line)}{self.behind}" for line in lines)
+
+    def size(self, line: Line) -> int:
+        """Characters of one line, its line break included."""
+        around = len(self.before) + len(self.behind) + 1
+        return sum(map(len, line)) + len(self.between) * (len(line) - 1) + around
+
+
+LAYOUTS = {
+    "markdown": Layout(
+        before="|",
+        between="|",
+        behind="|",
+        head=lambda names, width: [[cell(name, width) for name in names], ["-"] * len(names)],
+        cell=lambda _, value, width: cell(value, width),
+    ),
+    "csv": Layout(
+        before="",
+        between=",",
+        behind="",
+        head=lambda names, width: [[csv_cell(name, width) for name in names]],
+        cell=lambda _, value, width: csv_cell(value, width),
+    ),
+    "json": Layout(
+        before="{",
+        between=",",
+        behind="}",
+        head=lambda _names, _width: [],
+        cell=lambda name, value, width: f"{json_cell(name, _LONGEST_NAME)}:{json_cell(value, width)}",
+    ),
+}
+
+
+def table(
+    names: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    budget: int,
+    text_format: Literal["markdown", "csv", "json"] = "markdown",
+) -> Table:
+    """The largest rendering within `budget` characters."""
+    layout = LAYOUTS[text_format]
+    for width in _CELL_WIDTHS:
+        head = layout.head(names, width)
+        lines = head + [[layout.cell(name, row[name], width) for name in names] for row in rows]
+        room = _without_rows(lines, layout, budget, kept=len(head) + _KEPT_ROWS)
+        if room >= 0:
+            break
+    else:
+        _without_columns(lines, layout, room)
+        _without_rows(lines, layout, budget, kept=len(head))
+    text = layout.written(lines)
+    columns = len(lines[0]) if lines else len(names)
+    return Table(text, len(lines) - len(head), columns, width if "…" in text else None)
+
+
+def _without_rows(lines: list[Line], layout: Layout, budget: int, *, kept: int) -> int:
+    """Take lines away from the end until they fit or `kept` are left; the room there is, or less than nothing."""
+    room = budget + 1 - sum(map(layout.size, lines))  # behind the last line there is no break
+    while room < 0 and len(lines) > kept:
+        room += layout.size(lines.pop())
+    return room
+
+
+def _without_columns(lines: list[Line], layout: Layout, room: int) -> None:
+    while room < 0 and lines and len(lines[0]) > 1:
+        room += sum(len(line.pop()) + len(layout.between) for line in lines)

@@ -1,0 +1,33 @@
+"""A new resource and its sample as what its tool returns; the rule: what is shown is plain JSON by now."""
+
+from __future__ import annotations
+
+from dualsql.addresses import Addresses
+from dualsql.execute import Sample
+from dualsql.formats import json
+from dualsql.resource import Resource
+from dualsql.response import DualResponse
+from dualsql.settings import Settings
+from dualsql.view import View
+
+
+def respond(
+    resource: Resource, view: View, sample: Sample, *, addresses: Addresses, settings: Settings
+) -> DualResponse:
+    """The dual response of `resource`, whose first rows are in `sample`."""
+    inexact = json.inexact_columns(view.columns, sample.rows)
+    rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+    return DualResponse(
+        resource_id=resource.id,
+        resource_uri=addresses.uri(resource.id),
+        resource_url=addresses.url(resource.id),
+        name=resource.name,
+        sample=json.loads(json.dumps(rows)),
+        total_count=resource.total_count,
+        total_count_kind=resource.total_count_kind,
+        columns=json.describe(view.columns, integer_strings=inexact),
+        created_at=resource.created_at,
+        expires_at=resource.expires_at,
+        text_budget=settings.text_budget,
+        results_budget=settings.results_budget,
+    )
