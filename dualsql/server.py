@@ -10,7 +10,7 @@ Everything else is handed to the module that does it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -35,6 +35,7 @@ from dualsql.formats import json
 from dualsql.gate import Gate, Listing
 from dualsql.identity import Audit, Authenticate
 from dualsql.linking import Links
+from dualsql.mcp import Function, ToolOptions, tool
 from dualsql.narrowing import Hook, Policy
 from dualsql.pages import ResultPage
 from dualsql.parameters import (
@@ -321,6 +322,18 @@ class DualResponseServer:
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
         """What may be said of a resource, without a word to the audit."""
         return self._reader.metadata_of(resource)
+
+    def tool(self, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
+        """A decorator: a function that returns a Select becomes a tool of an MCP server; see `dualsql.mcp`.
+
+        Args:
+            server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
+            options: see `dualsql.mcp.ToolOptions`.
+
+        Raises:
+            ConfigurationError: no SDK for such a server is known and installed; the function is no tool.
+        """
+        return tool(self, server, **options)
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""

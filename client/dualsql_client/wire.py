@@ -205,7 +205,13 @@ class Problem(TypedDict):
     details: dict[str, Any]
 
 
-class ResourceLink(TypedDict):
+class Described(TypedDict, total=False):
+    """What a tool says of one result of its own."""
+
+    description: str
+
+
+class ResourceLink(Described):
     """Where the full result lives; `url` is for the application, never followed by a model."""
 
     uri: str

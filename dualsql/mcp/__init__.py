@@ -1,0 +1,19 @@
+"""The model's half: functions that return a Select as tools of an MCP server; the rule: an SDK is met when used.
+
+answer      what a function returns when a Select alone does not say enough
+tool        the decorator behind `DualResponseServer.tool`
+calls       one call: the function, its dual response, or the problem
+problems    exceptions as problems, in words that were written for callers
+schema      what every result looks like, published as outputSchema
+wording     what a tool's description says of its results
+signatures  a function with the signature of another one
+official    tools of `mcp.server.MCPServer`
+fast        tools of `fastmcp.FastMCP`
+
+What a result is on the wire stands in `dualsql.response`, and nowhere here.
+"""
+
+from dualsql.mcp.answer import Answer
+from dualsql.mcp.tool import Function, ToolOptions, tool
+
+__all__ = ["Answer", "Function", "ToolOptions", "tool"]

@@ -1,0 +1,48 @@
+"""Tools of `fastmcp.FastMCP`, fastmcp 4; the rule: it validates no result, so ours are right by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastmcp import FastMCP
+from fastmcp.exceptions import AuthorizationError, ToolError
+from fastmcp.server.dependencies import get_access_token, get_context
+from fastmcp.tools import Tool as FastTool
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+
+from dualsql.mcp.calls import Caller, Manners, Tool
+from dualsql.mcp.schema import output_schema
+from dualsql.mcp.signatures import parameters_of, shaped
+
+MANNERS = Manners(
+    spoken=(ToolError,), hidden=(), passed=(MCPError, AuthorizationError), through=(InputRequiredResult,)
+)
+
+
+def register(server: FastMCP[Any], tool: Tool) -> None:
+    """Make `tool` a tool of `server`."""
+
+    async def run(**arguments: Any) -> Any:
+        caller = Caller(client=_client(), token=get_access_token())
+        return await tool.call(arguments, caller, MANNERS)
+
+    server.add_tool(
+        FastTool.from_function(
+            shaped(run, tool.function, tool.name, parameters_of(tool.function), CallToolResult),
+            name=tool.name,
+            title=tool.title,
+            description=tool.description,
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            output_schema=output_schema(tool.results_format),
+            **tool.registration,
+        )
+    )
+
+
+def _client() -> str | None:
+    try:
+        introduced = get_context().session.client_params
+    except RuntimeError:  # called without a client, by server.call_tool
+        return None
+    return None if introduced is None else introduced.client_info.name

@@ -1,0 +1,68 @@
+"""Tools of `mcp.server.MCPServer`, mcp 2; the rule: what the SDK reads is a signature, so that is all we write."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import RootModel
+
+from dualsql.mcp.calls import Caller, Manners, Tool
+from dualsql.mcp.schema import output_schema
+from dualsql.mcp.signatures import parameters_of, shaped
+from dualsql.response import ResultsFormat
+
+MANNERS = Manners(
+    spoken=(ToolError,), hidden=(UnexpectedToolError,), passed=(MCPError,), through=(InputRequiredResult,)
+)
+
+_CONTEXT = "dualsql_context"
+
+
+def register(server: MCPServer[Any], tool: Tool) -> None:
+    """Make `tool` a tool of `server`."""
+    parameters = parameters_of(tool.function)
+    returns = Annotated[CallToolResult, _published(tool.results_format)]
+
+    async def run(**arguments: Any) -> Any:
+        context = arguments[asked] if asked else arguments.pop(_CONTEXT)
+        caller = Caller(client=_client_of(context), token=get_access_token())
+        return await tool.call(arguments, caller, MANNERS)
+
+    published = shaped(run, tool.function, tool.name, parameters, returns)
+    asked = find_context_parameter(published)
+    if asked is None:
+        # The Context alone knows the name of the client.
+        parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
+        published = shaped(run, tool.function, tool.name, parameters, returns)
+    server.add_tool(
+        published,
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        **tool.registration,
+    )
+
+
+def _client_of(context: Context[Any, Any]) -> str | None:
+    introduced = context.session.client_params
+    return None if introduced is None else introduced.client_info.name
+
+
+def _published(results_format: ResultsFormat) -> Any:
+    """A type whose JSON schema is ours: the SDK publishes the schema of a type, and takes no other."""
+
+    class Result(RootModel[dict[str, Any]]):
+        @classmethod
+        def __get_pydantic_json_schema__(cls, *_: Any) -> dict[str, Any]:
+            return output_schema(results_format)
+
+    return Result

@@ -1,0 +1,61 @@
+"""Exceptions as problems of a tool; the rule: no word reaches a model that was not written for callers.
+
+SDKs differ in what they show of an exception, and one of them showed a database's URL.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from dualsql.errors import DatabaseBusyError, DualResponseError, QueryExecutionError
+from dualsql.formats.text import single_line
+from dualsql_client.wire import ToolProblem
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_WORDS = 2_000
+
+TOOL_ERROR = "TOOL_ERROR"
+"""The code of what a tool's author says with the ToolError of the SDK."""
+
+
+def spoken_problem(error: Exception) -> ToolProblem:
+    """What a tool's author has said to the model by raising `error`."""
+    return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _LONGEST_WORDS), hint="", details={})
+
+
+def problem_of(error: Exception, tool: str) -> ToolProblem:
+    """What is said of `error`; what is not ours is in the log, under the incident in `details`."""
+    if isinstance(error, SQLAlchemyError):
+        error = _translated(error)
+    if not isinstance(error, DualResponseError):
+        return _hidden(error, tool)
+    logger.info("The tool %r answered %s.", tool, error.code, exc_info=error)
+    return ToolProblem(code=error.code, message=error.message, hint=error.hint, details=dict(error.details))
+
+
+def _translated(error: SQLAlchemyError) -> DualResponseError:
+    """For what a tool runs by itself; what `create_response` runs is translated where it is run."""
+    if isinstance(error, PoolTimeoutError):
+        translated: DualResponseError = DatabaseBusyError("No database connection became free in time.")
+    elif isinstance(error, DBAPIError) and error.connection_invalidated:
+        translated = DatabaseBusyError("The database broke off the connection.")
+    else:
+        translated = QueryExecutionError("The database could not run the query.")
+    translated.__cause__ = error
+    return translated
+
+
+def _hidden(error: Exception, tool: str) -> ToolProblem:
+    incident = secrets.token_hex(8)
+    logger.error("incident %s: the tool %r failed", incident, tool, exc_info=error)
+    return ToolProblem(
+        code=DualResponseError.code,
+        message="The tool failed.",
+        hint=f"Tell the operator of the server the incident {incident}.",
+        details={"incident": incident},
+    )
