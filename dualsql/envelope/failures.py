@@ -1,0 +1,47 @@
+"""What a caller learns of an exception; the rule: an error of ours says what it was written to say, any other nothing.
+
+A foreign exception's text can hold a URL, a password or another tenant's value. The caller gets a fixed sentence and
+an incident's number; the log has the exception under the same number.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Any
+
+from dualsql.envelope.responses import error_body
+from dualsql.envelope.shapes import ErrorBody
+from dualsql.errors import DualResponseError
+
+logger = logging.getLogger(__name__)
+
+TOOL_EXECUTION_ERROR = "TOOL_EXECUTION_ERROR"
+_FIXED = "The tool failed for a reason that is not told here."
+_SUGGESTION = "Tell the operator the incident; the server's log has the cause."
+
+
+def error_of(error: BaseException, tool: str) -> ErrorBody:
+    """The `error` of an answer for what the tool raised."""
+    if not isinstance(error, DualResponseError):
+        return _incident(error, tool)
+    details: dict[str, Any] = dict(error.details)
+    if error.hint:
+        details["suggestion"] = error.hint
+    if error.__cause__ is not None:  # its hint sends the reader to the log
+        details["incident"] = _log(error, tool)
+    try:
+        return error_body(error.message, error.code, details)
+    except DualResponseError:  # its details are too large, or have no JSON
+        return error_body(error.message, error.code, {"suggestion": error.hint} if error.hint else None)
+
+
+def _incident(error: BaseException, tool: str) -> ErrorBody:
+    incident = _log(error, tool)
+    return error_body(_FIXED, TOOL_EXECUTION_ERROR, {"incident": incident, "suggestion": _SUGGESTION})
+
+
+def _log(error: BaseException, tool: str) -> str:
+    incident = secrets.token_hex(8)
+    logger.error("incident %s: the tool %r failed", incident, tool, exc_info=error)
+    return incident

@@ -1,0 +1,150 @@
+"""No malformed answer leaves over HTTP; the rule: what is read is bounded, and what streams is not touched.
+
+An answer is read if it is JSON, not compressed, and complete within the limit: it says so by its Content-Length, or
+its first piece is its last. Everything else passes as it comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from dualsql.envelope.shaping import failed, malformed
+from dualsql.envelope.validation import validate_response
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+Check = Callable[[object], list[str]]
+
+
+LIMIT = 1024 * 1024
+_BODILESS = frozenset({204, 205, 304})
+_OF_THE_BODY = frozenset(
+    b"content-type content-length etag last-modified cache-control content-disposition digest content-digest "
+    b"content-md5 expires".split()
+)
+
+
+class ValidateResponses:
+    """ASGI middleware: a malformed answer becomes status 500, INVALID_RESPONSE_FORMAT, and a line in the log.
+
+    Put it around what speaks the envelope, not around pages and streams of rows.
+
+    Args:
+        check: says what is wrong; `validate_dual_mode` for answers of seeds/001.
+        limit: bytes of the longest answer that is read; a longer one passes unread.
+        name: of this part of the application, in the log.
+    """
+
+    def __init__(
+        self, app: App, *, check: Check = validate_response, limit: int = LIMIT, name: str = "http"
+    ) -> None:
+        self.app = app
+        self.check = check
+        self.limit = limit
+        self.name = name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] == "HEAD":
+            await self.app(scope, receive, send)
+        else:
+            await self.app(scope, receive, _Exchange(self, send).send)
+
+    def faults(self, body: bytes) -> list[str]:
+        """What is wrong with a body; twice the same key in one object is, because readers differ in which they take."""
+        try:
+            answer = json.loads(body, object_pairs_hook=_object, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return ["The response is not JSON."]
+        return self.check(answer)
+
+
+class _Exchange:
+    """One answer on its way out: its start is held until it is known what follows."""
+
+    def __init__(self, middleware: ValidateResponses, send: Send) -> None:
+        self.middleware = middleware
+        self.pass_on = send
+        self.start: Message | None = None
+        self.body = bytearray()
+
+    async def send(self, message: Message) -> None:
+        """What the application calls."""
+        if message["type"] == "http.response.start" and _is_readable(message):
+            self.start = message
+        elif self.start is None:
+            await self.pass_on(message)
+        elif message["type"] == "http.response.body" and self._can_hold(message):
+            self.body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._finish()
+        else:  # a stream after all, or a file that the server sends by itself
+            await self._release()
+            await self.pass_on(message)
+
+    def _can_hold(self, message: Message) -> bool:
+        assert self.start is not None
+        size = len(self.body) + len(message.get("body", b""))
+        if size > self.middleware.limit:
+            return False
+        return not message.get("more_body", False) or _announced(self.start, self.middleware.limit)
+
+    async def _release(self) -> None:
+        start, self.start = self.start, None
+        assert start is not None
+        await self.pass_on(start)
+        if self.body:
+            await self.pass_on({"type": "http.response.body", "body": bytes(self.body), "more_body": True})
+            self.body.clear()
+
+    async def _finish(self) -> None:
+        start, self.start = self.start, None
+        assert start is not None
+        body = bytes(self.body)
+        faults = self.middleware.faults(body)
+        if faults:
+            body = json.dumps(failed(malformed(faults, self.middleware.name))).encode()
+            start = {**start, "status": 500, "headers": _replaced(start.get("headers", ()), len(body))}
+        await self.pass_on(start)
+        await self.pass_on({"type": "http.response.body", "body": body})
+
+
+def _is_readable(start: Message) -> bool:
+    headers = {bytes(name).lower(): bytes(value).strip().lower() for name, value in start.get("headers", ())}
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
+    is_json = media_type == b"application/json" or media_type.endswith(b"+json")
+    is_plain = headers.get(b"content-encoding", b"identity") == b"identity"
+    return is_json and is_plain and start["status"] not in _BODILESS and not start.get("trailers", False)
+
+
+def _announced(start: Message, limit: int) -> bool:
+    """Whether the answer says its length, and that is one to wait for."""
+    lengths = [bytes(value) for name, value in start.get("headers", ()) if name.lower() == b"content-length"]
+    return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0][:20]) <= limit
+
+
+def _replaced(headers: Iterable[tuple[bytes, bytes]], length: int) -> Headers:
+    """The headers of another body: those about the connection and its caller (CORS, cookies) stay."""
+    kept = [(name, value) for name, value in headers if name.lower() not in _OF_THE_BODY]
+    return [
+        *kept,
+        (b"content-type", b"application/json"),
+        (b"content-length", str(length).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

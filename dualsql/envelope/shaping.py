@@ -1,0 +1,149 @@
+"""What a tool returned, as a Response; the rule: an answer that is one stays, a lack is filled in, a fault is refused.
+
+A tool may return plain data, half an envelope (`success` with `data` or `message`), a whole one, or a tool result of
+MCP's. What cannot be made whole is answered with INVALID_RESPONSE_FORMAT, and the log says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol, cast, runtime_checkable
+
+from dualsql.envelope.display import readable
+from dualsql.envelope.items import text_item
+from dualsql.envelope.mcp import from_mcp_content
+from dualsql.envelope.plain import Bounds, plain
+from dualsql.envelope.responses import (
+    UNKNOWN_ERROR,
+    as_object,
+    create_success_response,
+    error_body,
+    error_text,
+    now,
+)
+from dualsql.envelope.schemas import TIMESTAMP_PATTERN
+from dualsql.envelope.shapes import ErrorBody, Response
+from dualsql.envelope.validation import validate_response
+
+logger = logging.getLogger(__name__)
+
+INVALID_RESPONSE_FORMAT = "INVALID_RESPONSE_FORMAT"
+_OWN_FIELDS = frozenset({"success", "timestamp", "content", "data", "error", "message", "code"})
+_MCP_FIELDS = frozenset({"isError", "structuredContent", "_meta", "resultType"})
+
+
+@runtime_checkable
+class BringsItsText(Protocol):
+    """A result with a text and a structure of its own, such as dualsql.DualResponse."""
+
+    def to_text(self) -> str:
+        """What is read."""
+
+    def to_structured_content(self) -> Mapping[str, Any]:
+        """What a program takes."""
+
+
+def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
+    """What `tool` returned, as a Response that passes validate_response.
+
+    Raises:
+        LimitExceededError, BadParameterError: the result is too large, or has no JSON.
+    """
+    if isinstance(result, BringsItsText):
+        return create_success_response(result.to_structured_content(), text=result.to_text(), bounds=bounds)
+    made = plain(result, bounds)
+    if not _is_envelope(made):
+        return create_success_response(made, bounds=bounds)
+    response = _completed(made, bounds)
+    issues = validate_response(response, bounds=bounds)
+    return failed(malformed(issues, tool)) if issues else response
+
+
+def failed(error: ErrorBody) -> Response:
+    """The Response of an error that was made already."""
+    return Response(success=False, timestamp=now(), content=[text_item(error_text(error))], error=error)
+
+
+def malformed(issues: list[str], source: str) -> ErrorBody:
+    """The error in place of an answer with these faults, which go to the log too."""
+    logger.error("the answer of %r is malformed: %s", source, " ".join(issues))
+    return error_body("The server made a malformed answer.", INVALID_RESPONSE_FORMAT, {"issues": issues})
+
+
+def _is_envelope(made: Any) -> bool:
+    if not isinstance(made, dict):
+        return False
+    return isinstance(made.get("success"), bool) or _is_content(made.get("content"))
+
+
+def _is_content(value: Any) -> bool:
+    """Items with a type: a column named "content" has none."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in value)
+    )
+
+
+def _completed(made: dict[str, Any], bounds: Bounds) -> Response:
+    """The envelope with what it lacks; whatever else stands in it is kept."""
+    failed = made.get("isError") is True or made.get("error") is not None
+    success = made.get("success", not failed)
+    fields = {name: value for name, value in made.items() if name not in _MCP_FIELDS and value is not None}
+    data = fields.get("data", made.get("structuredContent"))
+    if data is not None:
+        fields["data"] = as_object(data)
+    if not success:
+        fields["error"] = error_told(fields)
+    fields |= {"success": success, "timestamp": _timestamp_of(fields)}
+    fields["content"] = _content_of(fields, bounds)
+    return cast(Response, fields)
+
+
+def _content_of(fields: Mapping[str, Any], bounds: Bounds) -> Any:
+    content = fields.get("content")
+    if isinstance(content, list) and _is_content(content):
+        return [from_mcp_content(item) for item in content]
+    if content:  # something that validation will name
+        return content
+    error: ErrorBody | None = fields.get("error") if fields["success"] is False else None
+    return [text_item(error_text(error) if error else _text_of(fields, bounds))]
+
+
+def _text_of(fields: Mapping[str, Any], bounds: Bounds) -> str:
+    """The message, and what else there is to be read."""
+    rest = {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
+    data = fields.get("data") or rest or None
+    message = fields.get("message")
+    if not isinstance(message, str):
+        return readable(data, bounds=bounds)
+    return message if data is None else f"{message}\n\n{readable(data, bounds=bounds)}"
+
+
+def error_told(fields: Mapping[str, Any]) -> ErrorBody:
+    """The error in whichever way the tool told it: an object, a text, or a message beside it."""
+    error = fields.get("error")
+    told = error if isinstance(error, dict) else {"message": error}
+    told = {name: value for name, value in told.items() if value is not None}
+    message = _first_text(told.get("message"), fields.get("message"), _said(fields))
+    code = _first_text(told.get("code"), fields.get("code"), UNKNOWN_ERROR)
+    return cast(ErrorBody, {**told, **error_body(message, code, told.get("details"))})
+
+
+def _said(fields: Mapping[str, Any]) -> str | None:
+    """The first text of the content, which is where MCP has the message."""
+    content = fields.get("content")
+    items = content if isinstance(content, list) and _is_content(content) else []
+    return next((item["text"] for item in items if item["type"] == "text" and "text" in item), None)
+
+
+def _first_text(*values: Any) -> str:
+    return next((value for value in values if isinstance(value, str) and value), "")
+
+
+def _timestamp_of(fields: Mapping[str, Any]) -> str:
+    given = fields.get("timestamp")
+    is_one = isinstance(given, str) and re.fullmatch(TIMESTAMP_PATTERN[1:-1], given)
+    return cast(str, given) if is_one else now()

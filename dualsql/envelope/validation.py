@@ -1,0 +1,185 @@
+"""Does an answer have its shape; the rule: every fault is one sentence that names the place and what belongs there.
+
+The schemas are read, not repeated: what `schemas` publishes is what is checked here. Sentences name fields and types,
+never a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from dualsql.envelope.plain import BOUNDS, Bounds, is_plain
+from dualsql.envelope.schemas import (
+    DUAL_MODE_SCHEMA,
+    IMAGE_URL_PATTERN,
+    RESPONSE_SCHEMA,
+    TIMESTAMP_PATTERN,
+    Schema,
+)
+
+_MOST_ISSUES = 20
+_NOT_JSON = "The response is not JSON: it holds NaN, bytes, a date, another object of Python's, or too much."
+
+Issues = Iterator[str]
+
+
+def validate_response(response: object, *, bounds: Bounds = BOUNDS) -> list[str]:
+    """What is wrong with a Response, a sentence each, at most twenty; an empty list if nothing is."""
+    return validate(response, RESPONSE_SCHEMA, bounds=bounds)
+
+
+def validate_dual_mode(answer: object, *, bounds: Bounds = BOUNDS) -> list[str]:
+    """What is wrong with a DualModeAnswer, a sentence each, at most twenty; an empty list if nothing is."""
+    return validate(answer, DUAL_MODE_SCHEMA, bounds=bounds)
+
+
+def validate(value: object, schema: Schema, *, bounds: Bounds = BOUNDS) -> list[str]:
+    """What of `value` does not fit one of the schemas of this package."""
+    if not is_plain(value, bounds.of_envelope()):
+        return [_NOT_JSON]
+    # Two rules may find the same fault.
+    return list(dict.fromkeys(islice(_issues("", value, schema), _MOST_ISSUES)))
+
+
+def _issues(path: str, value: Any, schema: Schema) -> Issues:
+    if "type" in schema and not _TYPES[schema["type"]](value):
+        yield f"{_place(path)} must be {_article(schema['type'])}, not {_name_of(value)}."
+        return
+    for keyword, rule in schema.items():
+        check = _KEYWORDS.get(keyword)
+        if check is not None:
+            yield from check(path, value, rule)
+    if "if" in schema and not any(_issues(path, value, schema["if"])):
+        yield from _because(_issues(path, value, schema["then"]), schema["if"])
+
+
+def _required(path: str, value: Any, names: list[str]) -> Issues:
+    if isinstance(value, Mapping):
+        yield from (f"{_place(_join(path, name))} is missing." for name in names if name not in value)
+
+
+def _properties(path: str, value: Any, properties: Mapping[str, Schema]) -> Issues:
+    if isinstance(value, Mapping):
+        for name, schema in properties.items():
+            if name in value:
+                yield from _issues(_join(path, name), value[name], schema)
+
+
+def _items(path: str, value: Any, schema: Schema) -> Issues:
+    if isinstance(value, list):
+        for position, each in enumerate(value):
+            yield from _issues(f"{path}[{position}]", each, schema)
+
+
+def _all_of(path: str, value: Any, schemas: list[Schema]) -> Issues:
+    for schema in schemas:
+        yield from _issues(path, value, schema)
+
+
+def _not(path: str, value: Any, schema: Schema) -> Issues:
+    if not any(_issues(path, value, schema)):
+        names = " and ".join(_place(_join(path, name)) for name in schema["required"])
+        yield f"{names} must not be there."
+
+
+def _const(path: str, value: Any, wanted: Any) -> Issues:
+    # True is 1 to Python, and another value to JSON.
+    if value != wanted or type(value) is not type(wanted):
+        yield f"{_place(path)} must be {_word(wanted)}."
+
+
+def _enum(path: str, value: Any, words: list[str]) -> Issues:
+    if not isinstance(value, str) or value not in words:
+        yield f"{_place(path)} must be one of {', '.join(words)}."
+
+
+def _pattern(path: str, value: Any, pattern: str) -> Issues:
+    # fullmatch, because `$` of Python's also matches before a line break at the end.
+    if isinstance(value, str) and not re.fullmatch(pattern[1:-1], value):
+        yield f"{_place(path)} must be {_PATTERNS[pattern]}."
+
+
+def _minimum(path: str, value: Any, least: float) -> Issues:
+    if _is_number(value) and value < least:
+        yield f"{_place(path)} must be at least {least}."
+
+
+def _min_length(path: str, value: Any, least: int) -> Issues:
+    if isinstance(value, str) and len(value) < least:
+        yield f"{_place(path)} must not be empty."
+
+
+def _min_items(path: str, value: Any, least: int) -> Issues:
+    if isinstance(value, list) and len(value) < least:
+        yield f"{_place(path)} must not be empty."
+
+
+_KEYWORDS: Mapping[str, Callable[[str, Any, Any], Issues]] = {
+    "required": _required,
+    "properties": _properties,
+    "items": _items,
+    "allOf": _all_of,
+    "not": _not,
+    "const": _const,
+    "enum": _enum,
+    "pattern": _pattern,
+    "minimum": _minimum,
+    "minLength": _min_length,
+    "minItems": _min_items,
+}
+
+_PATTERNS: Mapping[str, str] = {
+    TIMESTAMP_PATTERN: "a date and time with its zone, such as 2026-01-31T12:00:00Z",
+    IMAGE_URL_PATTERN: "an http or https URL, a path on the same server, or a data: URL of a PNG, JPEG, GIF or WebP",
+}
+
+
+def _because(issues: Issues, condition: Schema) -> Issues:
+    constants = condition.get("properties", {})
+    reason = " and ".join(
+        f"{name} is {_word(constants[name]['const']) if name in constants else 'there'}"
+        for name in condition["required"]
+    )
+    yield from (f"{issue.removesuffix('.')}, because {reason}." for issue in issues)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "number": _is_number,
+    # 1.0 is an integer to JSON Schema.
+    "integer": lambda value: _is_number(value) and value == int(value),
+}
+
+
+def _name_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    order = ("boolean", "integer", "number", "string", "array", "object")
+    return next(_article(name) for name in order if _TYPES[name](value))
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'aio' else 'a'} {name}"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _place(path: str) -> str:
+    return path or "The response"
