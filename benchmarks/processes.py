@@ -52,7 +52,7 @@ def uvicorn(
     """An ASGI application on a free port of the loopback; `{url}` in the environment's values is its address."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--log-level", "warning"]
-    command += ["--workers", str(workers), "--loop", "uvloop", "--http", "httptools"]
+    command += ["--workers", str(workers), "--no-access-log", "--loop", "uvloop", "--http", "httptools"]
     with running([*command, "--factory"], port, environment) as process:
         yield process
 
