@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _DEEPEST = 4
-_MOST_SECTIONS = 50
+_MOST_SECTIONS = 200
 _MOST_LINES = 200
 _MOST_COLUMNS = 50
 

@@ -25,7 +25,7 @@ class Text:
         return cell(value, width)
 
     def prose(self, text: str) -> str:
-        return "".join(c for c in text if c in "\n\t" or not unicodedata.category(c).startswith("C"))
+        return "\n".join("".join(filter(_is_shown, line)) for line in text.splitlines())
 
     def heading(self, title: str) -> str:
         return f"{self.cell(title, NAME_WIDTH)}:\n"
@@ -50,6 +50,11 @@ class Text:
 
     def table(self, names: Sequence[str], rows: Sequence[str]) -> str:
         return "\n".join([self.row(names), self.row(["-"] * len(names)), *rows])
+
+
+def _is_shown(character: str) -> bool:
+    # Control characters, bidirectional overrides, what has no width, halves of pairs.
+    return character == "\t" or not unicodedata.category(character).startswith("C")
 
 
 # All that begins a link, an image, HTML, an entity, emphasis or a formula. An image would be fetched, and so tell

@@ -31,7 +31,7 @@ def written(data: Any, style: Text, budget: int) -> str:
     pieces: list[str] = []
     left = budget - _FOR_A_NOTE
     for section in found:
-        piece = _section(section, style, left)
+        piece = _section(section, style, left) if left > _FOR_A_NOTE else None
         is_all = is_all and piece is not None
         if piece is not None:
             pieces.append(piece)
