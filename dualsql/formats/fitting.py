@@ -26,7 +26,7 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
         return Fitted(list(rows), None)
     fitted = Fitted(_within(rows, budget), None)
     for width in _CELL_WIDTHS:
-        if len(fitted.rows) >= _KEPT_ROWS:
+        if len(fitted.rows) >= min(_KEPT_ROWS, len(rows)):
             break
         fitted = Fitted(_within([_shortened(row, width) for row in rows], budget), width)
     return fitted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from anyio import to_thread
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
 from dualsql.formats.samples import TextFormat
@@ -120,8 +120,8 @@ class Tool:
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
-        # It may do more than build a Select; the thread has the context of the call.
-        returned = await asyncio.to_thread(partial(self.function, **arguments))
+        # It may do more than build a Select. Not asyncio.to_thread, which waits for ever if it raises StopIteration.
+        returned = await to_thread.run_sync(partial(self.function, **arguments), abandon_on_cancel=True)
         return await returned if inspect.isawaitable(returned) else returned
 
     async def _respond(self, returned: Any, principal: Principal | None) -> DualResponse:

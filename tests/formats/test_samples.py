@@ -86,6 +86,7 @@ def test_rows_of_a_structure_go_before_its_cells_are_cut() -> None:
 
 def test_megabytes_do_not_reach_a_model() -> None:
     fitted = fit([{"a": {"b": "x" * 10_000_000}, "c": 10**15}], 16_000)
+    assert fitted.width == 1_000
     assert len(json.dumps(fitted.rows)) < 1_100
     assert fitted.rows[0]["c"] == 10**15
     assert fitted.rows[0]["a"].endswith("…")
