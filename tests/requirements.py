@@ -3,8 +3,8 @@
 `test_requirements.py` fails when a listed test does not exist, and when a file of tests is cited neither by a
 promise nor among the files that hold what the seeds do not speak of.
 
-The seeds: 000 is the specification of the library, 002 the article that builds the pattern. What 001 and
-004 promise (envelopes, negotiation) and 003 (a catalogue) comes later and is not listed yet.
+The seeds: 000 is the specification of the library, 001 dual-mode answers, 002 the article that builds the
+pattern, 004 the envelope of tools. What 003 promises (a catalogue) comes later and is not listed yet.
 """
 
 from __future__ import annotations
@@ -155,6 +155,26 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "packaging/test_wheels.py::test_the_server_s_wheel_holds_all_it_needs",
         ),
     },
+    "001 dual-mode answers": {
+        "data for code, a display for people, metadata with status, time and whether a cache answered": (
+            "envelope/test_dual_mode.py::test_an_answer_has_data_display_and_metadata",
+            "envelope/test_dual_mode.py::test_cached_is_what_the_caller_says",
+        ),
+        "kept rows are told by id, size, number and how to query them": (
+            "envelope/test_dual_mode.py::test_staged_data_says_where_the_rows_are",
+        ),
+        "a display is text, markdown or html": ("envelope/test_reading.py::test_each_kind_of_display",),
+        "errors are apart from data, with a code and a suggestion": (
+            "envelope/test_dual_mode.py::test_an_error_is_apart_from_data_and_readable",
+        ),
+        "headers say who asks; code gets no display": (
+            "envelope/test_dual_mode.py::test_headers_say_who_asks",
+            "envelope/test_dual_mode.py::test_code_gets_no_display",
+        ),
+        "answers have an output schema": (
+            "envelope/test_validation.py::test_a_tool_can_publish_what_its_data_is",
+        ),
+    },
     "002 article": {
         "the query is stored, not its rows": (
             "freeze/test_round_trip.py::test_a_statement_comes_back_as_it_was",
@@ -205,6 +225,37 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_detect.py::test_fastmcp_live",
         ),
     },
+    "004 envelope": {
+        "success, timestamp and content always; data or error": (
+            "envelope/test_wrapping.py::test_data_is_wrapped_and_read_out",
+            "envelope/test_validation.py::test_an_answer_in_order_has_no_faults",
+        ),
+        "items are texts, images and resources": (
+            "envelope/test_validation.py::test_items_are_made_in_order_or_not_at_all",
+        ),
+        "data is laid out as readable text": (
+            "envelope/test_reading.py::test_data_is_laid_out_and_not_dumped",
+        ),
+        "tools are wrapped, plain and async, and exceptions become answers": (
+            "envelope/test_wrapping.py::test_whatever_a_tool_returns_its_answer_is_valid",
+            "envelope/test_wrapping.py::test_an_async_tool_stays_one",
+            "envelope/test_wrapping.py::test_half_an_envelope_is_made_whole",
+            "envelope/test_wrapping.py::test_a_foreign_exception_is_an_incident",
+        ),
+        "answers are checked, and each fault is said": (
+            "envelope/test_validation.py::test_every_fault_is_a_sentence",
+            "envelope/test_validation.py::test_another_validator_agrees",
+        ),
+        "a middleware keeps malformed answers back": (
+            "envelope/test_middleware.py::test_a_malformed_answer_is_replaced",
+            "envelope/test_middleware.py::test_a_stream_of_json_leaves_as_it_comes",
+        ),
+        "answers are audited": ("envelope/test_wrapping.py::test_the_audit_has_names_and_sizes_and_no_row",),
+        "clients of MCP take them": (
+            "envelope/test_mcp.py::test_wrapped_tools_in_real_servers",
+            "envelope/test_mcp.py::test_success_is_content_and_structure",
+        ),
+    },
 }
 
 BEYOND: dict[str, str] = {
@@ -241,6 +292,8 @@ BEYOND: dict[str, str] = {
     "freeze/test_hostile_types.py": "own types that would meet foreign content",
     "freeze/test_own_elements.py": "elements of an application's own, and forged ones",
     "freeze/test_properties.py": "any value and any nesting comes back",
+    "envelope/test_docs.py": "what the page about envelopes prints",
+    "envelope/test_values.py": "values of tools as JSON, exact, refused and bounded",
     "execute/test_answers.py": "engines without an async driver, and MariaDB, answer what SQLite does",
     "execute/test_immediate.py": "what is read on the event loop keeps it for milliseconds",
     "execute/test_limits.py": "how many queries run at once, and what the others are told",

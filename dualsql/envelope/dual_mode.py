@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, cast
 
-from dualsql.envelope.display import Display, DisplayType, display
-from dualsql.envelope.plain import BOUNDS, Bounds, plain
+from dualsql.envelope.displays import Display, DisplayType, display
 from dualsql.envelope.responses import UNKNOWN_ERROR, as_object, error_body
 from dualsql.envelope.shapes import DualModeAnswer, ErrorBody, Metadata, StagedData, Status
 from dualsql.envelope.validation import validate_dual_mode
+from dualsql.envelope.values import BOUNDS, Bounds, plain
 from dualsql.errors import BadParameterError
 from dualsql.formats.text import single_line
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from dualsql.envelope.display import DisplayType
+from dualsql.envelope.displays import DisplayType
 from dualsql.envelope.dual_mode import create_dual_mode_response, dual_mode_error, milliseconds
-from dualsql.envelope.plain import Bounds, plain
 from dualsql.envelope.shapes import DualModeAnswer
 from dualsql.envelope.shaping import BringsItsText, error_told, malformed
 from dualsql.envelope.validation import validate_dual_mode
+from dualsql.envelope.values import Bounds, plain
 
 
 def dual_mode_of(

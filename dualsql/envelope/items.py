@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from dualsql.envelope.plain import plain
 from dualsql.envelope.schemas import CONTENT_ITEM_SCHEMA
 from dualsql.envelope.shapes import ContentItem, ImageItem, ResourceItem, TextItem
 from dualsql.envelope.validation import validate
+from dualsql.envelope.values import plain
 from dualsql.errors import BadParameterError
 
 Item = TypeVar("Item", bound=ContentItem)

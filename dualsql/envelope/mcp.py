@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.display import readable
+from dualsql.envelope.displays import readable
 from dualsql.envelope.items import image_item, resource_item, text_item
 from dualsql.envelope.negotiation import Wanted, present
 from dualsql.envelope.shapes import ContentItem, DualModeAnswer, Response

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from dualsql.envelope.display import readable
+from dualsql.envelope.displays import readable
 from dualsql.envelope.items import checked_item, text_item
-from dualsql.envelope.plain import BOUNDS, Bounds, plain
 from dualsql.envelope.shapes import ContentItem, ErrorBody, Response
+from dualsql.envelope.values import BOUNDS, Bounds, plain
 from dualsql.formats.text import single_line
 
 UNKNOWN_ERROR = "UNKNOWN_ERROR"

@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.display import Display
+from dualsql.envelope.displays import Display
 
 
 class TextItem(TypedDict):

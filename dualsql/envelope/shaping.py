@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
-from dualsql.envelope.display import readable
+from dualsql.envelope.displays import readable
 from dualsql.envelope.items import text_item
 from dualsql.envelope.mcp import from_mcp_content
-from dualsql.envelope.plain import Bounds, plain
 from dualsql.envelope.responses import (
     UNKNOWN_ERROR,
     as_object,
@@ -26,6 +25,7 @@ from dualsql.envelope.responses import (
 from dualsql.envelope.schemas import TIMESTAMP_PATTERN
 from dualsql.envelope.shapes import ErrorBody, Response
 from dualsql.envelope.validation import validate_response
+from dualsql.envelope.values import Bounds, plain
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from dualsql.envelope.plain import BOUNDS, Bounds, is_plain
 from dualsql.envelope.schemas import (
     DUAL_MODE_SCHEMA,
     IMAGE_URL_PATTERN,
@@ -20,6 +19,7 @@ from dualsql.envelope.schemas import (
     TIMESTAMP_PATTERN,
     Schema,
 )
+from dualsql.envelope.values import BOUNDS, Bounds, is_plain
 
 _MOST_ISSUES = 20
 _NOT_JSON = "The response is not JSON: it holds NaN, bytes, a date, another object of Python's, or too much."

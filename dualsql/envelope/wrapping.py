@@ -8,13 +8,13 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from dualsql.envelope.audit import AnswerAudit, AnswerEvent, event_of, require_plain_function
 from dualsql.envelope.calling import Outcome, Tool, answered, name_of
-from dualsql.envelope.display import DisplayType
+from dualsql.envelope.displays import DisplayType
 from dualsql.envelope.dual_mode import dual_mode_error
 from dualsql.envelope.dual_shaping import dual_mode_of
 from dualsql.envelope.failures import error_of
-from dualsql.envelope.plain import BOUNDS, Bounds
 from dualsql.envelope.shapes import DualModeAnswer, Response
 from dualsql.envelope.shaping import failed, response_of
+from dualsql.envelope.values import BOUNDS, Bounds
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer", Response, DualModeAnswer)

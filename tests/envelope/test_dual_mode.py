@@ -77,7 +77,7 @@ def test_words_of_staged_data_are_columns_elsewhere() -> None:
 
 def test_cached_is_what_the_caller_says() -> None:
     assert create_dual_mode_response(1, operation="x", cached=True)["metadata"]["cached"] is True
-    with pytest.raises(BadParameterError, match="metadata.cached must be a boolean"):
+    with pytest.raises(BadParameterError, match=r"metadata\.cached must be a boolean"):
         create_dual_mode_response(1, operation="x", cached="yes")  # type: ignore[arg-type]
 
 
@@ -137,10 +137,17 @@ def test_headers_say_who_asks(headers: Any, expected: Wanted) -> None:
 def test_headers_of_starlette_and_httpx() -> None:
     pairs = {"X-Response-Format": "json", "X-Execution-Context": "code"}
     assert wanted(Headers(pairs)) == wanted(httpx.Headers(pairs)) == Wanted("json", "code")
-    assert wanted(Headers(raw=[(b"x-response-format", b"json"), (b"x-response-format", b"markdown")])) == Wanted()
+    assert (
+        wanted(Headers(raw=[(b"x-response-format", b"json"), (b"x-response-format", b"markdown")]))
+        == Wanted()
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from([b"X-Response-Format", b"x-execution-context"]) | st.binary(), st.binary())))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([b"X-Response-Format", b"x-execution-context"]) | st.binary(), st.binary())
+    )
+)
 def test_no_header_makes_it_fail(headers: list[tuple[bytes, bytes]]) -> None:
     assert isinstance(wanted(headers), Wanted)
 

@@ -42,6 +42,9 @@ def read_by_the_sdk(result: Any) -> dict[str, Any]:
     return read
 
 
+SOUND = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
+
+
 def test_success_is_content_and_structure() -> None:
     result = to_mcp_tool_result(create_success_response({"a": 1}, text="One."))
     assert read_by_the_sdk(result) == result
@@ -76,7 +79,7 @@ def test_an_error_is_one_in_both_halves() -> None:
             resource_item("url", "http://localhost", "UI", description="Editor"),
             [{"type": "text", "text": "UI (url): http://localhost\nEditor"}],
         ),
-        ({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}, [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]),
+        (SOUND, [SOUND]),
         ({"type": "chart", "title": "CPU"}, [{"type": "text", "text": "type: chart\ntitle: CPU"}]),
     ],
 )  # fmt: skip
@@ -101,7 +104,7 @@ def test_a_link_is_a_block_when_asked_for_and_never_one_a_host_would_fetch(uri: 
 def test_whatever_a_tool_returns_its_mcp_result_is_valid(value: Any) -> None:
     for links in ("text", "resource_link"):
         response = wrap_tool_response(lambda: value)()
-        read_by_the_sdk(to_mcp_tool_result(response, links=links))  # type: ignore[arg-type]
+        read_by_the_sdk(to_mcp_tool_result(response, links=links))
     for asked in (Wanted(), Wanted("json")):
         read_by_the_sdk(dual_mode_tool_result(wrap_dual_mode(lambda: value)(), asked))
 

@@ -32,7 +32,7 @@ async def asked(answer: Response, *, method: str = "GET", **options: Any) -> htt
         return answer
 
     app = ValidateResponses(Starlette(routes=[Route("/", endpoint, methods=["GET", "HEAD"])]), **options)
-    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         return await client.request(method, "/")
 
@@ -169,7 +169,9 @@ async def test_a_long_answer_passes_and_is_not_kept() -> None:
 
 async def test_a_length_that_lies_ends_the_waiting() -> None:
     wire = Wire(limit=10)
-    await wire.run(start((b"content-length", b"5")), body(b"x" * 6, more=True), body(b"x" * 6, more=True), body(b""))
+    await wire.run(
+        start((b"content-length", b"5")), body(b"x" * 6, more=True), body(b"x" * 6, more=True), body(b"")
+    )
     assert b"".join(message.get("body", b"") for message in wire.sent) == b"x" * 12
     assert [message["type"] for message in wire.sent].count("http.response.start") == 1
 

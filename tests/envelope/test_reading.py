@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from dualsql.envelope import display, readable
-from dualsql.envelope.display import DISPLAY_TYPES, DisplayType
+from dualsql.envelope.displays import DISPLAY_TYPES, DisplayType
 from dualsql.errors import BadParameterError
 from tests.envelope.values import json_values
 
@@ -78,7 +78,8 @@ def test_each_kind_of_display() -> None:
     assert display(rows, "text") == {"type": "text", "content": "|a|b|\n|-|-|\n|1|x & y|"}
     assert display(rows, "markdown")["content"] == "|a|b|\n|-|-|\n|1|x \\& y|"
     assert display(rows, "html")["content"] == (
-        "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>x &amp; y</td></tr></tbody></table>"
+        "<table><thead><tr><th>a</th><th>b</th></tr></thead>"
+        "<tbody><tr><td>1</td><td>x &amp; y</td></tr></tbody></table>"
     )
     with pytest.raises(BadParameterError, match="One of text, markdown, html"):
         display(rows, "pdf")  # type: ignore[arg-type]
@@ -123,11 +124,15 @@ def assert_only_our_html(page: str) -> None:
     assert elements.attributes == []
 
 
+UNWANTED = set(
+    "link_open image html_block html_inline code_inline fence code_block heading_open blockquote_open hr s_open".split()
+)
+
+
 def assert_only_our_markdown(text: str) -> None:
     found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     kinds = {token.type for each in found for token in [each, *(each.children or ())]}
-    unwanted = "link_open image html_block html_inline code_inline fence code_block heading_open blockquote_open hr s_open"
-    assert not kinds & set(unwanted.split()), kinds
+    assert not kinds & UNWANTED, kinds
 
 
 def assert_lines_are_kept_apart(text: str) -> None:

@@ -93,11 +93,12 @@ async def test_so_do_objects_and_functions_that_hand_on_a_coroutine() -> None:
     async def broken() -> int:
         raise ValueError(SECRET)
 
-    handed: Callable[[], Awaitable[int]] = lambda: one()  # noqa: E731 - a plain function is the point
-    handed_broken: Callable[[], Awaitable[int]] = lambda: broken()  # noqa: E731
+    def handed(tool: Callable[[], Awaitable[int]]) -> Awaitable[int]:
+        return tool()
+
     assert (await wrap_tool_response(Later())())["data"] == {"result": 1}
-    assert (await wrap_tool_response(handed)())["data"] == {"result": 1}
-    assert (await wrap_tool_response(handed_broken)())["error"]["code"] == "TOOL_EXECUTION_ERROR"
+    assert (await wrap_tool_response(handed)(one))["data"] == {"result": 1}
+    assert (await wrap_tool_response(handed)(broken))["error"]["code"] == "TOOL_EXECUTION_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_a_dual_response_brings_its_own_text() -> None:
     assert wrap_dual_mode(answering(response))()["data"] == answer["data"]
     from_wire = wrap_tool_response(answering(response.to_mcp_tool_result()))()
     assert from_wire["data"] == answer["data"]
-    assert from_wire["content"][1]["identifier"] == "resource://r1"  # type: ignore[typeddict-item]
+    assert from_wire["content"][1]["identifier"] == "resource://r1"
 
 
 def raising(error: BaseException) -> Callable[[], Any]:
@@ -259,7 +260,7 @@ async def test_a_cancelled_call_stays_cancelled() -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(wrap_tool_response(forever)())  # type: ignore[arg-type]
+    task = asyncio.ensure_future(wrap_tool_response(forever)())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -288,7 +289,7 @@ def test_a_wrapped_tool_looks_like_the_tool() -> None:
         return [a]
 
     wrapped = wrap_tool_response(tool)
-    assert (wrapped.__name__, wrapped.__doc__) == ("tool", "What it does.")  # type: ignore[attr-defined]
+    assert (wrapped.__name__, wrapped.__doc__) == ("tool", "What it does.")
     assert str(inspect.signature(wrapped)) == "(a: int, *, b: str = 'x') -> dict[str, typing.Any]"
 
 
@@ -301,7 +302,7 @@ def test_the_audit_has_names_and_sizes_and_no_row() -> None:
     found, failed, dual = events
     assert (found.tool, found.success, found.code, found.content_types) == ("find", True, None, ("text",))
     assert found.data_bytes == len(json.dumps(answer["data"]))
-    assert found.text_characters == len(answer["content"][0]["text"])  # type: ignore[typeddict-item]
+    assert found.text_characters == len(answer["content"][0]["text"])
     assert (failed.success, failed.code, failed.data_bytes) == (False, "TOOL_EXECUTION_ERROR", 0)
     assert failed.incident
     assert (dual.envelope, dual.content_types) == ("dual_mode", ("markdown",))

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import create_engine, text
 
 from dualsql.envelope import Bounds, plain
-from dualsql.envelope.plain import is_plain
+from dualsql.envelope.values import is_plain
 from dualsql.errors import BadParameterError, LimitExceededError
 from tests.envelope.values import anything, json_values
 
@@ -153,13 +153,25 @@ class Secretive:
 
 
 class Loud(str):
+    __slots__ = ()
+
     def __str__(self) -> str:
         raise AssertionError("nobody asks a text for its text")
 
 
 @pytest.mark.parametrize(
     "value",
-    [Secretive(), Secretive, object(), itertools.count(), (i for i in [1]), print, {(1, 2): 3}, {1: "a", "1": "b"}, 1j],
+    [
+        Secretive(),
+        Secretive,
+        object(),
+        itertools.count(),
+        (i for i in [1]),
+        print,
+        {(1, 2): 3},
+        {1: "a", "1": "b"},
+        1j,
+    ],
 )
 def test_what_has_no_json_is_refused_without_a_word_of_it(value: Any) -> None:
     with pytest.raises(BadParameterError) as refused:
@@ -179,6 +191,8 @@ def test_the_bounds_can_be_set() -> None:
         plain([1, 2], Bounds(values=2))
 
 
-@pytest.mark.parametrize("value", [(1,), {1: 1}, float("nan"), b"", Colour.RED, {"a": Level.HIGH}, Decimal(1), "\ud800"])
+@pytest.mark.parametrize(
+    "value", [(1,), {1: 1}, float("nan"), b"", Colour.RED, {"a": Level.HIGH}, Decimal(1), "\ud800"]
+)
 def test_what_is_not_json_as_it_stands_is_known(value: Any) -> None:
     assert not is_plain(value)

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.plain import BOUNDS, Bounds, plain
 from dualsql.envelope.styles import HTML, Markdown, Text
+from dualsql.envelope.values import BOUNDS, Bounds, plain
 from dualsql.envelope.writing import written
 from dualsql.errors import BadParameterError
 
