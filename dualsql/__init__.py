@@ -3,10 +3,9 @@
 dual = DualResponseServer("sqlite:///schools.db", base_url="http://127.0.0.1:8000/resources", tables=Base)
 mcp = MCPServer("schools", lifespan=dual.lifespan)
 
-@mcp.tool()
-async def search_schools(state: str) -> CallToolResult:
-    response = await dual.create_response(select(School).where(School.state == state), name="Schools")
-    return response.to_call_tool_result()
+@dual.tool(mcp)
+def search_schools(state: str) -> Select:
+    return select(School).where(School.state == state)
 
 app = mcp.streamable_http_app(stateless_http=True)
 app.mount("/resources", dual.router())

@@ -3,15 +3,13 @@
 import time
 
 from mcp.server import MCPServer
-from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
-from mcp_types import CallToolResult
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from dualsql import DualResponseServer
 from dualsql.demo import Base, Institution, demo_database
-from dualsql.identity import BearerTokens, log_audit, principal_of_token
+from dualsql.identity import BearerTokens, log_audit
 
 ORIGIN = "http://127.0.0.1:8000"
 MCP_URL = f"{ORIGIN}/mcp"
@@ -59,15 +57,10 @@ mcp = MCPServer(
 )
 
 
-@mcp.tool()
-async def search_colleges(state: str) -> CallToolResult:
-    token = get_access_token()
-    assert token is not None  # the MCP server lets nobody else in
-    colleges = select(Institution).where(Institution.state == state).order_by(Institution.name)
-    response = await dual.create_response(
-        colleges, name=f"Colleges in {state}", principal=principal_of_token(token)
-    )
-    return response.to_call_tool_result()
+@dual.tool(mcp)  # a result belongs to whom the token of its call stands for
+def search_colleges(state: str) -> Select:
+    """Colleges of a state, such as NJ."""
+    return select(Institution).where(Institution.state == state).order_by(Institution.name)
 
 
 app = mcp.streamable_http_app(stateless_http=True)

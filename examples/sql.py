@@ -1,10 +1,9 @@
 """A tool that takes the model's own SQL. Run it: uvicorn --app-dir examples sql:app"""
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult
+from sqlalchemy import Select
 
-from dualsql import DualResponseError, DualResponseServer, Registry
+from dualsql import DualResponseServer, Registry
 from dualsql.demo import Base, demo_database
 from dualsql.sql import read_select
 
@@ -13,14 +12,10 @@ dual = DualResponseServer(demo_database(), base_url="http://127.0.0.1:8000/resou
 mcp = MCPServer("colleges", lifespan=dual.lifespan)
 
 
-@mcp.tool()
-async def query(sql: str) -> CallToolResult:
+@dual.tool(mcp)
+def query(sql: str) -> Select:
     """One SELECT over institutions, programs and fields_of_study."""
-    try:
-        response = await dual.create_response(read_select(sql, tables, "sqlite"), name="Query")
-    except DualResponseError as error:
-        raise ToolError(str(error)) from None
-    return response.to_call_tool_result()
+    return read_select(sql, tables, "sqlite")
 
 
 app = mcp.streamable_http_app(stateless_http=True)

@@ -14,9 +14,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import fastmcp
 import httpx
 import httpx2
 import pytest
+from fastmcp.exceptions import ToolError
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from sqlalchemy import select
@@ -39,6 +41,11 @@ def test_all_code_of_the_readme_is_an_example_word_for_word() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     examples = [printed(file.name) for file in (ROOT / "examples").glob("*.py")]
     assert blocks and {block.strip() for block in blocks} <= set(examples)
+
+
+def test_the_code_of_docs_mcp_is_an_example_word_for_word() -> None:
+    [block] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.DOTALL)
+    assert block.strip() == printed("tools.py")
 
 
 def loaded(file: str) -> dict[str, Any]:
@@ -93,7 +100,7 @@ async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
         )
         output, _ = await client.communicate()
     assert client.returncode == 0
-    assert output.decode().strip() == "Colleges in NJ: the model saw 15 rows, the application got 146."
+    assert output.decode().strip() == "Colleges: the model saw 15 rows, the application got 146."
 
 
 async def test_every_row_comes_in_any_shape(tmp_path: Path) -> None:
@@ -111,6 +118,20 @@ async def test_every_row_comes_in_any_shape(tmp_path: Path) -> None:
     *_, last = output.decode().strip().splitlines()
     assert last == "10 dicts, 146 rows of 2 columns, colleges.csv"
     assert len((tmp_path / "colleges.csv").read_bytes().splitlines()) == 147
+
+
+async def test_a_tool_says_more_than_its_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    example = loaded("tools.py")
+    async with example["dual"], fastmcp.Client(example["mcp"]) as model:
+        [tool] = await model.list_tools()
+        assert tool.input_schema["properties"]["state"]["description"] == "two letters, such as NJ."
+        found = await model.call_tool("search_colleges", {"state": "nj"})
+        assert found.structured_content["resource"]["name"] == "Colleges in NJ"
+        assert len(found.structured_content["results"]["name"]) == 10
+        assert DualResponseClient().parse(found, strict=True).total_count == 146
+        with pytest.raises(ToolError, match=r"BAD_PARAMETER: 'Ohio' is no state\. Give two letters"):
+            await model.call_tool("search_colleges", {"state": "Ohio"})
 
 
 async def test_a_model_writes_the_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
