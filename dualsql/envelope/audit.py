@@ -51,7 +51,10 @@ class AnswerEvent:
 
 
 AnswerAudit = Callable[[AnswerEvent], None]
-"""Takes every event. A plain function that does not wait: it writes to a log, a queue or a counter."""
+"""Takes every event. A plain function that does not wait: it writes to a log, a queue or a counter.
+
+SDKs run plain tools in threads, so it is called from several at once.
+"""
 
 
 def require_plain_function(audit: AnswerAudit | None) -> None:

@@ -84,12 +84,19 @@ def _outcome(start: float, *, value: Any = None, error: Exception | None = None)
 
 def _annotated(call: Tool, tool: Tool) -> Tool:
     try:
-        # Resolved here, because names in annotations mean what they mean in the tool's own module.
-        signature = inspect.signature(tool, eval_str=True)
-    except (NameError, TypeError, ValueError):  # a name for type checkers only; a function written in C
+        signature = _signature(tool)
+    except (TypeError, ValueError):  # written in C, and says nothing of its parameters
         return call
     parameters = signature.parameters.values()
     annotations = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
     call.__annotations__ = {**annotations, "return": dict[str, Any]}
     call.__signature__ = signature.replace(return_annotation=dict[str, Any])  # type: ignore[attr-defined]
     return call
+
+
+def _signature(tool: Tool) -> inspect.Signature:
+    try:
+        # Resolved here, because names in annotations mean what they mean in the tool's own module.
+        return inspect.signature(tool, eval_str=True)
+    except Exception:  # noqa: BLE001 - annotations are anybody's code, often for type checkers only
+        return inspect.signature(tool)

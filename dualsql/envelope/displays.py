@@ -15,7 +15,7 @@ from dualsql.errors import BadParameterError
 DisplayType = Literal["text", "markdown", "html"]
 
 TEXT_BUDGET = 8_000
-"""Characters of a text or a display: what a host shows without cutting it (docs/hosts.md)."""
+"""Characters of a text or a display; the strictest host known cuts beyond 10 KB (github/copilot-cli#1732)."""
 
 _DONE = "Done."
 _EMPTY = "No entries."

@@ -25,15 +25,13 @@ def error_of(error: BaseException, tool: str) -> ErrorBody:
     """The `error` of an answer for what the tool raised."""
     if not isinstance(error, DualResponseError):
         return _incident(error, tool)
-    details: dict[str, Any] = dict(error.details)
-    if error.hint:
-        details["suggestion"] = error.hint
+    told: dict[str, Any] = {"suggestion": str(error.hint)} if error.hint else {}
     if error.__cause__ is not None:  # its hint sends the reader to the log
-        details["incident"] = _log(error, tool)
+        told["incident"] = _log(error, tool)
     try:
-        return error_body(error.message, error.code, details)
+        return error_body(str(error.message), error.code, {**error.details, **told})
     except DualResponseError:  # its details are too large, or have no JSON
-        return error_body(error.message, error.code, {"suggestion": error.hint} if error.hint else None)
+        return error_body(str(error.message), error.code, told)
 
 
 def _incident(error: BaseException, tool: str) -> ErrorBody:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from fastmcp import Client as FastClient
+from fastmcp import Context as FastContext
 from fastmcp import FastMCP
 from hypothesis import given
 from mcp import Client
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
 
 from dualsql.envelope import (
@@ -167,10 +169,20 @@ async def later(state: str, limit: int = 2) -> list[str]:
     return find(state, limit)
 
 
+def with_context(ctx: Context, state: str) -> str:
+    return f"{type(ctx).__name__} {state}"
+
+
+def with_fast_context(ctx: FastContext, state: str) -> str:
+    return f"{type(ctx).__name__} {state}"
+
+
 def servers() -> list[tuple[Any, Any]]:
     """Both SDKs' servers with the wrapped tools, and the client each comes with."""
     made = []
-    for server, client in ((MCPServer("test"), Client), (FastMCP("test"), FastClient)):
+    kits = ((MCPServer("test"), Client, with_context), (FastMCP("test"), FastClient, with_fast_context))
+    for server, client, contextual in kits:
+        server.tool(name="contextual")(wrap_tool_response(contextual))
         for tool, name in ((find, "find"), (later, "later")):
             server.tool(name=name)(wrap_tool_response(tool, name=name))
             server.tool(name=f"{name}_dual")(wrap_dual_mode(tool, operation=name))
@@ -191,6 +203,8 @@ async def test_wrapped_tools_in_real_servers(number: int) -> None:
             broken = await client.call_tool(tool, {"state": "??"})
             assert "hunter2" not in str(broken)
             assert broken.structured_content["error"]["code"] == "TOOL_EXECUTION_ERROR"
+        contextual = await client.call_tool("contextual", {"state": "NJ"})
+        assert contextual.structured_content["data"] == {"result": "Context NJ"}
         listed = await client.list_tools()
         tools = {tool.name: tool for tool in getattr(listed, "tools", listed)}
         assert tools["find"].description == "Schools of a state."

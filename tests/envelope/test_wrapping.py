@@ -229,6 +229,12 @@ def test_its_cause_is_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None
     assert answer["error"]["details"]["incident"] in caplog.text
 
 
+def test_an_error_of_ours_may_be_badly_made() -> None:
+    error = QueryExecutionError(404, hint=405)  # type: ignore[arg-type]
+    answer = wrap_tool_response(raising(error))()
+    assert answer["content"] == [{"type": "text", "text": "Error: 404\n405"}]
+
+
 def test_details_without_json_do_not_hide_the_error() -> None:
     answer = wrap_tool_response(raising(QueryExecutionError("No.", hint="Ask.", details={"a": object()})))()
     assert answer["error"]["message"] == "No."
@@ -291,6 +297,18 @@ def test_a_wrapped_tool_looks_like_the_tool() -> None:
     wrapped = wrap_tool_response(tool)
     assert (wrapped.__name__, wrapped.__doc__) == ("tool", "What it does.")
     assert str(inspect.signature(wrapped)) == "(a: int, *, b: str = 'x') -> dict[str, typing.Any]"
+
+
+def test_annotations_for_type_checkers_only_do_no_harm() -> None:
+    def tool(a):  # type: ignore[no-untyped-def]
+        return a
+
+    tool.__annotations__ = {"a": "SomewhereElse", "return": "list[SomewhereElse]"}
+    signature = inspect.signature(wrap_tool_response(tool))
+    assert signature.return_annotation == dict[str, Any]
+    assert signature.parameters["a"].annotation == "SomewhereElse"
+    built_in: Callable[..., int] = max
+    assert wrap_tool_response(built_in)(1, 2)["data"] == {"result": 2}
 
 
 def test_the_audit_has_names_and_sizes_and_no_row() -> None:
