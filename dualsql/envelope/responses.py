@@ -12,7 +12,8 @@ from typing import Any
 from dualsql.envelope.displays import readable
 from dualsql.envelope.items import checked_item, text_item
 from dualsql.envelope.shapes import ContentItem, ErrorBody, Response
-from dualsql.envelope.values import BOUNDS, Bounds, plain
+from dualsql.envelope.values import BOUNDS, Bounds, is_plain, plain
+from dualsql.errors import LimitExceededError
 from dualsql.formats.text import single_line
 
 UNKNOWN_ERROR = "UNKNOWN_ERROR"
@@ -35,7 +36,7 @@ def create_success_response(
         content: further items, after the text.
 
     Raises:
-        LimitExceededError: the data is larger than `bounds`, or holds itself.
+        LimitExceededError: the data is larger than `bounds`, or holds itself, or the content is far larger.
         BadParameterError: the data has no JSON, or an item of the content is none.
     """
     made = plain(data, bounds)
@@ -45,6 +46,10 @@ def create_success_response(
     )
     if made is not None:
         response["data"] = as_object(made)
+    if content and not is_plain(
+        response, bounds.of_envelope()
+    ):  # each item is in order: together they are too much
+        raise LimitExceededError("The content is too large.", hint="Send fewer or smaller items.")
     return response
 
 

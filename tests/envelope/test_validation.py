@@ -29,7 +29,7 @@ from dualsql.envelope.schemas import IMAGE_URL_PATTERN
 from dualsql.envelope.shapes import ContentItem
 from dualsql.envelope.validation import _KEYWORDS, _PATTERNS, validate
 from dualsql.envelope.values import is_plain
-from dualsql.errors import BadParameterError
+from dualsql.errors import BadParameterError, LimitExceededError
 from tests.envelope.values import envelopes, json_values
 
 GOOD: dict[str, Any] = {
@@ -265,6 +265,11 @@ def test_items_are_made_in_order_or_not_at_all() -> None:
 def test_no_picture_is_a_script(url: str) -> None:
     with pytest.raises(BadParameterError):
         image_item(url, "x")
+
+
+def test_items_that_are_too_much_together_are_refused() -> None:
+    with pytest.raises(LimitExceededError):
+        create_success_response(content=[text_item("x" * 1_500_000)] * 3)
 
 
 MALFORMED = [
