@@ -13,7 +13,7 @@ dual = DualResponseServer(demo_database(), base_url="http://127.0.0.1:8000/resou
 mcp = FastMCP("colleges", lifespan=dual.lifespan)
 
 
-@dual.tool(mcp, sample_size=10, results_format="columnar")
+@dual.tool(mcp, sample_size=10, expiration=timedelta(hours=1), results_format="columnar")
 async def search_colleges(state: str, context: Context) -> Answer:
     """Colleges of a state.
 
@@ -27,7 +27,6 @@ async def search_colleges(state: str, context: Context) -> Answer:
         select(Institution).where(Institution.state == state.upper()).order_by(Institution.name),
         name=f"Colleges in {state.upper()}",
         description="Figures are those of the College Scorecard, 2025.",
-        expiration=timedelta(hours=1),
     )
 
 

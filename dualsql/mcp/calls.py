@@ -95,10 +95,11 @@ class Tool:
     registration: Mapping[str, Any]
 
     async def call(
-        self, arguments: Mapping[str, Any], caller: Caller, manners: Manners
+        self, arguments: Mapping[str, Any], find_caller: Callable[[], Caller], manners: Manners
     ) -> CallToolResult | Any:
         """The result of one call; an error is one, too, unless it is the SDK's to answer."""
         try:
+            caller = find_caller()
             principal = None if caller.token is None else self.principal(caller.token)
             returned = await self._run(arguments)
             if isinstance(returned, manners.through):

@@ -24,8 +24,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     """Make `tool` a tool of `server`."""
 
     async def run(**arguments: Any) -> Any:
-        caller = Caller(client=_client(), token=get_access_token())
-        return await tool.call(arguments, caller, MANNERS)
+        return await tool.call(arguments, _caller, MANNERS)
 
     server.add_tool(
         FastTool.from_function(
@@ -33,16 +32,19 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
             name=tool.name,
             title=tool.title,
             description=tool.description,
-            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
             output_schema=output_schema(tool.results_format),
-            **tool.registration,
+            **{
+                "annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False),
+                **tool.registration,
+            },
         )
     )
 
 
-def _client() -> str | None:
+def _caller() -> Caller:
     try:
         introduced = get_context().session.client_params
     except RuntimeError:  # called without a client, by server.call_tool
-        return None
-    return None if introduced is None else introduced.client_info.name
+        introduced = None
+    client = None if introduced is None else introduced.client_info.name
+    return Caller(client=client, token=get_access_token())

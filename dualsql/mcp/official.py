@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -33,8 +34,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
 
     async def run(**arguments: Any) -> Any:
         context = arguments[asked] if asked else arguments.pop(_CONTEXT)
-        caller = Caller(client=_client_of(context), token=get_access_token())
-        return await tool.call(arguments, caller, MANNERS)
+        return await tool.call(arguments, partial(_caller, context), MANNERS)
 
     published = shaped(run, tool.function, tool.name, parameters, returns)
     asked = find_context_parameter(published)
@@ -47,14 +47,14 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-        **tool.registration,
+        **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
 
 
-def _client_of(context: Context[Any, Any]) -> str | None:
+def _caller(context: Context[Any, Any]) -> Caller:
     introduced = context.session.client_params
-    return None if introduced is None else introduced.client_info.name
+    client = None if introduced is None else introduced.client_info.name
+    return Caller(client=client, token=get_access_token())
 
 
 def _published(results_format: ResultsFormat) -> Any:

@@ -31,10 +31,11 @@ def spoken_problem(error: Exception) -> ToolProblem:
 def problem_of(error: Exception, tool: str) -> ToolProblem:
     """What is said of `error`; what is not ours is in the log, under the incident in `details`."""
     if isinstance(error, SQLAlchemyError):
+        logger.warning("A statement failed in the tool %r.", tool, exc_info=error)
         error = _translated(error)
     if not isinstance(error, DualResponseError):
         return _hidden(error, tool)
-    logger.info("The tool %r answered %s.", tool, error.code, exc_info=error)
+    logger.info("The tool %r answered %s: %s", tool, error.code, error.message)
     return ToolProblem(code=error.code, message=error.message, hint=error.hint, details=dict(error.details))
 
 
@@ -46,7 +47,6 @@ def _translated(error: SQLAlchemyError) -> DualResponseError:
         translated = DatabaseBusyError("The database broke off the connection.")
     else:
         translated = QueryExecutionError("The database could not run the query.")
-    translated.__cause__ = error
     return translated
 
 

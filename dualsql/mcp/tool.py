@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import Responder, Tool
 from dualsql.mcp.wording import describe, titled
+from dualsql.parameters import checked_count
 from dualsql.resource import Principal
 from dualsql.response import Links, ResultsFormat
 from dualsql.totals import Count
@@ -50,9 +51,6 @@ class ToolOptions(TypedDict, total=False):
     registration: Mapping[str, Any]
 
 
-_OF_RESULTS = {"sample_size", "expiration", "count", "source"}
-
-
 def tool(dual: Responder, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
     """A decorator that registers a function as a tool of `server`, and returns it unchanged.
 
@@ -70,7 +68,7 @@ def _register(
     options: ToolOptions,
     function: Function,
 ) -> Function:
-    register(server, make_tool(dual, function, options))
+    register(server, make_tool(dual, function, **options))
     return function
 
 
@@ -97,30 +95,53 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
     return cast("Callable[[Any, Tool], None]", found.register)
 
 
-def make_tool(dual: Responder, function: Callable[..., Any], options: ToolOptions) -> Tool:
-    """What an SDK needs to know of `function` as a tool."""
-    name = options.get("name", getattr(function, "__name__", "<lambda>"))
-    if not isinstance(name, str) or name == "<lambda>":
+def make_tool(
+    dual: Responder,
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    sample_size: int | None = None,
+    expiration: timedelta | None = None,
+    count: Count = "auto",
+    source: str | None = None,
+    links: Links = "auto",
+    text_format: TextFormat = "markdown",
+    results_format: ResultsFormat = "rows",
+    principal: Callable[[Any], Principal] = principal_of_token,
+    registration: Mapping[str, Any] | None = None,
+) -> Tool:
+    """What an SDK needs to know of `function` as a tool; the options are those of `ToolOptions`."""
+    named = name or str(getattr(function, "__name__", "<lambda>"))
+    if named == "<lambda>":
         raise ConfigurationError("A tool has a name.", hint='dual.tool(server, name="search_schools")')
-    description = describe(
-        function,
-        dual.settings,
-        description=options.get("description"),
-        sample_size=options.get("sample_size"),
-        expiration=options.get("expiration"),
-    )
-    title = options.get("title")
-    defaults: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_RESULTS}
+    for option, value, known in (
+        ("links", links, Links),
+        ("text_format", text_format, TextFormat),
+        ("results_format", results_format, ResultsFormat),
+    ):
+        if value not in get_args(known):
+            raise ConfigurationError(f"{option} is one of {', '.join(get_args(known))}.")
+    checked_count(count, dual.settings)
     return Tool(
         dual=dual,
         function=function,
-        name=name,
+        name=named,
         title=title,
-        description=description,
-        answer={"name": title or titled(name), **defaults},
-        links=options.get("links", "auto"),
-        text_format=options.get("text_format", "markdown"),
-        results_format=options.get("results_format", "rows"),
-        principal=options.get("principal", principal_of_token),
-        registration=options.get("registration", {}),
+        description=describe(
+            function, dual.settings, description=description, sample_size=sample_size, expiration=expiration
+        ),
+        answer={
+            "name": title or titled(named),
+            "sample_size": sample_size,
+            "expiration": expiration,
+            "count": count,
+            "source": source,
+        },
+        links=links,
+        text_format=text_format,
+        results_format=results_format,
+        principal=principal,
+        registration=registration or {},
     )

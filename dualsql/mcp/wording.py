@@ -33,7 +33,8 @@ def describe(
     rows, lifetime = checked_size(sample_size, settings), checked_lifetime(expiration, settings)
     results = (
         f"Answers with up to {rows} rows to look at, the total, and a link by which the application gets every row. "
-        f"The link is kept for {_kept(lifetime, settings)}; once it has expired, call the tool again."
+        f"The link is kept for {_kept(lifetime, settings)}, unless the answer says otherwise; "
+        "once it has expired, call the tool again."
     )
     return f"{own}\n\n{results}".lstrip()
 

@@ -24,7 +24,7 @@ from tests.schools import Base, fill
 BASE_URL = "http://127.0.0.1:8000/resources"
 
 Kind = Literal["official", "official, older protocol", "fastmcp"]
-KINDS: tuple[Kind, ...] = ("official", "official, older protocol", "fastmcp")
+KINDS = ["official", pytest.param("official, older protocol", marks=pytest.mark.long), "fastmcp"]
 
 AnyServer = MCPServer[Any] | fastmcp.FastMCP[Any]
 MakeDual = Callable[..., DualResponseServer]

@@ -110,7 +110,7 @@ async def test_what_a_tool_says_of_itself(make_dual: MakeDual, host: Host) -> No
     assert found.description == (
         "Schools of a state,\n\nby their id.\n\n"
         "Answers with up to 7 rows to look at, the total, and a link by which the application gets every row. "
-        "The link is kept for 2 hours; once it has expired, call the tool again."
+        "The link is kept for 2 hours, unless the answer says otherwise; once it has expired, call the tool again."
     )
     assert found.annotations is not None
     assert (found.annotations.read_only_hint, found.annotations.open_world_hint) == (True, False)
@@ -278,8 +278,17 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_made(dual: DualResponseServ
     for function in (takes_any, takes_by_place, unknown, lambda: schools_in("NJ")):
         with pytest.raises(ConfigurationError):
             dual.tool(server)(function)
-    with pytest.raises(BadParameterError):
-        dual.tool(server, sample_size=100_000)(schools_in)
+    out_of_bounds: list[Any] = [{"sample_size": 100_000}, {"expiration": 60}, {"count": "most"}]
+    for options in out_of_bounds:
+        with pytest.raises(BadParameterError):
+            dual.tool(server, **options)(schools_in)
+    unknown_words: list[Any] = [{"links": "block"}, {"text_format": "html"}, {"results_format": "arrow"}]
+    for options in unknown_words:
+        with pytest.raises(ConfigurationError, match="is one of"):
+            dual.tool(server, **options)(schools_in)
+    misspelt: Any = {"smaple_size": 3}
+    with pytest.raises(TypeError, match="smaple_size"):
+        dual.tool(server, **misspelt)(schools_in)
 
 
 def test_a_server_of_no_sdk_is_refused(dual: DualResponseServer) -> None:
