@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import fastmcp
@@ -13,7 +16,8 @@ import mcp
 import pytest
 from mcp.server import MCPServer
 from mcp_types import CallToolResult, Implementation, Tool
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -88,14 +92,25 @@ def host(request: pytest.FixtureRequest) -> Host:
     return Host(request.param)
 
 
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the school database, to be copied: no engine makes a difference to a tool."""
+    folder = tmp_path_factory.mktemp("schools")
+
+    async def write() -> None:
+        engine = create_async_engine(sqlite_url_in(folder))
+        await fill(engine)
+        await engine.dispose()
+
+    asyncio.run(write())
+    return next(folder.iterdir())
+
+
 @pytest.fixture
-async def schools(
-    tmp_path_factory: pytest.TempPathFactory, make_engine: Callable[[str], AsyncEngine]
-) -> AsyncEngine:
-    """The school database, on SQLite: no engine makes a difference to a tool."""
-    engine = make_engine(sqlite_url_in(tmp_path_factory.mktemp("schools")))
-    await fill(engine)
-    return engine
+async def schools(sqlite_url: str, filled: Path, make_engine: Callable[[str], AsyncEngine]) -> AsyncEngine:
+    """The school database."""
+    shutil.copy(filled, str(make_url(sqlite_url).database))
+    return make_engine(sqlite_url)
 
 
 @pytest.fixture
