@@ -52,7 +52,7 @@ async def test_an_error_in_order_keeps_its_status() -> None:
     "body",
     [
         b'{"success": true, "rows": ["hunter2"]}',
-        b'{"success": true, "success": false}',
+        json.dumps(GOOD).encode().replace(b"{", b'{"success": false, ', 1),
         b"[1, 2",
         b"",
         b"NaN",

@@ -89,6 +89,7 @@ def test_an_answer_in_order_has_no_faults() -> None:
         (changed(GOOD, "success"), "success is missing."),
         (changed(GOOD, "success", "yes"), "success must be a boolean, not a string."),
         (changed(GOOD, "success", 1), "success must be a boolean, not an integer."),
+        (changed(GOOD, "success", 0), "success must be a boolean, not an integer."),
         (changed(GOOD, "timestamp"), "timestamp is missing."),
         (changed(GOOD, "timestamp", 1.5), "timestamp must be a string, not a number."),
         (

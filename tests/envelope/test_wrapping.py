@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -297,6 +297,7 @@ def test_a_wrapped_tool_looks_like_the_tool() -> None:
     wrapped = wrap_tool_response(tool)
     assert (wrapped.__name__, wrapped.__doc__) == ("tool", "What it does.")
     assert str(inspect.signature(wrapped)) == "(a: int, *, b: str = 'x') -> dict[str, typing.Any]"
+    assert get_type_hints(wrapped) == {"a": int, "b": str, "return": dict[str, Any]}
 
 
 def test_annotations_for_type_checkers_only_do_no_harm() -> None:
