@@ -22,7 +22,7 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     except (NameError, ValueError, TypeError) as error:
         raise ConfigurationError(
             "The signature of the tool's function cannot be read.",
-            hint="Import what its annotations name at run time, not under TYPE_CHECKING.",
+            hint="What its annotations name must be found in its module at run time, not under TYPE_CHECKING alone.",
         ) from error
     for parameter in parameters:
         if parameter.kind not in _BY_NAME:
