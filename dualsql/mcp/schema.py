@@ -1,6 +1,6 @@
 """What every result of a tool looks like, as JSON Schema; the rule: an error is a result, too.
 
-It is written by hand because hosts hand it to models: generated ones are three times as long.
+It is written by hand because hosts hand it to models: a generated one takes 1.7 times the characters.
 """
 
 from __future__ import annotations
