@@ -42,12 +42,10 @@ def problem_of(error: Exception, tool: str) -> ToolProblem:
 def _translated(error: SQLAlchemyError) -> DualResponseError:
     """For what a tool runs by itself; what `create_response` runs is translated where it is run."""
     if isinstance(error, PoolTimeoutError):
-        translated: DualResponseError = DatabaseBusyError("No database connection became free in time.")
-    elif isinstance(error, DBAPIError) and error.connection_invalidated:
-        translated = DatabaseBusyError("The database broke off the connection.")
-    else:
-        translated = QueryExecutionError("The database could not run the query.")
-    return translated
+        return DatabaseBusyError("No database connection became free in time.")
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return DatabaseBusyError("The database broke off the connection.")
+    return QueryExecutionError("The database could not run the query.")
 
 
 def _hidden(error: Exception, tool: str) -> ToolProblem:
