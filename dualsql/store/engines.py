@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import URL, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.util import await_only
 
 from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
@@ -19,6 +24,9 @@ _DATABASES = ("postgresql", "sqlite")
 # WAL lets readers and the one writer work at once, in every process; with it NORMAL loses nothing when a
 # process dies, and at most the last moments when the machine does.
 _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
+
+_PAUSE = 0.01
+"""Seconds between two tries to change the journal."""
 
 
 def store_url(database: URL | str) -> URL:
@@ -37,7 +45,7 @@ def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
     url = store_url(database)
     engine = new_engine(url, isolation_level="AUTOCOMMIT", **_options(url, timeout.total_seconds()))
     if url.get_backend_name() == "sqlite":
-        event.listen(engine.sync_engine, "connect", _set_pragmas)
+        event.listen(engine.sync_engine, "connect", partial(_set_pragmas, seconds=timeout.total_seconds()))
         watch_file(engine.sync_engine)
     return engine
 
@@ -67,11 +75,25 @@ def _options(url: URL, seconds: float) -> dict[str, Any]:
     }
 
 
-def _set_pragmas(connection: DBAPIConnection, _record: object) -> None:
+def _set_pragmas(connection: DBAPIConnection, _record: object, *, seconds: float) -> None:
     cursor = connection.cursor()
     for pragma in _SQLITE_PRAGMAS:
-        cursor.execute(f"PRAGMA {pragma}")
+        _execute_patiently(cursor, f"PRAGMA {pragma}", seconds)
     cursor.close()
+
+
+def _execute_patiently(cursor: DBAPICursor, statement: str, seconds: float) -> None:
+    """Of two that change the journal at once, SQLite refuses one without waiting, whatever its busy timeout is."""
+    ends_at = time.monotonic() + seconds
+    while True:
+        try:
+            cursor.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > ends_at:
+                raise
+        await_only(asyncio.sleep(_PAUSE))
 
 
 def _check(url: URL) -> None:
