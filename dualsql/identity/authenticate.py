@@ -55,7 +55,9 @@ def principal_of_token(token: AccessToken) -> Principal:
     must not be mistaken for a client of the same name. In a tool: `principal_of_token(get_access_token())`.
     """
     claims = token.claims or {}
-    who = f"client:{token.client_id}" if token.subject is None else f"subject:{token.subject}"
+    # A verifier may leave the field empty and have the claim: its users must not all be their client.
+    subject = token.subject if token.subject is not None else claims.get("sub")
+    who = f"client:{token.client_id}" if subject is None else f"subject:{subject}"
     tenant = claims.get("tenant")
     return Principal(id=f"{claims.get('iss', '')} {who}", tenant=None if tenant is None else str(tenant))
 
