@@ -280,6 +280,7 @@ BEYOND: dict[str, str] = {
     "formats/test_streams.py": "each format of a stream: heads, pieces, ends, failures",
     "lanes/test_attacks.py": "every lane: writing, never ending, values left behind, wide rows",
     "lanes/test_carried.py": "values for statements that take none",
+    "lanes/test_collector.py": "rows are made without the collector of cycles, which is on again after each batch",
     "lanes/test_equal.py": "every lane gives the same cells, on every type, in every format",
     "lanes/test_quick.py": "pages by one thread: read-only, stopped in time, none holds up the others",
     "formats/test_text.py": "what a model reads cannot be forged or outgrow its budget",

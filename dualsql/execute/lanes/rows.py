@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards import driver_of
+from dualsql.execute.lanes.collector import without_collector
 from dualsql.execute.lanes.job import Job, Lane, Pace, Put
 from dualsql.execute.lanes.statement import DriverStatement, processed
 from dualsql.formats.writer import Chunk
@@ -45,12 +46,17 @@ def by_sqlite_thread(sent: DriverStatement) -> Lane:
 
 
 def _read(job: Job, cursor: Any, processors: Any, pace: Pace) -> Chunk | None:
-    rows = list(islice(cursor, pace.rows))
-    if not rows:
-        return None
-    chunk = job.encode(processed(rows, processors))
-    pace.note(chunk)
+    with without_collector():
+        chunk = _next(job, cursor, processors, pace.rows)
+    if chunk is not None:
+        pace.note(chunk)
     return chunk
+
+
+def _next(job: Job, cursor: Any, processors: Any, most: int) -> Chunk | None:
+    """A chunk of the next rows, which are gone with the end of this function."""
+    rows = list(islice(cursor, most))
+    return job.encode(processed(rows, processors)) if rows else None
 
 
 def by_asyncpg_cursor(sent: DriverStatement, prepared: Any) -> Lane:
