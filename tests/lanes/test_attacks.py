@@ -110,6 +110,7 @@ async def test_a_reader_who_does_nothing_holds_postgresql_back(
     source = open_source("x", engine, Registry(Base))
     held_back = text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND backend_type = 'client backend'"
         " AND (wait_event = 'ClientWrite' OR state = 'idle in transaction')"
     )
     async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
@@ -148,6 +149,7 @@ async def nothing_is_left(source: Source) -> None:
     if engine.dialect.name == "postgresql":
         running = text(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend'"
             " AND state = 'active' AND pid <> pg_backend_pid()"
         )
         async with engine.connect() as connection, asyncio.timeout(10):

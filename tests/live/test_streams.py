@@ -98,6 +98,7 @@ async def busy_backends(engine: AsyncEngine) -> int:
     query = text(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+        " AND backend_type = 'client backend'"  # and not autovacuum, which comes after many new rows
     )
     async with engine.connect() as connection:
         found: int = (await connection.execute(query)).scalar_one()
