@@ -1,4 +1,4 @@
-"""What a tool returns; the rule: this is the one module that knows the shape of an MCP tool result.
+"""What a tool returns; the rule: this is the one module that knows the shape of a dual response in MCP.
 
 Text and structure each stand alone, because a host forwards the one or the other to its model; neither
 holds a secret, because some hosts show the model all of it.

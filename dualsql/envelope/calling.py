@@ -28,8 +28,8 @@ def answered(tool: Tool, answer: Callable[[Outcome], Answer]) -> Tool:
     Its return annotation is `dict[str, Any]`: SDKs publish and enforce a schema made of the annotation, and that of
     `tool` describes its data and not the envelope.
     """
-    plain, later = _plain(tool, answer), _async(tool, answer)
-    return _annotated(later if is_async(tool) else plain, tool)
+    wrapped = _async if is_async(tool) else _plain
+    return _annotated(wrapped(tool, answer), tool)
 
 
 def is_async(tool: Tool) -> bool:

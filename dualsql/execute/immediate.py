@@ -2,7 +2,7 @@
 
 A page costs less than its way to a thread and back: two threads of one Python wait for each other at every step.
 So a statement that was quick in the thread is executed at once the next time. When it is not quick any more (another
-offset, a cold disk, a writer's lock) SQLite stops it within `_LONGEST`, and the thread has it again.
+offset, a cold disk, a writer's lock) SQLite stops it within `BLINK`, and the thread has it again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ from threading import get_ident
 
 from sqlalchemy import Engine
 
-from dualsql.clocks import Clock
+from dualsql.clocks import BLINK, Clock
 from dualsql.execute.lanes.statement import DriverStatement, processed
 from dualsql.execute.sqlite_file import connect
 from dualsql.formats.writer import Rows
 
 _QUICK = 0.002
 """Seconds of work for which no thread is worth the way."""
-
-_LONGEST = 0.005
-"""Seconds after which the event loop waits no longer."""
-
-_INSTRUCTIONS = 10_000
-"""Between two looks at the clock: less than a millisecond."""
 
 _MOST_KNOWN = 1_000
 
@@ -43,7 +37,7 @@ class ImmediateReader:
 
     def learn(self, sent: DriverStatement, work: float, wait: float) -> None:
         """Note what a statement took in the thread: seconds of work there, and seconds in all."""
-        if work > _QUICK or wait > _LONGEST:
+        if work > _QUICK or wait > BLINK:
             self._quick.pop(sent.sql, None)
             return
         self._quick[sent.sql] = None
@@ -57,18 +51,16 @@ class ImmediateReader:
             return None
         begun = time.monotonic()
         try:
-            found = self._fetch(sent, begun + min(_LONGEST, limit.total_seconds()))
+            found = self._fetch(sent, begun + min(BLINK, limit.total_seconds()))
         except sqlite3.Error:
             found = None
-        if found is None or time.monotonic() - begun > _LONGEST:
+        if found is None or time.monotonic() - begun > BLINK:
             self._quick.pop(sent.sql, None)
         return found
 
     def _fetch(self, sent: DriverStatement, ends_at: float) -> Rows | None:
         if self._opened is None:
-            # Who holds a lock is waited for in the thread.
-            self._opened, self._thread = connect(self._engine, timeout=0), get_ident()
-            self._opened[1].install(self._opened[0], every=_INSTRUCTIONS)
+            self._opened, self._thread = connect(self._engine, for_a_blink=True), get_ident()
         if self._thread != get_ident():
             return None
         connection, clock = self._opened

@@ -17,20 +17,20 @@ def is_file(engine: Engine) -> bool:
     return engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
 
 
-def connect(engine: Engine, **options: Any) -> tuple[sqlite3.Connection, Clock]:
+def connect(engine: Engine, *, for_a_blink: bool = False) -> tuple[sqlite3.Connection, Clock]:
     """A connection for the thread that calls, and the clock it looks at.
 
     Args:
-        options: of sqlite3.connect; they come before the URL's own.
+        for_a_blink: it is the event loop's: its clock is looked at more often, and no lock is waited for.
     """
     arguments: Any
-    arguments, own = engine.dialect.create_connect_args(engine.url)
-    everything: dict[str, Any] = {**own, "check_same_thread": True, "isolation_level": None, **options}
-    connection = sqlite3.connect(*arguments, **everything)
+    arguments, options = engine.dialect.create_connect_args(engine.url)
+    own: dict[str, Any] = {**options, "check_same_thread": True, "isolation_level": None}
+    connection = sqlite3.connect(*arguments, **own | ({"timeout": 0} if for_a_blink else {}))
     prepare: Any = engine.dialect.on_connect()
     if prepare is not None:  # the functions that its SQL relies on
         prepare(connection)
     connection.execute(FORBID_WRITES).close()
     clock = Clock()
-    clock.install(connection)
+    clock.install(connection, for_a_blink=for_a_blink)
     return connection, clock

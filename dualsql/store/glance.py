@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import URL, Connection, event
+from sqlalchemy import URL, Executable, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from dualsql.clocks import Clock
+from dualsql.clocks import BLINK, Clock
 from dualsql.engines import new_synchronous_engine
 from dualsql.store.files import watch_file
 
-T = TypeVar("T")
-
-_LONGEST = 0.005
-"""Seconds after which the event loop waits no longer."""
-
 _REST = 1.0
 """Seconds without another try, once it went wrong."""
-
-_INSTRUCTIONS = 10_000
-"""Between two looks at the clock: less than a millisecond."""
 
 
 class Glance:
@@ -49,16 +40,17 @@ class Glance:
         event.listen(self._engine, "connect", self._prepare)
         watch_file(self._engine)
 
-    def read(self, work: Callable[[Connection], T]) -> T | None:
-        """What `work` reads; None when it cannot be had in a few milliseconds, or at all."""
+    def rows(self, statement: Executable) -> list[dict[str, Any]] | None:
+        """The rows of `statement`; None when they cannot be had in a few milliseconds, or at all."""
         now = time.monotonic()
         self._thread = self._thread or get_ident()
         if now < self._rests_until or self._thread != get_ident():
             return None
-        self._clock.ends_at = now + _LONGEST
+        self._clock.ends_at = now + BLINK
+        # The database, its file, or a value that is none of its column's type.
         failures = suppress(SQLAlchemyError, sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
         with failures, self._engine.connect() as connection:
-            return work(connection)
+            return [row._asdict() for row in connection.execute(statement)]
         self._rests_until = now + _REST
         return None
 
@@ -71,8 +63,7 @@ class Glance:
     def _prepare(self, connection: Any, _record: object) -> None:
         connection.execute("PRAGMA query_only = ON").close()
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if (
-            mode != "wal"
-        ):  # in others, a reader waits for writers; the store changes it when it opens the file
+        if mode != "wal":
+            # In other modes a reader waits for writers. The store sets this one when it opens the file.
             raise sqlite3.OperationalError("not in WAL mode yet")
-        self._clock.install(connection, every=_INSTRUCTIONS)
+        self._clock.install(connection, for_a_blink=True)

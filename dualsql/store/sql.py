@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from sqlalchemy import (
     URL,
     BigInteger,
     ColumnElement,
-    Connection,
     Delete,
     Executable,
     String,
@@ -86,7 +84,7 @@ class SQLResourceStore:
             return None
         is_visible = () if viewer is None else _is_there_for(viewer)
         statement = select(*_ROW).where(_t.id == resource_id, *is_visible)
-        rows = None if self._glance is None else self._glance.read(partial(_all, statement))
+        rows = None if self._glance is None else self._glance.rows(statement)
         if rows is None:
             rows = await self._rows(statement)
         return from_row(rows[0]) if rows else None
@@ -187,10 +185,6 @@ class SQLResourceStore:
                 return [row._asdict() for row in result]
             except _NOT_OF_ITS_TYPE as error:
                 raise unreadable() from error
-
-
-def _all(statement: Executable, connection: Connection) -> list[dict[str, Any]]:
-    return [row._asdict() for row in connection.execute(statement)]
 
 
 def _update(resource_id: str, changes: ResourceChanges) -> Update:

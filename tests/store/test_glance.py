@@ -10,18 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import make_url, text
 
 from dualsql.store.glance import Glance
 
-
-def one(connection: Connection) -> int:
-    return int(connection.execute(text("SELECT n FROM numbers")).scalar_one())
-
-
-def endless(connection: Connection) -> int:
-    sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
-    return int(connection.execute(text(sql)).scalar_one())
+ONE = text("SELECT n FROM numbers")
+ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
 
 
 @pytest.fixture
@@ -45,28 +39,28 @@ def test_a_row_is_read_while_another_process_writes(path: Path, glance: Glance) 
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE numbers SET n = 2")
-        assert glance.read(one) == 1
+        assert glance.rows(ONE) == [{"n": 1}]
         writer.execute("COMMIT")
-        assert glance.read(one) == 2
+        assert glance.rows(ONE) == [{"n": 2}]
 
 
 def test_what_takes_long_is_stopped_and_rests(glance: Glance) -> None:
     begun = time.monotonic()
-    assert glance.read(endless) is None
+    assert glance.rows(ENDLESS) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
-    assert glance.read(one) is None
+    assert glance.rows(ONE) is None
 
 
 def test_nothing_is_written(path: Path, glance: Glance) -> None:
-    assert glance.read(lambda connection: connection.execute(text("DELETE FROM numbers")).rowcount) is None
+    assert glance.rows(text("DELETE FROM numbers RETURNING n")) is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
 
 
 def test_a_file_that_went_is_not_read_on(path: Path, glance: Glance) -> None:
-    assert glance.read(one) == 1
+    assert glance.rows(ONE) == [{"n": 1}]
     path.rename(path.with_suffix(".gone"))
-    assert glance.read(one) is None
+    assert glance.rows(ONE) is None
     assert not path.exists()
 
 
@@ -74,15 +68,15 @@ def test_a_file_whose_readers_wait_for_writers_is_left_alone(path: Path) -> None
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     glance = Glance(make_url(f"sqlite+aiosqlite:///{path}"))
-    assert glance.read(one) is None
+    assert glance.rows(ONE) is None
     glance.close()
 
 
 async def test_another_thread_takes_the_long_way(glance: Glance) -> None:
-    assert glance.read(one) == 1
-    assert await asyncio.to_thread(glance.read, one) is None
+    assert glance.rows(ONE) == [{"n": 1}]
+    assert await asyncio.to_thread(glance.rows, ONE) is None
 
 
 def test_nothing_is_read_after_the_end(glance: Glance) -> None:
     glance.close()
-    assert glance.read(one) is None
+    assert glance.rows(ONE) is None
