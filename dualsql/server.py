@@ -1,6 +1,6 @@
 """A Select goes in, a dual response comes out; the rule: what runs is the stored document, thawed.
 
-    create_response   freeze -> thaw -> narrow -> sample and count -> sign -> store
+    create_response   freeze -> thaw -> narrow -> sample and count -> sign -> store (see `creating`)
     open_resource     one store read -> signature -> may this caller?
     fetch_page        thaw -> narrow -> page
 
@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -22,16 +22,16 @@ from starlette.types import ASGIApp
 
 from dualsql.access import Authorize
 from dualsql.addresses import Addresses
+from dualsql.creating import Creator
+from dualsql.creation import ResponseOptions, checked_creation
 from dualsql.cursors import Cursors
 from dualsql.errors import ConfigurationError
 from dualsql.execute import (
     Database,
-    chosen_source,
     open_sources,
     prove_read_only,
     prove_row_security,
 )
-from dualsql.formats import json
 from dualsql.gate import Gate, Listing
 from dualsql.identity import Audit, Authenticate
 from dualsql.linking import Links
@@ -40,16 +40,11 @@ from dualsql.narrowing import Hook, Policy
 from dualsql.pages import ResultPage
 from dualsql.parameters import (
     checked_count,
-    checked_lifetime,
     checked_listing,
-    checked_metadata,
-    checked_name,
     checked_registry,
-    checked_size,
 )
 from dualsql.reading import Reader
-from dualsql.resource import Principal, Resource, new_resource
-from dualsql.responding import respond
+from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings, SettingsOptions
 from dualsql.signing import seal_for
@@ -125,6 +120,9 @@ class DualResponseServer:
             cursors=Cursors(seal),
             streams=Streams(seal, self.settings),
         )
+        self._creator = Creator(
+            self._sources, self._reader, self._gate, settings=self.settings, addresses=self._addresses
+        )
         self._housekeeper = Housekeeper(
             self.store,
             accesses,
@@ -143,30 +141,14 @@ class DualResponseServer:
     # Creating -------------------------------------------------------------------------------------------
 
     async def create_response(
-        self,
-        select: Statement,
-        *,
-        name: str,
-        sample_size: int | None = None,
-        expiration: timedelta | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        count: Count = "auto",
-        principal: Principal | None = None,
-        source: str | None = None,
+        self, select: Statement, *, name: str, **options: Unpack[ResponseOptions]
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows.
 
         Args:
             select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set.
             name: a title that a person understands.
-            sample_size: rows to show.
-            expiration: lifetime; cut to `maximum_lifetime`.
-            metadata: JSON values kept with the resource and shown to whoever may read it.
-            count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
-                database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
-                longer than `Settings.count_budget`, else estimated.
-            principal: binds the resource to this person or service; no one else can read it.
-            source: which of several databases.
+            options: see `ResponseOptions`.
 
         Raises:
             BadParameterError, LimitExceededError: an argument is malformed or out of bounds.
@@ -178,31 +160,9 @@ class DualResponseServer:
             QueryTimeoutError, DatabaseBusyError: it took too long, or no connection was free.
             StorageError: the resource could not be kept.
         """
-        counted_as = checked_count(count, self.settings)
-        size = checked_size(sample_size, self.settings)
-        title, notes = checked_name(name), checked_metadata(metadata)
-        lifetime = checked_lifetime(expiration, self.settings)
+        creation = checked_creation(name, self.settings, **options)
         await self.start()
-        database = chosen_source(self._sources, source)
-        document = database.freeze(select)
-        view = self._reader.view(database, document, principal)
-        sample = await view.sample(size, counted_as)
-        resource = new_resource(
-            name=title,
-            source=database.name,
-            document=document,
-            columns=json.describe(view.columns),
-            total_count=sample.total.rows,
-            total_count_kind=sample.total.kind,
-            lifetime=lifetime,
-            principal=principal,
-            metadata=notes,
-        )
-        response = respond(resource, view, sample, addresses=self._addresses, settings=self.settings)
-        if self.settings.keep_sample:
-            resource = replace(resource, sample=response.sample)
-        await self._gate.keep(resource, principal, rows=len(sample.rows))
-        return response
+        return await self._creator.create(select, creation)
 
     # Serving --------------------------------------------------------------------------------------------
 

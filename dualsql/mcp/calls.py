@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 
 from anyio import to_thread
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
+from dualsql.creation import ResponseOptions
 from dualsql.formats.samples import TextFormat
 from dualsql.mcp.answer import Answer
 from dualsql.mcp.problems import problem_of, spoken_problem
@@ -19,7 +19,6 @@ from dualsql.resource import Principal
 from dualsql.response import DualResponse, Links, ResultsFormat, call_tool_result, problem_tool_result
 from dualsql.settings import Settings
 from dualsql.statement import Statement
-from dualsql.totals import Count
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -33,16 +32,7 @@ class Responder(Protocol):
     settings: Settings
 
     async def create_response(
-        self,
-        select: Statement,
-        *,
-        name: str,
-        sample_size: int | None = None,
-        expiration: timedelta | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        count: Count = "auto",
-        principal: Principal | None = None,
-        source: str | None = None,
+        self, select: Statement, *, name: str, **options: Unpack[ResponseOptions]
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows."""
         ...

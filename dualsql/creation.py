@@ -1,0 +1,65 @@
+"""What a new response is asked to be; the rule: it is checked before a database is asked for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict, Unpack
+
+from dualsql.parameters import checked_count, checked_lifetime, checked_metadata, checked_name, checked_size
+from dualsql.resource import Principal
+from dualsql.settings import Settings
+from dualsql.totals import Count, CountAsked
+
+
+class ResponseOptions(TypedDict, total=False):
+    """What `DualResponseServer.create_response` may be told besides the Select and its name.
+
+    Attributes:
+        sample_size: rows to show.
+        expiration: lifetime; cut to `Settings.maximum_lifetime`.
+        metadata: JSON values kept with the resource and shown to whoever may read it.
+        count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
+            database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
+            longer than `Settings.count_budget`, else estimated.
+        principal: binds the resource to this person or service; no one else can read it.
+        source: which of several databases.
+    """
+
+    sample_size: int | None
+    expiration: timedelta | None
+    metadata: Mapping[str, Any] | None
+    count: Count
+    principal: Principal | None
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A response that may be made: every option in bounds, and what was left out by its default."""
+
+    name: str
+    sample_size: int
+    lifetime: timedelta
+    metadata: Mapping[str, Any]
+    count: CountAsked
+    principal: Principal | None
+    source: str | None
+
+
+def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOptions]) -> Creation:
+    """What is asked for.
+
+    Raises:
+        BadParameterError, LimitExceededError: an option is malformed or out of bounds.
+    """
+    return Creation(
+        name=checked_name(name),
+        sample_size=checked_size(options.get("sample_size"), settings),
+        lifetime=checked_lifetime(options.get("expiration"), settings),
+        metadata=checked_metadata(options.get("metadata")),
+        count=checked_count(options.get("count", "auto"), settings),
+        principal=options.get("principal"),
+        source=options.get("source"),
+    )
