@@ -40,6 +40,7 @@ from dualsql.errors import (
 from dualsql.freeze import Registry
 from dualsql.narrowing import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
 from dualsql.pages import ResultPage
+from dualsql.queries import SavedQuery
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.server import DualResponseServer
@@ -81,6 +82,7 @@ __all__ = [
     "RowFilter",
     "RowSecurity",
     "SQLResourceStore",
+    "SavedQuery",
     "Settings",
     "Shared",
     "StorageError",

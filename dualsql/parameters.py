@@ -5,13 +5,21 @@ The one exception is a lifetime: it is cut to what the operator allows, and the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dualsql.errors import BadParameterError, ConfigurationError, LimitExceededError, QueryExecutionError
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    LimitExceededError,
+    NotFreezableError,
+    QueryExecutionError,
+)
+from dualsql.execute import Source, chosen_source
 from dualsql.formats import json
 from dualsql.freeze import Registry
+from dualsql.queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
 from dualsql.streams import StreamRequest
 from dualsql.totals import CountAsked, parse_count
@@ -127,3 +135,20 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
             "allow_text belongs to the Registry that was given.", hint="Registry(..., allow_text=True)"
         )
     return tables
+
+
+def checked_queries(queries: Iterable[SavedQuery], sources: Mapping[str, Source]) -> dict[str, SavedQuery]:
+    """The saved queries by name, once each is known to be one that can be stored.
+
+    Raises:
+        ConfigurationError: one cannot, names no source of ours, or has the name of another.
+    """
+    found = saved_queries(queries)
+    for query in found.values():
+        try:
+            chosen_source(sources, query.source).freeze(query.select)
+        except (NotFreezableError, LimitExceededError) as error:
+            raise ConfigurationError(
+                f"The saved query {query.name!r} cannot be stored: {error.message}"[:500], hint=error.hint
+            ) from error
+    return found

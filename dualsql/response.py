@@ -113,7 +113,7 @@ class DualResponse:
         Args:
             client: the name under which the client has introduced itself, for `links="auto"`.
         """
-        blocks: list[dict[str, Any]] = [_text_block(self.to_text(text_format=text_format))]
+        blocks: list[dict[str, Any]] = [text_block(self.to_text(text_format=text_format))]
         if links == "resource_link" or (links == "auto" and (client or "").startswith(_LINK_READERS)):
             link = {"uri": self.resource_uri, "name": self.name, "mimeType": MIME_TYPE}
             blocks.append({"type": "resource_link", **link, **self._described()})
@@ -217,7 +217,7 @@ def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
     """A tool result that is an error, as the wire has it; text and structure each say all of it but the details."""
     said = f"{problem['code']}: {problem['message']} {problem['hint']}".rstrip()
     return {
-        "content": [_text_block(single_line(said, _MESSAGE_WIDTH))],
+        "content": [text_block(single_line(said, _MESSAGE_WIDTH))],
         "structuredContent": ProblemContent(error=problem),
         "isError": True,
     }
@@ -238,7 +238,8 @@ def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
     return CallToolResult.model_validate(plain)
 
 
-def _text_block(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
+    """A content block of text, as the wire has it."""
     return {"type": "text", "text": text}
 
 

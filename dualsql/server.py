@@ -26,12 +26,7 @@ from dualsql.creating import Creator
 from dualsql.creation import ResponseOptions, checked_creation
 from dualsql.cursors import Cursors
 from dualsql.errors import ConfigurationError
-from dualsql.execute import (
-    Database,
-    open_sources,
-    prove_read_only,
-    prove_row_security,
-)
+from dualsql.execute import Database, open_sources, prove_read_only, prove_row_security
 from dualsql.gate import Gate, Listing
 from dualsql.identity import Audit, Authenticate
 from dualsql.linking import Links
@@ -41,8 +36,10 @@ from dualsql.pages import ResultPage
 from dualsql.parameters import (
     checked_count,
     checked_listing,
+    checked_queries,
     checked_registry,
 )
+from dualsql.queries import SavedQuery
 from dualsql.reading import Reader
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
@@ -72,6 +69,7 @@ class DualResponseServer:
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
         hooks: rules, and functions, that narrow every statement at every execution; with any of them, every
             table has to be filtered or declared shared (see `dualsql.narrowing`).
+        queries: what callers may run by name; each is checked to be one that can be stored.
         authenticate: tells who sent a REST request; without it every caller is anonymous. Ready-made ones are in
             `dualsql.identity`.
         authorize: may say no to a principal whose resource it is.
@@ -91,6 +89,7 @@ class DualResponseServer:
         store: ResourceStore | None = None,
         secrets: Sequence[str] = (),
         hooks: Sequence[Hook] = (),
+        queries: Sequence[SavedQuery] = (),
         authenticate: Authenticate | None = None,
         authorize: Authorize | None = None,
         audit: Audit | None = None,
@@ -108,6 +107,7 @@ class DualResponseServer:
         registry = checked_registry(tables, self.settings)
         self._policy = Policy(registry, hooks)
         self._sources = open_sources(databases, registry, self.settings)
+        self.queries = checked_queries(queries, self._sources)
         accesses = AccessLog(self.store)
         self._reader = Reader(
             self._sources,

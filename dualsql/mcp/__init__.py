@@ -1,8 +1,9 @@
 """The model's half: functions that return a Select as tools of an MCP server; the rule: an SDK is met when used.
 
 answer      what a function returns when a Select alone does not say enough
-tool        the decorator behind `DualResponseServer.tool`
-calls       one call: the function, its dual response, or the problem
+tool        the decorators: `DualResponseServer.tool`, and `plain_tool` for functions that return no rows
+calls       one call: the function and its result, or the problem
+manners     what becomes of what a function returns: a dual response, or plain data
 problems    exceptions as problems, in words that were written for callers
 schema      what every result looks like, published as outputSchema
 wording     what a tool's description says of its results
@@ -14,6 +15,6 @@ What a result is on the wire stands in `dualsql.response`, and nowhere here.
 """
 
 from dualsql.mcp.answer import Answer
-from dualsql.mcp.tool import Function, ToolOptions, tool
+from dualsql.mcp.tool import Function, PlainToolOptions, ToolOptions, plain_tool, tool
 
-__all__ = ["Answer", "Function", "ToolOptions", "tool"]
+__all__ = ["Answer", "Function", "PlainToolOptions", "ToolOptions", "plain_tool", "tool"]

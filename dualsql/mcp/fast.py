@@ -11,11 +11,10 @@ from fastmcp.tools import Tool as FastTool
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 
-from dualsql.mcp.calls import Caller, Manners, Tool
-from dualsql.mcp.schema import output_schema
-from dualsql.mcp.signatures import parameters_of, shaped
+from dualsql.mcp.calls import Customs, Introduction, Tool
+from dualsql.mcp.signatures import shaped
 
-MANNERS = Manners(
+CUSTOMS = Customs(
     spoken=(ToolError,), hidden=(), passed=(MCPError, AuthorizationError), through=(InputRequiredResult,)
 )
 
@@ -24,15 +23,15 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     """Make `tool` a tool of `server`."""
 
     async def run(**arguments: Any) -> Any:
-        return await tool.call(arguments, _caller, MANNERS)
+        return await tool.call(arguments, _introduction, CUSTOMS)
 
     server.add_tool(
         FastTool.from_function(
-            shaped(run, tool.function, tool.name, parameters_of(tool.function), CallToolResult),
+            shaped(run, tool.function, tool.name, tool.parameters, CallToolResult),
             name=tool.name,
             title=tool.title,
             description=tool.description,
-            output_schema=output_schema(tool.results_format),
+            output_schema=tool.manner.output_schema,
             **{
                 "annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False),
                 **tool.registration,
@@ -41,10 +40,10 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     )
 
 
-def _caller() -> Caller:
+def _introduction() -> Introduction:
     try:
         introduced = get_context().session.client_params
     except RuntimeError:  # called without a client, by server.call_tool
         introduced = None
     client = None if introduced is None else introduced.client_info.name
-    return Caller(client=client, token=get_access_token())
+    return Introduction(client, get_access_token())

@@ -15,12 +15,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import RootModel
 
-from dualsql.mcp.calls import Caller, Manners, Tool
-from dualsql.mcp.schema import output_schema
-from dualsql.mcp.signatures import parameters_of, shaped
-from dualsql.response import ResultsFormat
+from dualsql.mcp.calls import Customs, Introduction, Tool
+from dualsql.mcp.signatures import shaped
 
-MANNERS = Manners(
+CUSTOMS = Customs(
     spoken=(ToolError,), hidden=(UnexpectedToolError,), passed=(MCPError,), through=(InputRequiredResult,)
 )
 
@@ -29,12 +27,12 @@ _CONTEXT = "dualsql_context"
 
 def register(server: MCPServer[Any], tool: Tool) -> None:
     """Make `tool` a tool of `server`."""
-    parameters = parameters_of(tool.function)
-    returns = Annotated[CallToolResult, _published(tool.results_format)]
+    parameters = list(tool.parameters)
+    returns = Annotated[CallToolResult, _published(tool.manner.output_schema)]
 
     async def run(**arguments: Any) -> Any:
         context = arguments[asked] if asked else arguments.pop(_CONTEXT)
-        return await tool.call(arguments, partial(_caller, context), MANNERS)
+        return await tool.call(arguments, partial(_introduction, context), CUSTOMS)
 
     published = shaped(run, tool.function, tool.name, parameters, returns)
     asked = find_context_parameter(published)
@@ -51,18 +49,18 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
     )
 
 
-def _caller(context: Context[Any, Any]) -> Caller:
+def _introduction(context: Context[Any, Any]) -> Introduction:
     introduced = context.session.client_params
     client = None if introduced is None else introduced.client_info.name
-    return Caller(client=client, token=get_access_token())
+    return Introduction(client, get_access_token())
 
 
-def _published(results_format: ResultsFormat) -> Any:
+def _published(schema: dict[str, Any]) -> Any:
     """A type whose JSON schema is ours: the SDK publishes the schema of a type, and takes no other."""
 
     class Result(RootModel[dict[str, Any]]):
         @classmethod
         def __get_pydantic_json_schema__(cls, *_: Any) -> dict[str, Any]:
-            return output_schema(results_format)
+            return schema
 
     return Result

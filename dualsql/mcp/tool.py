@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -11,7 +12,9 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
-from dualsql.mcp.calls import Responder, Tool
+from dualsql.mcp.calls import Tool
+from dualsql.mcp.manners import DualManner, PlainManner, Responder
+from dualsql.mcp.signatures import Callers, signature_of
 from dualsql.mcp.wording import describe, titled
 from dualsql.parameters import checked_count
 from dualsql.resource import Principal
@@ -19,7 +22,7 @@ from dualsql.response import Links, ResultsFormat
 from dualsql.totals import Count
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-"""A function, sync or async, that returns a Select, an `Answer` or a DualResponse."""
+"""A function, sync or async; for `tool` one that returns a Select, an `Answer` or a DualResponse."""
 
 _REGISTRARS = {("mcp", "MCPServer"): "official", ("fastmcp", "FastMCP"): "fast"}
 """Which module knows the servers of a class, by the class's package and name."""
@@ -51,25 +54,51 @@ class ToolOptions(TypedDict, total=False):
     registration: Mapping[str, Any]
 
 
+class PlainToolOptions(TypedDict, total=False):
+    """What `plain_tool` may be told; each as in `ToolOptions`."""
+
+    name: str
+    title: str
+    description: str
+    principal: Callable[[Any], Principal]
+    registration: Mapping[str, Any]
+
+
 def tool(dual: Responder, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
     """A decorator that registers a function as a tool of `server`, and returns it unchanged.
+
+    A parameter annotated `Principal` or `Principal | None` is told who calls, and is kept out of the schema.
 
     Raises:
         ConfigurationError: `server` is of no SDK that is known and installed; the function is no tool.
         BadParameterError: an option is out of bounds.
     """
-    return partial(_register, registrar_of(server), dual, server, options)
+    return _decorator(server, partial(make_tool, dual, **options))
 
 
-def _register(
-    register: Callable[[Any, Tool], None],
-    dual: Responder,
-    server: Any,
-    options: ToolOptions,
-    function: Function,
-) -> Function:
-    register(server, make_tool(dual, function, **options))
-    return function
+def plain_tool(
+    dual: Responder, server: Any, **options: Unpack[PlainToolOptions]
+) -> Callable[[Function], Function]:
+    """As `tool`, for functions that return plain data: a TypedDict, a pydantic model, a dataclass or a dict.
+
+    What they are annotated to return is the published schema, beside `error`; a result is validated, and said in
+    the text within `Settings.text_budget`. Such a tool is taken to be read-only; if yours is not, say so:
+    `registration={"annotations": ToolAnnotations(...)}`.
+
+    Raises:
+        ConfigurationError: as `tool`; or what the function returns is not an object with a schema.
+    """
+    return _decorator(server, partial(make_plain_tool, dual, **options))
+
+
+def _decorator(server: Any, make: Callable[[Callable[..., Any]], Tool]) -> Callable[[Function], Function]:
+    register = registrar_of(server)
+
+    def decorated(function: Function) -> Function:
+        register(server, make(function))
+        return function
+
+    return decorated
 
 
 def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
@@ -113,9 +142,6 @@ def make_tool(
     registration: Mapping[str, Any] | None = None,
 ) -> Tool:
     """What an SDK needs to know of `function` as a tool; the options are those of `ToolOptions`."""
-    named = name or str(getattr(function, "__name__", "<lambda>"))
-    if named == "<lambda>":
-        raise ConfigurationError("A tool has a name.", hint='dual.tool(server, name="search_schools")')
     for option, value, known in (
         ("links", links, Links),
         ("text_format", text_format, TextFormat),
@@ -124,24 +150,64 @@ def make_tool(
         if value not in get_args(known):
             raise ConfigurationError(f"{option} is one of {', '.join(get_args(known))}.")
     checked_count(count, dual.settings)
-    return Tool(
-        dual=dual,
-        function=function,
+    named = _name_of(function, name)
+    answer = {
+        "name": title or titled(named),
+        "sample_size": sample_size,
+        "expiration": expiration,
+        "count": count,
+        "source": source,
+    }
+    return _made(
+        function,
         name=named,
         title=title,
         description=describe(
             function, dual.settings, description=description, sample_size=sample_size, expiration=expiration
         ),
-        answer={
-            "name": title or titled(named),
-            "sample_size": sample_size,
-            "expiration": expiration,
-            "count": count,
-            "source": source,
-        },
-        links=links,
-        text_format=text_format,
-        results_format=results_format,
+        manner=DualManner(
+            dual=dual, answer=answer, links=links, text_format=text_format, results_format=results_format
+        ),
         principal=principal,
-        registration=registration or {},
+        registration=registration,
     )
+
+
+def make_plain_tool(
+    dual: Responder,
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    principal: Callable[[Any], Principal] = principal_of_token,
+    registration: Mapping[str, Any] | None = None,
+) -> Tool:
+    """What an SDK needs to know of `function` as a tool of plain data."""
+    return _made(
+        function,
+        name=_name_of(function, name),
+        title=title,
+        description=inspect.cleandoc(description or function.__doc__ or ""),
+        manner=PlainManner(signature_of(function).return_annotation, text_budget=dual.settings.text_budget),
+        principal=principal,
+        registration=registration,
+    )
+
+
+def _made(function: Callable[..., Any], *, registration: Mapping[str, Any] | None, **known: Any) -> Tool:
+    callers = Callers(signature_of(function))
+    return Tool(
+        function=function,
+        parameters=callers.others,
+        callers=callers,
+        registration=registration or {},
+        **known,
+    )
+
+
+def _name_of(function: Callable[..., Any], name: str | None) -> str:
+    named = name or str(getattr(function, "__name__", "<lambda>"))
+    if named == "<lambda>":
+        raise ConfigurationError("A tool has a name.", hint='dual.tool(server, name="search_schools")')
+    return named

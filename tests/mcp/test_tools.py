@@ -17,7 +17,7 @@ from sqlalchemy import select, text, union_all
 
 from dualsql import BadParameterError, ConfigurationError, DualResponse, DualResponseServer
 from dualsql.mcp import Answer
-from dualsql.mcp.signatures import parameters_of
+from dualsql.mcp.signatures import signature_of
 from dualsql.mcp.wording import duration
 from dualsql.statement import AnySelect
 from tests.mcp.conftest import Host, MakeDual, text_of
@@ -311,7 +311,7 @@ def test_parameters_are_read_as_they_are() -> None:
     def function(a: int, *, b: str = "x") -> AnySelect:
         raise NotImplementedError
 
-    assert [(p.name, p.annotation, p.default) for p in parameters_of(function)] == [
+    assert [(p.name, p.annotation, p.default) for p in signature_of(function).parameters.values()] == [
         ("a", int, inspect.Parameter.empty),
         ("b", str, "x"),
     ]

@@ -1,0 +1,121 @@
+"""What becomes of what a function returns: a dual response, or plain data; the rule: text and structure each say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Unpack
+
+from pydantic import PydanticUserError, TypeAdapter
+from sqlalchemy import CompoundSelect, Select, TextualSelect
+
+from dualsql.creation import ResponseOptions
+from dualsql.envelope import plain, readable
+from dualsql.errors import ConfigurationError
+from dualsql.formats.samples import TextFormat
+from dualsql.mcp.answer import Answer
+from dualsql.mcp.calls import Caller
+from dualsql.mcp.schema import inlined, or_error, output_schema
+from dualsql.resource import Principal
+from dualsql.response import DualResponse, Links, ResultsFormat, text_block
+from dualsql.settings import Settings
+from dualsql.statement import Statement
+
+_STATEMENTS = (Select, CompoundSelect, TextualSelect)
+
+
+class Responder(Protocol):
+    """What is asked of a DualResponseServer."""
+
+    settings: Settings
+
+    async def create_response(
+        self, select: Statement, *, name: str, **options: Unpack[ResponseOptions]
+    ) -> DualResponse:
+        """Store `select` as a resource and show its first rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DualManner:
+    """A Select becomes a dual response.
+
+    Attributes:
+        answer: what holds where the function does not say otherwise.
+    """
+
+    dual: Responder
+    answer: Mapping[str, Any]
+    links: Links
+    text_format: TextFormat
+    results_format: ResultsFormat
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """See `dualsql.mcp.calls.Manner`."""
+        return output_schema(self.results_format)
+
+    async def result(self, returned: Any, caller: Caller) -> Mapping[str, Any]:
+        """See `dualsql.mcp.calls.Manner`."""
+        response = await self._respond(returned, caller.principal)
+        return response.to_mcp_tool_result(
+            links=self.links,
+            text_format=self.text_format,
+            results_format=self.results_format,
+            client=caller.client,
+        )
+
+    async def _respond(self, returned: Any, principal: Principal | None) -> DualResponse:
+        if isinstance(returned, DualResponse):
+            return returned
+        answer = Answer(returned) if isinstance(returned, _STATEMENTS) else returned
+        if not isinstance(answer, Answer):
+            raise TypeError(f"the tool returned a {type(returned).__name__}, and neither Select nor Answer")
+        options = {**self.answer, **_said(answer)}
+        description = options.pop("description", None)
+        if description is not None:
+            options["metadata"] = {**options.get("metadata", {}), "description": description}
+        response = await self.dual.create_response(answer.select, principal=principal, **options)
+        return replace(response, description=description)
+
+
+def _said(answer: Answer) -> dict[str, Any]:
+    names = ("name", "description", "sample_size", "expiration", "count", "metadata", "source")
+    return {name: value for name in names if (value := getattr(answer, name)) is not None}
+
+
+class PlainManner:
+    """An object of plain data is itself the structure, and the text is made of it.
+
+    Args:
+        returned: the annotation of what the function returns: a TypedDict, a pydantic model, a dataclass, a dict.
+        text_budget: characters of the text; what has no place in it is said to be missing.
+
+    Raises:
+        ConfigurationError: it is not the type of an object.
+    """
+
+    def __init__(self, returned: Any, *, text_budget: int) -> None:
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(returned)
+            schema = inlined(self._adapter.json_schema(mode="serialization"))
+        except PydanticUserError as error:
+            raise ConfigurationError(
+                "What the tool's function returns has no JSON schema.",
+                hint="Annotate it: a TypedDict of typing_extensions, a pydantic model, a dataclass or a dict.",
+            ) from error
+        if schema.get("type") != "object" or "error" in schema.get("properties", {}):
+            raise ConfigurationError(
+                "A tool of plain data returns an object, and none that has an error of its own.",
+                hint="Annotate what its function returns: a TypedDict, a pydantic model, a dataclass or a dict.",
+            )
+        self.output_schema = or_error(schema)
+        self._budget = text_budget
+
+    async def result(self, returned: Any, caller: Caller) -> Mapping[str, Any]:
+        """See `dualsql.mcp.calls.Manner`."""
+        # Validated, for the protocol obliges a server to keep to the schema that it has published.
+        checked = self._adapter.validate_python(returned, by_alias=True, by_name=True)
+        data = plain(self._adapter.dump_python(checked, mode="json", by_alias=True))
+        text = readable(data, budget=self._budget)
+        return {"content": [text_block(text)], "structuredContent": data, "isError": False}

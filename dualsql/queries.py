@@ -1,0 +1,189 @@
+"""Saved queries: a Select with a name and typed parameters; the rule: what cannot be stored is refused at the start."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from sqlalchemy import BindParameter, Table, TableClause
+from sqlalchemy.sql import visitors
+from sqlalchemy.types import NullType
+
+from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.statement import Statement
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+_LARGEST_VALUES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryParameter:
+    """One parameter of a saved query.
+
+    Attributes:
+        schema: what a value looks like, as JSON Schema.
+        is_required: there is no value unless one is given.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    is_required: bool
+    _adapter: TypeAdapter[Any] = field(repr=False)
+
+    def read(self, value: Any) -> Any:
+        """A JSON value as the parameter's own type.
+
+        Raises:
+            BadParameterError: it is none.
+        """
+        try:
+            # As JSON and strict: "2025-01-31" is a date, and true is no number.
+            return self._adapter.validate_json(json.dumps(value), strict=True)
+        except (ValidationError, TypeError, ValueError, RecursionError) as error:
+            raise BadParameterError(
+                f"The value of {self.name!r} does not fit.",
+                hint=f"It must fit the schema {json.dumps(self.schema)}."[:500],
+                details={"parameter": self.name, "schema": dict(self.schema)},
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedQuery:
+    """A Select that callers run by its name, with the values of its `bindparam()`s.
+
+    Args:
+        name: letters, digits, _ and -, at most 64, a letter first.
+        select: with a named `bindparam("state")` wherever a caller gives a value; one with a value of its own may
+            be left out.
+        description: what it answers, for a model.
+        parameters: types of values, as a function's annotations would be: `{"state": Literal["NJ", "NY"]}`,
+            `{"top": Annotated[int, Field(ge=1, le=100)]}`. The others have the type of what they are compared with.
+        source: which of several databases.
+
+    Attributes:
+        takes: the parameters, sorted by their names.
+
+    Raises:
+        ConfigurationError: the name is none, a type cannot be read from JSON, or there is no such parameter.
+    """
+
+    name: str
+    select: Statement
+    _: KW_ONLY
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    takes: Mapping[str, QueryParameter] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(str(self.name)):
+            raise ConfigurationError(
+                f"{self.name!r} is no name of a query."[:200], hint="Letters, digits, _ and -, at most 64."
+            )
+        bound = _bound(self.select)
+        for name in self.parameters:
+            if name not in bound:
+                raise ConfigurationError(
+                    f"The query {self.name!r} has no parameter {name!r}."[:200],
+                    hint='Write bindparam("name") in it.',
+                )
+        taken = {name: _parameter(self, name, found) for name, found in sorted(bound.items())}
+        object.__setattr__(self, "takes", taken)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The parameters as JSON Schema."""
+        return {
+            "type": "object",
+            "properties": {name: dict(parameter.schema) for name, parameter in self.takes.items()},
+            "required": [name for name, parameter in self.takes.items() if parameter.is_required],
+            "additionalProperties": False,
+        }
+
+    @property
+    def tables(self) -> list[TableClause]:
+        """The tables it reads, each once."""
+        found = (element for element in visitors.iterate(self.select) if isinstance(element, TableClause))
+        # An ORM statement has copies of them that carry notes.
+        return list(dict.fromkeys(map(_registered, found)))
+
+    def with_values(self, values: Mapping[str, Any] | None = None) -> Statement:
+        """The statement with `values`, as JSON has them, for its parameters.
+
+        Raises:
+            BadParameterError: one is missing, is unknown, or does not fit.
+        """
+        given = dict(values or {})
+        if len(json.dumps(given, default=str)) > _LARGEST_VALUES:
+            raise BadParameterError("The parameters are too long.", hint=f"{_LARGEST_VALUES} bytes of JSON.")
+        for name in given:
+            if name not in self.takes:
+                self._refuse(f"The query {self.name!r} has no parameter {name[:60]!r}.", name)
+        for name, parameter in self.takes.items():
+            if parameter.is_required and name not in given:
+                self._refuse(f"The query {self.name!r} needs the parameter {name!r}.", name)
+        read = {name: self.takes[name].read(value) for name, value in given.items()}
+        return self.select.params(read) if read else self.select
+
+    def _refuse(self, message: str, name: str) -> None:
+        known = list(self.takes)
+        raise BadParameterError(
+            message,
+            hint=f"It takes: {', '.join(known)}." if known else "It takes no parameters.",
+            details={
+                "parameters": self.schema,
+                "suggestions": get_close_matches(name, known, n=3, cutoff=0.5),
+            },
+        )
+
+
+def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
+    """The queries by name.
+
+    Raises:
+        ConfigurationError: one is no SavedQuery, or two have one name.
+    """
+    found: dict[str, SavedQuery] = {}
+    for query in queries:
+        if not isinstance(query, SavedQuery):
+            raise ConfigurationError(
+                f"A {type(query).__name__} is no saved query.", hint="SavedQuery(name, select)"
+            )
+        if query.name in found:
+            raise ConfigurationError(f"Two saved queries are called {query.name!r}.")
+        found[query.name] = query
+    return found
+
+
+def _registered(table: TableClause) -> TableClause:
+    return table.metadata.tables[table.key] if isinstance(table, Table) else table
+
+
+def _bound(select: Statement) -> dict[str, BindParameter[Any]]:
+    """The parameters that have a name of their author's; what comparisons made of constants has none."""
+    elements = (element for element in visitors.iterate(select) if isinstance(element, BindParameter))
+    return {str(element.key): element for element in elements if not element.unique}
+
+
+def _parameter(query: SavedQuery, name: str, found: BindParameter[Any]) -> QueryParameter:
+    try:
+        adapter = TypeAdapter(query.parameters.get(name) or _annotation(found))
+        schema = adapter.json_schema()
+    except (PydanticUserError, NotImplementedError) as error:
+        raise ConfigurationError(
+            f"The type of the parameter {name!r} of {query.name!r} is not known."[:200],
+            hint='Say it: SavedQuery(..., parameters={"name": int}), or bindparam("name", type_=Integer).',
+        ) from error
+    return QueryParameter(name=name, schema=schema, is_required=bool(found.required), _adapter=adapter)
+
+
+def _annotation(found: BindParameter[Any]) -> Any:
+    if isinstance(found.type, NullType):
+        raise NotImplementedError
+    python: Callable[..., Any] = found.type.python_type
+    return list[python] if found.expanding else python  # type: ignore[valid-type]
