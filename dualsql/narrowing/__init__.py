@@ -2,6 +2,7 @@
 
     rules     what an operator writes: TenantFilter, RowFilter, Mask, Shared, RowSecurity, or a plain function
     policy    the rules of one server, checked against its registry; asked once per request
+    sight     which tables one principal may see at all
     form      how each table is rendered under the rules; holds no value of anyone's
     compiler  the only place where a table's name is written into SQL
 
@@ -10,6 +11,7 @@ READ IN THIS ORDER. Why it is done while SQL is written, and not to the statemen
 
 from dualsql.narrowing.policy import Narrowing, Policy
 from dualsql.narrowing.rules import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
+from dualsql.narrowing.sight import Sight
 
 __all__ = [
     "Hook",
@@ -20,5 +22,6 @@ __all__ = [
     "RowFilter",
     "RowSecurity",
     "Shared",
+    "Sight",
     "TenantFilter",
 ]

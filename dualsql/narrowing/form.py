@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Alias, BindParameter, ColumnElement, Select, select
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import visitors
+from sqlalchemy.sql.elements import False_
 from sqlalchemy.sql.selectable import CTE, TableClause
 
 from dualsql.errors import ConfigurationError
@@ -59,6 +60,18 @@ class Form:
         while isinstance(table, Alias):
             table = table.element
         return column.key in self._masks.get(id(getattr(table, "_Annotated__element", table)), ())
+
+    def filters(self, table: Table) -> bool:
+        """Whether rows of the table are kept back."""
+        return id(table) in self._conditions
+
+    def empties(self, table: Table) -> bool:
+        """Whether every row of the table is kept back, by a condition that says so."""
+        return any(isinstance(condition, False_) for condition in self._conditions.get(id(table), ()))
+
+    def hidden(self, table: Table) -> frozenset[str]:
+        """Keys of the columns that a mask stands in the place of."""
+        return frozenset(self._masks.get(id(table), ()))
 
     def select_of(self, table: Table) -> Select[Any]:
         """The SELECT that a narrowed table is read through: its rows and columns under the rules."""

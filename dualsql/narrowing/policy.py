@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BindParameter, CompoundSelect, Select, TextualSelect, util
+from sqlalchemy import BindParameter, CompoundSelect, Select, TextualSelect, select, util
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.cache_key import NO_CACHE
@@ -27,6 +27,7 @@ from dualsql.narrowing.rules import (
     Shared,
     TenantFilter,
 )
+from dualsql.narrowing.sight import Sight
 from dualsql.narrowing.tables import column_of, resolved, undeclared
 from dualsql.resource import Principal
 from dualsql.statement import Statement
@@ -67,7 +68,8 @@ class Policy:
     """
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
-        self._tables = list(registry.tables.values())
+        self._named = dict(registry.tables)
+        self._tables = list(self._named.values())
         self._is_open = not hooks
         self._functions = _functions(hooks)
         self.has_functions = bool(self._functions)
@@ -127,6 +129,40 @@ class Policy:
                     "A hook changed the columns of a statement.", hint="A hook may only take rows away."
                 )
         return statement
+
+    def sight(self, principal: Principal | None, source: str) -> Sight:
+        """Which tables `principal` could query on `source`, found by asking the rules and running nothing.
+
+        A row filter that gives `false()` and a plain function that refuses `select(table)` hide the table.
+        """
+        try:
+            form = self.narrowing(principal).form
+        except ForbiddenError:  # so would every statement be refused
+            return Sight()
+        context = HookContext(principal=principal, source=source)
+        kept = {
+            name: changed
+            for name, table in self._named.items()
+            if not form.empties(table) and (changed := self._changes(table, context)) is not None
+        }
+        secured = {id(table) for table in self.secured}
+        return Sight(
+            tables=frozenset(kept),
+            filtered=frozenset(
+                name
+                for name, changed in kept.items()
+                if changed or form.filters(self._named[name]) or id(self._named[name]) in secured
+            ),
+            masked={name: hidden for name in kept if (hidden := form.hidden(self._named[name]))},
+        )
+
+    def _changes(self, table: Any, context: HookContext) -> bool | None:
+        """Whether plain functions change a plain reading of `table`; None if one of them refuses it."""
+        plain = select(table)
+        try:
+            return self.narrow(plain, context) is not plain
+        except Exception:  # noqa: BLE001 - whatever a function raises, it stops the statement
+            return None
 
     def _tenant_conditions(self, registry: Registry) -> dict[int, list[ColumnElement[bool]]]:
         conditions: dict[int, list[ColumnElement[bool]]] = {}

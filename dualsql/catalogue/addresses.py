@@ -1,0 +1,137 @@
+"""Names as a hierarchy of URIs; the rule: a URI is taken apart into names, which are looked up and never walked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+from urllib.parse import quote, unquote_to_bytes
+
+from dualsql.errors import ConfigurationError
+
+Kind = Literal["catalog", "schema", "table", "view", "query"]
+
+_LONGEST_URI = 4_096
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where something stands.
+
+    Attributes:
+        source: the name of its database.
+        schema: of a schema, a table or a view.
+        name: of a table, a view or a query.
+        is_contents: the list of what is in it is meant, and not the thing itself.
+    """
+
+    source: str
+    kind: Kind
+    schema: str = ""
+    name: str = ""
+    is_contents: bool = False
+
+    @property
+    def thing(self) -> Address:
+        """The thing itself."""
+        return replace(self, is_contents=False)
+
+    @property
+    def contents(self) -> Address:
+        """The list of what is in it."""
+        return replace(self, is_contents=True)
+
+    @property
+    def parent(self) -> Address | None:
+        """What it is in."""
+        if self.kind == "catalog":
+            return None
+        if self.kind in ("schema", "query"):
+            return Address(source=self.source, kind="catalog")
+        return Address(source=self.source, kind="schema", schema=self.schema)
+
+
+_SHAPES: Mapping[Kind, Sequence[str]] = {
+    "catalog": ("catalog",),
+    "schema": ("schema", "{schema}"),
+    "table": ("schema", "{schema}", "table", "{table}"),
+    "view": ("schema", "{schema}", "view", "{view}"),
+    "query": ("query", "{query}"),
+}
+_CONTENTS = "contents"
+HAVE_CONTENTS: frozenset[Kind] = frozenset({"catalog", "schema"})
+"""What other things are in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addressing:
+    """Writes and reads the URIs of one scheme.
+
+    Raises:
+        ConfigurationError: the scheme is none, or one that hosts would follow.
+    """
+
+    scheme: str
+
+    def __post_init__(self) -> None:
+        if not _SCHEME.fullmatch(self.scheme) or self.scheme in {"http", "https", "file", "data"}:
+            raise ConfigurationError(
+                f"The scheme {self.scheme!r} cannot be used.",
+                hint="Take a word of your own, such as 'catalog'.",
+            )
+
+    def template(self, kind: Kind, *, is_contents: bool = False) -> str:
+        """The URI template (RFC 6570) of all things of a kind, or of what is in them."""
+        parts = [*_SHAPES[kind], *([_CONTENTS] if is_contents else [])]
+        return "/".join([f"{self.scheme}://{{source}}", *parts])
+
+    def write(self, address: Address) -> str:
+        """The URI of an address."""
+        named = {"source": address.source, "schema": address.schema, address.kind: address.name}
+        template = self.template(address.kind, is_contents=address.is_contents)
+        return re.sub(r"\{(\w+)\}", lambda found: _quoted(named[found[1]]), template)
+
+    def read(self, uri: str) -> Address | None:
+        """The address that a URI stands for; None for what is none, whether anything stands there or not."""
+        start = f"{self.scheme}://"
+        if len(uri) > _LONGEST_URI or not uri.startswith(start) or "?" in uri or "#" in uri:
+            return None
+        try:
+            source, *parts = [unquote_to_bytes(part).decode() for part in uri.removeprefix(start).split("/")]
+        except UnicodeDecodeError:
+            return None
+        is_contents = parts[-1:] == [_CONTENTS]
+        for kind, shape in _SHAPES.items():
+            found = _matched(shape, parts)
+            if found is None and is_contents and kind in HAVE_CONTENTS:
+                found = _matched(shape, parts[:-1])
+                if found is not None:
+                    return _address(kind, source, found, is_contents=True)
+            if found is not None:
+                return _address(kind, source, found, is_contents=False)
+        return None
+
+
+def _address(kind: Kind, source: str, found: Mapping[str, str], *, is_contents: bool) -> Address:
+    return Address(
+        source=source,
+        kind=kind,
+        schema=found.get("schema", ""),
+        name="" if kind == "schema" else found.get(kind, ""),
+        is_contents=is_contents,
+    )
+
+
+def _matched(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:
+    if len(shape) != len(parts):
+        return None
+    pairs = list(zip(shape, parts, strict=True))
+    if any(not word.startswith("{") and word != part for word, part in pairs):
+        return None
+    return {word[1:-1]: part for word, part in pairs if word.startswith("{")}
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

@@ -1,0 +1,178 @@
+"""All tables and saved queries, and what one principal sees of them; the rule: what is seen is asked at every look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from sqlalchemy.engine import Dialect
+
+from dualsql.catalogue.addresses import Address, Addressing, Kind
+from dualsql.catalogue.describing import Facts, comment_of, facts_of, is_view
+from dualsql.freeze import Registry
+from dualsql.narrowing import Sight
+from dualsql.resource import Principal
+
+Visible = Callable[[Principal | None, Any], bool]
+"""An operator's own word on whether a principal sees a Table: it hides what the rules allow, and shows nothing more."""
+
+
+class Rules(Protocol):
+    """What is asked of a `dualsql.narrowing.Policy`."""
+
+    def sight(self, principal: Principal | None, source: str) -> Sight:
+        """Which tables `principal` could query on `source`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing of the catalogue, as lists name it."""
+
+    address: Address
+    uri: str
+    comment: str | None
+
+    @property
+    def title(self) -> str:
+        """The name that a list shows."""
+        found = self.address
+        return {"catalog": f"Catalog of {found.source}", "schema": f"Schema {found.schema}"}.get(
+            found.kind, found.name
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A registered table, and where it stands."""
+
+    key: str
+    table: Any
+    kind: Kind
+    schema: str
+    name: str
+
+    def at(self, source: str) -> Address:
+        """Where it stands in one of the databases."""
+        return Address(source=source, kind=self.kind, schema=self.schema, name=self.name)
+
+
+class Catalogue:
+    """The tables and saved queries of a server.
+
+    Args:
+        dialects: of each source, by its name.
+        visible: see `Visible`; what it raises goes through.
+        scheme: of the URIs.
+
+    Raises:
+        ConfigurationError: the scheme cannot be used.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        dialects: Mapping[str, Dialect],
+        rules: Rules,
+        *,
+        visible: Visible | None = None,
+        scheme: str = "catalog",
+    ) -> None:
+        self.addressing = Addressing(scheme)
+        self.sources = tuple(dialects)
+        self._dialects = dialects
+        self._rules = rules
+        self._visible = visible
+        self._placed = list(_placed(registry))
+        self._names = {id(placed.table): placed for placed in self._placed}
+        self._facts: dict[tuple[str, str], Facts] = {}
+
+    def seen_by(self, principal: Principal | None) -> Seen:
+        """What `principal` sees now."""
+        sights = {source: self._rules.sight(principal, source) for source in self.sources}
+        allowed = [placed for placed in self._placed if self._shows(principal, placed)]
+        tables = {
+            placed.at(source): placed
+            for source, sight in sights.items()
+            for placed in allowed
+            if placed.key in sight.tables
+        }
+        return Seen(self, tables, sights)
+
+    def dialect_of(self, source: str) -> str:
+        """Which SQL a source speaks: "sqlite", "postgresql", "mysql", "duckdb"."""
+        return self._dialects[source].name
+
+    def place_of(self, table: Any) -> Placed | None:
+        """Where a Table stands, if it is registered."""
+        return self._names.get(id(table))
+
+    def facts(self, source: str, placed: Placed) -> Facts:
+        """What holds of a table for whoever sees it."""
+        key = source, placed.key
+        if key not in self._facts:
+            self._facts[key] = facts_of(placed.table, self._dialects[source])
+        return self._facts[key]
+
+    def _shows(self, principal: Principal | None, placed: Placed) -> bool:
+        return self._visible is None or self._visible(principal, placed.table) is True
+
+
+class Seen:
+    """The catalogue as one principal sees it at one moment.
+
+    Attributes:
+        tables: by their addresses; views too.
+        sights: what the rules say, by source.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, tables: Mapping[Address, Placed], sights: Mapping[str, Sight]
+    ) -> None:
+        self.catalogue = catalogue
+        self.tables = tables
+        self.sights = sights
+
+    @cached_property
+    def entries(self) -> Sequence[Entry]:
+        """Everything, sorted by URI. A source in which nothing is seen has its catalog, with nothing in it."""
+        addresses = [Address(source=source, kind="catalog") for source in self.catalogue.sources]
+        addresses += {Address(source=at.source, kind="schema", schema=at.schema) for at in self.tables}
+        entries = [self._entry(address, None) for address in addresses]
+        entries += [self._entry(address, comment_of(placed.table)) for address, placed in self.tables.items()]
+        return sorted(entries, key=lambda entry: entry.uri)
+
+    def has(self, address: Address) -> bool:
+        """Whether something is seen there."""
+        if address.kind == "catalog":
+            return address.source in self.catalogue.sources
+        if address.kind == "schema":
+            return any((at.source, at.schema) == (address.source, address.schema) for at in self.tables)
+        return address in self.tables
+
+    def within(self, address: Address) -> Sequence[Entry]:
+        """What is in a catalog or a schema, sorted by URI."""
+        return [
+            entry
+            for entry in self.entries
+            if entry.address.source == address.source
+            and entry.address.kind not in {address.kind, "catalog"}
+            and (address.kind == "catalog" or entry.address.schema == address.schema)
+        ]
+
+    def _entry(self, address: Address, comment: str | None) -> Entry:
+        return Entry(address, self.catalogue.addressing.write(address), comment)
+
+
+def _placed(registry: Registry) -> Iterator[Placed]:
+    """Each table by its own schema and name; of two with the same, the registry's name tells them apart."""
+    named = {getattr(table, "schema", None) for table in registry.tables.values()}
+    unnamed = "default" if "default" not in named else "(default)"
+    taken: set[tuple[str, str]] = set()
+    for key, table in registry.tables.items():
+        schema, name = getattr(table, "schema", None) or unnamed, str(getattr(table, "name", key))
+        name = key if (schema, name) in taken else name
+        taken.add((schema, name))
+        yield Placed(key, table, "view" if is_view(table) else "table", schema, name)

@@ -1,0 +1,187 @@
+"""What an address stands for, in words for a model; the rule: nothing is named here that its reader does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypedDict, cast
+
+from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind
+from dualsql.catalogue.catalogue import Entry, Seen
+from dualsql.catalogue.describing import (
+    MOST_COLUMNS,
+    ColumnDefinition,
+    ForeignKey,
+    Link,
+    Reference,
+    TableDefinition,
+)
+
+MOST_CONTENTS = 1_000
+"""Things that one list of contents names; `resources/list` has them all, in pages."""
+
+_WORDS: Mapping[Kind, tuple[str, str]] = {
+    "catalog": (
+        "One database: its schemas, tables, views and saved queries, as far as you may see them.",
+        "Read a schema for its tables, or search the catalogue by words.",
+    ),
+    "schema": (
+        "A schema: tables and views with names of their own.",
+        "Read a table before you query it: its columns, types and keys are there.",
+    ),
+    "table": (
+        "A table: its columns with types and comments, its keys, and the tables its foreign keys lead to.",
+        "Name it in SQL as sql_name does. Values of masked columns are hidden; filtered rows are left out.",
+    ),
+    "view": (
+        "A view: a stored query that is read like a table.",
+        "Name it in SQL as sql_name does. Values of masked columns are hidden; filtered rows are left out.",
+    ),
+    "query": (
+        "A saved query: a question that was written and checked beforehand.",
+        "Run it by its name, with a value for each parameter that has no default.",
+    ),
+}
+
+
+class Metadata(TypedDict):
+    """What a thing of this kind is and is for, and where the things around it are."""
+
+    kind: Kind
+    description: str
+    usage: str
+    parent: NotRequired[str]
+    contents: NotRequired[str]
+
+
+class Reading(TypedDict):
+    """What is read at an address."""
+
+    definition: Mapping[str, Any]
+    metadata: Metadata
+
+
+class Listed(TypedDict):
+    """One thing in a list."""
+
+    kind: Kind
+    source: str
+    name: str
+    uri: str
+    comment: str | None
+    schema: NotRequired[str]
+
+
+class Content(TypedDict):
+    """One thing of a list of contents."""
+
+    uri: str
+    metadata: Mapping[str, Any]
+
+
+def read(seen: Seen, address: Address) -> Reading | list[Content] | None:
+    """The definition and metadata of what stands at an address, or the list of what is in it; None for nothing."""
+    if not seen.has(address.thing):
+        return None
+    if address.is_contents:
+        return _contents(seen, address.thing)
+    return Reading(definition=_definition(seen, address), metadata=_metadata(seen, address))
+
+
+def table_definition(seen: Seen, address: Address) -> TableDefinition:
+    """A table or view that is seen there."""
+    placed, sight = seen.tables[address], seen.sights[address.source]
+    facts = seen.catalogue.facts(address.source, placed)
+    masked = sight.masked.get(placed.key, frozenset())
+    columns = [
+        _masked(column) if key in masked else column
+        for key, column in list(facts.columns.items())[:MOST_COLUMNS]
+    ]
+    return TableDefinition(
+        kind=cast("Literal['table', 'view']", placed.kind),
+        source=address.source,
+        schema=placed.schema,
+        name=placed.name,
+        sql_name=facts.sql_name,
+        comment=facts.comment,
+        rows="filtered" if placed.key in sight.filtered else "all",
+        column_count=len(facts.columns),
+        columns=columns,
+        primary_key=facts.primary_key,
+        unique=facts.unique,
+        foreign_keys=[
+            found for link in facts.links if (found := _foreign_key(seen, address, link)) is not None
+        ],
+    )
+
+
+def listed(entry: Entry) -> Listed:
+    """An entry for a list."""
+    at = entry.address
+    item = Listed(
+        kind=at.kind,
+        source=at.source,
+        name=at.name or at.schema or at.source,
+        uri=entry.uri,
+        comment=entry.comment,
+    )
+    if at.kind in ("table", "view"):
+        item["schema"] = at.schema
+    return item
+
+
+def _definition(seen: Seen, address: Address) -> Mapping[str, Any]:
+    if address.kind in ("table", "view"):
+        return table_definition(seen, address)
+    inside = [listed(entry) for entry in seen.within(address)]
+    named: dict[str, Any] = {"source": address.source}
+    if address.kind == "schema":
+        named["schema"] = address.schema
+    else:
+        named["dialect"] = seen.catalogue.dialect_of(address.source)
+        named["schemas"] = [item["name"] for item in inside if item["kind"] == "schema"]
+    for kind, word in (("table", "tables"), ("view", "views"), ("query", "queries")):
+        found = [item["name"] for item in inside if item["kind"] == kind]
+        if address.kind == "catalog":
+            named[f"{kind}_count"] = len(found)
+        elif kind != "query":
+            named[word], named[f"{kind}_count"] = found[:MOST_CONTENTS], len(found)
+    return named
+
+
+def _metadata(seen: Seen, address: Address) -> Metadata:
+    description, usage = _WORDS[address.kind]
+    write = seen.catalogue.addressing.write
+    metadata = Metadata(kind=address.kind, description=description, usage=usage)
+    if address.parent is not None:
+        metadata["parent"] = write(address.parent)
+    if address.kind in HAVE_CONTENTS:
+        metadata["contents"] = write(address.contents)
+    return metadata
+
+
+def _contents(seen: Seen, address: Address) -> list[Content]:
+    entries = seen.within(address)
+    shown = [Content(uri=entry.uri, metadata=listed(entry)) for entry in entries[:MOST_CONTENTS]]
+    if len(entries) > MOST_CONTENTS:
+        more = {"more": len(entries) - MOST_CONTENTS, "usage": "resources/list has them all, in pages."}
+        shown.append(Content(uri=seen.catalogue.addressing.write(address), metadata=more))
+    return shown
+
+
+def _masked(column: ColumnDefinition) -> ColumnDefinition:
+    return {**column, "masked": True}
+
+
+def _foreign_key(seen: Seen, address: Address, link: Link) -> ForeignKey | None:
+    target = seen.catalogue.place_of(link.target)
+    if target is None or target.at(address.source) not in seen.tables:
+        return None
+    return ForeignKey(
+        columns=link.columns,
+        references=Reference(
+            schema=target.schema,
+            table=target.name,
+            columns=link.target_columns,
+            uri=seen.catalogue.addressing.write(target.at(address.source)),
+        ),
+    )

@@ -1,0 +1,151 @@
+"""Find a table by its name, or anything by words; the rule: only what its reader sees is ever suggested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import NotRequired, TypedDict
+
+from dualsql.catalogue.addresses import Address
+from dualsql.catalogue.catalogue import Entry, Seen
+from dualsql.catalogue.definitions import Listed, listed
+from dualsql.catalogue.searching import Searched, checked_terms, folded, search
+from dualsql.errors import BadParameterError, UnknownTableError
+
+_LONGEST_NAME = 300
+_SMALLEST_WORD = 3
+_OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
+
+
+class Found(Listed):
+    """A thing that a term found: how well, out of 100, and by which of its columns."""
+
+    score: float
+    columns: NotRequired[list[str]]
+
+
+class TermMatches(TypedDict):
+    """What one term found, best first."""
+
+    term: str
+    matches: list[Found]
+
+
+def tables_of(seen: Seen, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
+    """The tables and views that are seen, of one source or schema if it is named; sorted by URI.
+
+    Raises:
+        BadParameterError: there is no such source or schema for this reader.
+    """
+    checked_source(seen, source)
+    schemas = {at.schema for at in seen.tables if source in (None, at.source)}
+    if schema is not None and schema not in schemas:
+        raise BadParameterError(
+            f"There is no schema {schema[:80]!r}.", hint=_instead(schema, sorted(schemas))
+        )
+    return [
+        entry
+        for entry in seen.entries
+        if entry.address in seen.tables
+        and source in (None, entry.address.source)
+        and schema in (None, entry.address.schema)
+    ]
+
+
+def checked_source(seen: Seen, source: str | None) -> str | None:
+    """The source, if there is one of that name.
+
+    Raises:
+        BadParameterError: there is none.
+    """
+    known = seen.catalogue.sources
+    if source is not None and source not in known:
+        raise BadParameterError(f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(known)))
+    return source
+
+
+def find_table(seen: Seen, name: str, *, source: str | None = None, schema: str | None = None) -> Address:
+    """The table or view of that name, which may be "schema.name", in any case of letters if only one fits.
+
+    Where several sources have it, it is that of the first.
+
+    Raises:
+        UnknownTableError: there is none for this reader.
+        BadParameterError: there are several, or no such source or schema.
+    """
+    addresses = [entry.address for entry in tables_of(seen, source=source, schema=schema)]
+    wanted = name.strip()[:_LONGEST_NAME]
+    found = [at for at in addresses if wanted in _spellings(at)]
+    found = found or [at for at in addresses if wanted.lower() in map(str.lower, _spellings(at))]
+    if not found:
+        raise _unknown(wanted, addresses)
+    order = seen.catalogue.sources
+    first = [at for at in found if at.source == min((at.source for at in found), key=order.index)]
+    if len(first) > 1:
+        choices = ", ".join(f"{at.schema}.{at.name}" for at in first[:10])
+        raise BadParameterError(f"Several tables are called {wanted[:80]!r}.", hint=f"Name one of {choices}.")
+    return first[0]
+
+
+def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[TermMatches]:
+    """What each term finds among names and comments of all that is seen, at most `limit` things for each.
+
+    Raises:
+        BadParameterError: there are too many terms, or one is too long.
+        ConfigurationError: rapidfuzz is not installed.
+    """
+    checked, entries = checked_terms(terms), seen.entries
+    searched = [item for place, entry in enumerate(entries) for item in _texts(seen, place, entry)]
+    return [
+        TermMatches(
+            term=term,
+            matches=[
+                _found(entries[match.place], match.score, match.columns)
+                for match in search(term, searched, limit)
+            ],
+        )
+        for term in checked
+    ]
+
+
+def _found(entry: Entry, score: float, columns: Sequence[str]) -> Found:
+    found = Found({**listed(entry), "score": score})
+    return Found({**found, "columns": list(columns[:10])}) if columns else found
+
+
+def _texts(seen: Seen, place: int, entry: Entry) -> Iterator[Searched]:
+    at = entry.address
+    yield Searched(folded(at.name or at.schema or at.source), place, 1.0)
+    yield from _words(entry.comment, place)
+    if at in seen.tables:
+        for column in seen.catalogue.facts(at.source, seen.tables[at]).columns.values():
+            yield Searched(folded(column["name"]), place, _OF_A_COLUMN, column["name"])
+            yield from _words(column["comment"], place, column["name"])
+
+
+def _words(comment: str | None, place: int, column: str | None = None) -> Iterator[Searched]:
+    """Each word by itself: in a long sentence a single one would weigh nothing."""
+    for word in sorted(set(folded(comment or "").split())):
+        if len(word) >= _SMALLEST_WORD:
+            yield Searched(word, place, _OF_A_COMMENT, column)
+
+
+def _spellings(address: Address) -> tuple[str, str]:
+    return address.name, f"{address.schema}.{address.name}"
+
+
+def _unknown(name: str, addresses: Sequence[Address]) -> UnknownTableError:
+    known = list(dict.fromkeys(address.name for address in addresses))
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    return UnknownTableError(
+        f"There is no table {name[:80]!r}.",
+        hint=_instead(name, known) if known else "No table can be seen by you.",
+        details={"table": name[:80], "suggestions": close},
+    )
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=0.5)
+    if close:
+        return f"Did you mean {' or '.join(map(repr, close))}?"
+    return f"There is {', '.join(known[:20])}."
