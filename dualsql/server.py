@@ -22,6 +22,7 @@ from starlette.types import ASGIApp
 
 from dualsql.access import Authorize
 from dualsql.addresses import Addresses
+from dualsql.catalogue import Catalogue, Visible
 from dualsql.creating import Creator
 from dualsql.creation import ResponseOptions, checked_creation
 from dualsql.cursors import Cursors
@@ -104,9 +105,9 @@ class DualResponseServer:
             self.store, seal, self.settings, authenticate=authenticate, authorize=authorize, audit=audit
         )
         self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
-        registry = checked_registry(tables, self.settings)
-        self._policy = Policy(registry, hooks)
-        self._sources = open_sources(databases, registry, self.settings)
+        self._registry = checked_registry(tables, self.settings)
+        self._policy = Policy(self._registry, hooks)
+        self._sources = open_sources(databases, self._registry, self.settings)
         self.queries = checked_queries(queries, self._sources)
         accesses = AccessLog(self.store)
         self._reader = Reader(
@@ -294,6 +295,26 @@ class DualResponseServer:
             ConfigurationError: no SDK for such a server is known and installed; the function is no tool.
         """
         return tool(self, server, **options)
+
+    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
+        """What may be seen of the tables and saved queries: `catalogue.seen_by(principal)`.
+
+        Args:
+            visible: hides tables besides those that the hooks deny: `visible(principal, table)` says True to show one.
+            scheme: of the URIs.
+
+        Raises:
+            ConfigurationError: the scheme cannot be used.
+        """
+        dialects = {name: source.engine.dialect for name, source in self._sources.items()}
+        return Catalogue(
+            self._registry,
+            dialects,
+            self._policy,
+            queries=self.queries.values(),
+            visible=visible,
+            scheme=scheme,
+        )
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""

@@ -89,7 +89,7 @@ class Addressing:
 
     def write(self, address: Address) -> str:
         """The URI of an address."""
-        named = {"source": address.source, "schema": address.schema, address.kind: address.name}
+        named = {address.kind: address.name, "source": address.source, "schema": address.schema}
         template = self.template(address.kind, is_contents=address.is_contents)
         return re.sub(r"\{(\w+)\}", lambda found: _quoted(named[found[1]]), template)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from sqlalchemy.engine import Dialect
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind
-from dualsql.catalogue.describing import Facts, comment_of, facts_of, is_view
+from dualsql.catalogue.describing import Facts, brief, comment_of, facts_of, is_view
 from dualsql.freeze import Registry
 from dualsql.narrowing import Sight
+from dualsql.queries import SavedQuery
 from dualsql.resource import Principal
 
 Visible = Callable[[Principal | None, Any], bool]
@@ -64,6 +65,7 @@ class Catalogue:
 
     Args:
         dialects: of each source, by its name.
+        queries: one without a source is that of the first.
         visible: see `Visible`; what it raises goes through.
         scheme: of the URIs.
 
@@ -77,6 +79,7 @@ class Catalogue:
         dialects: Mapping[str, Dialect],
         rules: Rules,
         *,
+        queries: Iterable[SavedQuery] = (),
         visible: Visible | None = None,
         scheme: str = "catalog",
     ) -> None:
@@ -87,6 +90,10 @@ class Catalogue:
         self._visible = visible
         self._placed = list(_placed(registry))
         self._names = {id(placed.table): placed for placed in self._placed}
+        self._queries = {
+            Address(source=query.source or self.sources[0], kind="query", name=query.name): query
+            for query in queries
+        }
         self._facts: dict[tuple[str, str], Facts] = {}
 
     def seen_by(self, principal: Principal | None) -> Seen:
@@ -99,7 +106,7 @@ class Catalogue:
             for placed in allowed
             if placed.key in sight.tables
         }
-        return Seen(self, tables, sights)
+        return Seen(self, tables, self._runnable(tables), sights)
 
     def dialect_of(self, source: str) -> str:
         """Which SQL a source speaks: "sqlite", "postgresql", "mysql", "duckdb"."""
@@ -116,6 +123,15 @@ class Catalogue:
             self._facts[key] = facts_of(placed.table, self._dialects[source])
         return self._facts[key]
 
+    def _runnable(self, tables: Mapping[Address, Placed]) -> Mapping[Address, SavedQuery]:
+        """The queries whose tables are all seen: the others would be refused, or say what is there."""
+        seen = {(at.source, id(placed.table)) for at, placed in tables.items()}
+        return {
+            at: query
+            for at, query in self._queries.items()
+            if all((at.source, id(table)) in seen for table in query.tables)
+        }
+
     def _shows(self, principal: Principal | None, placed: Placed) -> bool:
         return self._visible is None or self._visible(principal, placed.table) is True
 
@@ -125,14 +141,20 @@ class Seen:
 
     Attributes:
         tables: by their addresses; views too.
+        queries: by their addresses.
         sights: what the rules say, by source.
     """
 
     def __init__(
-        self, catalogue: Catalogue, tables: Mapping[Address, Placed], sights: Mapping[str, Sight]
+        self,
+        catalogue: Catalogue,
+        tables: Mapping[Address, Placed],
+        queries: Mapping[Address, SavedQuery],
+        sights: Mapping[str, Sight],
     ) -> None:
         self.catalogue = catalogue
         self.tables = tables
+        self.queries = queries
         self.sights = sights
 
     @cached_property
@@ -142,6 +164,7 @@ class Seen:
         addresses += {Address(source=at.source, kind="schema", schema=at.schema) for at in self.tables}
         entries = [self._entry(address, None) for address in addresses]
         entries += [self._entry(address, comment_of(placed.table)) for address, placed in self.tables.items()]
+        entries += [self._entry(address, brief(query)) for address, query in self.queries.items()]
         return sorted(entries, key=lambda entry: entry.uri)
 
     def has(self, address: Address) -> bool:
@@ -150,7 +173,7 @@ class Seen:
             return address.source in self.catalogue.sources
         if address.kind == "schema":
             return any((at.source, at.schema) == (address.source, address.schema) for at in self.tables)
-        return address in self.tables
+        return address in self.tables or address in self.queries
 
     def within(self, address: Address) -> Sequence[Entry]:
         """What is in a catalog or a schema, sorted by URI."""

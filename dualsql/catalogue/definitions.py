@@ -12,8 +12,10 @@ from dualsql.catalogue.describing import (
     ColumnDefinition,
     ForeignKey,
     Link,
+    QueryDefinition,
     Reference,
     TableDefinition,
+    brief,
 )
 
 MOST_CONTENTS = 1_000
@@ -114,6 +116,21 @@ def table_definition(seen: Seen, address: Address) -> TableDefinition:
     )
 
 
+def query_definition(seen: Seen, address: Address) -> QueryDefinition:
+    """A saved query that is seen there."""
+    query = seen.queries[address]
+    places = (seen.catalogue.place_of(table) for table in query.tables)
+    write = seen.catalogue.addressing.write
+    return QueryDefinition(
+        kind="query",
+        source=address.source,
+        name=query.name,
+        comment=brief(query),
+        parameters=query.schema,
+        reads=[write(place.at(address.source)) for place in places if place is not None],
+    )
+
+
 def listed(entry: Entry) -> Listed:
     """An entry for a list."""
     at = entry.address
@@ -132,6 +149,8 @@ def listed(entry: Entry) -> Listed:
 def _definition(seen: Seen, address: Address) -> Mapping[str, Any]:
     if address.kind in ("table", "view"):
         return table_definition(seen, address)
+    if address.kind == "query":
+        return query_definition(seen, address)
     inside = [listed(entry) for entry in seen.within(address)]
     named: dict[str, Any] = {"source": address.source}
     if address.kind == "schema":

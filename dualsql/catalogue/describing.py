@@ -13,6 +13,7 @@ from sqlalchemy.exc import CompileError, NoReferenceError
 from sqlalchemy.types import TypeEngine
 
 from dualsql.formats.text import single_line
+from dualsql.queries import SavedQuery
 
 MOST_COLUMNS = 500
 """Columns of one table that are described; how many it has is said."""
@@ -69,6 +70,17 @@ class TableDefinition(TypedDict):
     foreign_keys: list[ForeignKey]
 
 
+class QueryDefinition(TypedDict):
+    """A saved query; `parameters` is a JSON Schema of what it takes."""
+
+    kind: Literal["query"]
+    source: str
+    name: str
+    comment: str | None
+    parameters: dict[str, Any]
+    reads: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A foreign key: columns of this table, and the ones of the other."""
@@ -109,8 +121,16 @@ def facts_of(table: Any, dialect: Dialect) -> Facts:
 
 def comment_of(item: Any) -> str | None:
     """What is said of a table or column: its comment, else the "description" in its `info`."""
-    said = getattr(item, "comment", None) or getattr(item, "info", {}).get("description")
-    return single_line(said, _LONGEST_COMMENT) if isinstance(said, str) and said.strip() else None
+    return _said(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
+
+
+def brief(query: SavedQuery) -> str | None:
+    """What a saved query answers."""
+    return _said(query.description)
+
+
+def _said(words: object) -> str | None:
+    return single_line(words, _LONGEST_COMMENT) if isinstance(words, str) and words.strip() else None
 
 
 def is_view(table: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import Entry, Seen
@@ -14,6 +14,7 @@ from dualsql.errors import BadParameterError, UnknownTableError
 
 _LONGEST_NAME = 300
 _SMALLEST_WORD = 3
+_MOST_COLUMNS = 10
 _OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
 
 
@@ -21,7 +22,7 @@ class Found(Listed):
     """A thing that a term found: how well, out of 100, and by which of its columns."""
 
     score: float
-    columns: NotRequired[list[str]]
+    columns: list[str]
 
 
 class TermMatches(TypedDict):
@@ -109,8 +110,7 @@ def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[TermMatc
 
 
 def _found(entry: Entry, score: float, columns: Sequence[str]) -> Found:
-    found = Found({**listed(entry), "score": score})
-    return Found({**found, "columns": list(columns[:10])}) if columns else found
+    return Found({**listed(entry), "score": score, "columns": list(columns[:_MOST_COLUMNS])})
 
 
 def _texts(seen: Seen, place: int, entry: Entry) -> Iterator[Searched]:

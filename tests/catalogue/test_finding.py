@@ -1,0 +1,155 @@
+"""Tables by name and by words, long lists in pieces."""
+
+from __future__ import annotations
+
+import sys
+from base64 import urlsafe_b64encode
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table
+
+from dualsql import BadParameterError, ConfigurationError, UnknownTableError
+from dualsql.catalogue import paged
+from dualsql.catalogue.finding import find_table, search_all, tables_of
+from dualsql.catalogue.searching import LONGEST_TERM, MOST_TERMS
+from dualsql.freeze import Registry
+from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, catalogue
+
+
+@pytest.mark.parametrize("name", ["books", "default.books", " books ", "BOOKS", "Default.Books"])
+def test_a_table_is_found_by_its_name(name: str) -> None:
+    assert find_table(catalogue().seen_by(ANA), name).name == "books"
+
+
+def test_a_view_is_found_too() -> None:
+    assert find_table(catalogue().seen_by(ANA), "best sellers", schema="reports").kind == "view"
+
+
+def test_a_name_that_fits_letter_by_letter_wins() -> None:
+    metadata = MetaData()
+    for name in ("Events", "events", "EVENTS"):
+        Table(name, metadata, Column("id", Integer))
+    seen = catalogue(of=Registry(metadata)).seen_by(ANA)
+    assert find_table(seen, "EVENTS").name == "EVENTS"
+    with pytest.raises(BadParameterError, match="Several") as caught:
+        find_table(seen, "eVents")
+    assert "default.Events" in caught.value.hint
+
+
+def test_one_name_in_two_schemas_has_to_be_told_apart() -> None:
+    metadata = MetaData()
+    Table("t", metadata, Column("id", Integer), schema="one")
+    Table("t", metadata, Column("id", Integer), schema="two")
+    seen = catalogue(of=Registry(metadata)).seen_by(ANA)
+    with pytest.raises(BadParameterError):
+        find_table(seen, "t")
+    assert find_table(seen, "t", schema="two").schema == find_table(seen, "two.t").schema == "two"
+
+
+def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
+    seen = catalogue(RULES).seen_by(BOB)
+    messages = []
+    for name in ("wages", "wagez"):
+        with pytest.raises(UnknownTableError) as caught:
+            find_table(seen, name)
+        assert "wages" not in caught.value.hint
+        messages.append((caught.value.message.replace(name, ""), caught.value.hint))
+    assert messages[0] == messages[1]
+    with pytest.raises(BadParameterError) as refused:
+        tables_of(seen, schema="staff")
+    assert "staff" not in refused.value.hint
+
+
+def test_a_misspelt_name_is_answered_with_a_near_one() -> None:
+    with pytest.raises(UnknownTableError) as caught:
+        find_table(catalogue().seen_by(ANA), "athors")
+    assert caught.value.hint == "Did you mean 'authors'?"
+    assert caught.value.details["suggestions"] == ["authors"]
+
+
+def test_sources_are_told_apart() -> None:
+    seen = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}).seen_by(ANA)
+    assert find_table(seen, "books").source == "files"
+    assert find_table(seen, "books", source="house").source == "house"
+    assert len(tables_of(seen)) == 10
+    with pytest.raises(BadParameterError):
+        tables_of(seen, source="elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("term", "name", "columns"),
+    [
+        ("athors", "authors", []),
+        ("Book", "books", []),
+        ("sellers best", "best sellers", []),
+        ("salry", "authors", ["salary"]),
+        ("euros", "authors", ["salary"]),
+        ("edition", "books", []),
+        ("ISBN", "books", ["isbn"]),
+        ("authorId", "books", ["author_id"]),
+    ],
+)
+def test_words_find_names_columns_and_comments(term: str, name: str, columns: list[str]) -> None:
+    (found,) = search_all(catalogue().seen_by(ANA), [term], limit=5)
+    best = {match["name"]: match for match in found["matches"][:2]}
+    assert name in best
+    assert best[name]["columns"][:1] == columns[:1]
+
+
+def test_several_terms_in_one_call() -> None:
+    found = search_all(catalogue().seen_by(ANA), ["books", "xyzzy", "wages"], limit=1)
+    assert [item["term"] for item in found] == ["books", "xyzzy", "wages"]
+    assert [[match["name"] for match in item["matches"]] for item in found] == [["books"], [], ["wages"]]
+
+
+def test_a_search_finds_only_what_is_seen() -> None:
+    for who, is_seen in ((ANA, True), (BOB, False)):
+        (found,) = search_all(catalogue(RULES).seen_by(who), ["wages"], limit=10)
+        assert ("wages" in {match["name"] for match in found["matches"]}) is is_seen
+
+
+@pytest.mark.parametrize(
+    "terms", [[], ["a"] * (MOST_TERMS + 1), ["x" * (LONGEST_TERM + 1)], [""], ["  "], ["%%__--"], ["\x00"]]
+)
+def test_terms_are_bounded(terms: list[str]) -> None:
+    with pytest.raises(BadParameterError):
+        search_all(catalogue().seen_by(ANA), terms, limit=5)
+
+
+def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    with pytest.raises(ConfigurationError, match=r"dualsql\[mcp\]"):
+        search_all(catalogue().seen_by(ANA), ["books"], limit=5)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 100])
+def test_pieces_joined_are_the_list(limit: int) -> None:
+    items, cursor = [], None
+    whole = [f"catalog://main/schema/é{number:02}" for number in range(7)]
+    for _ in range(20):
+        page, cursor = paged(whole, str, cursor=cursor, limit=limit)
+        items += page
+        if cursor is None:
+            break
+    assert items == whole
+
+
+def test_what_comes_and_goes_between_two_pages_moves_nothing_else() -> None:
+    _, cursor = paged(["a", "b", "c", "d"], str, cursor=None, limit=2)
+    page, _ = paged(["aa", "c", "d"], str, cursor=cursor, limit=2)
+    assert page == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "=", "nonsense!", "YQ==", "é", "A" * 10_000, urlsafe_b64encode(b"\xff\xff").decode(), "YR"]
+)
+def test_a_forged_cursor_is_refused(cursor: str) -> None:
+    with pytest.raises(BadParameterError):
+        paged(["a"], str, cursor=cursor, limit=1)
+
+
+def test_a_well_forged_cursor_shows_only_what_is_seen() -> None:
+    entries = catalogue(RULES).seen_by(BOB).entries
+    forged = urlsafe_b64encode(b"catalog://main/schema/staff/table/wage").rstrip(b"=").decode()
+    page, _ = paged(entries, lambda entry: entry.uri, cursor=forged, limit=100)
+    assert not any("staff" in entry.uri for entry in page)
