@@ -34,12 +34,7 @@ class Addresses:
                 f"base_url {base_url!r} is not an address.",
                 hint="Give one such as https://api.example.com/resources.",
             )
-        if not _SCHEME.fullmatch(uri_scheme) or uri_scheme in _FETCHABLE:
-            raise ConfigurationError(
-                f"uri_scheme {uri_scheme!r} cannot be used.",
-                hint="Take a word of your own, such as 'resource'.",
-            )
-        return cls(base_url.rstrip("/"), uri_scheme)
+        return cls(base_url.rstrip("/"), checked_scheme(uri_scheme))
 
     def uri(self, resource_id: str) -> str:
         """What the model may pass on."""
@@ -48,3 +43,16 @@ class Addresses:
     def url(self, resource_id: str) -> str:
         """Where the application fetches."""
         return f"{self.base_url}/{resource_id}"
+
+
+def checked_scheme(scheme: str) -> str:
+    """A scheme for URIs of our own.
+
+    Raises:
+        ConfigurationError: it is none, or one that hosts would follow.
+    """
+    if not _SCHEME.fullmatch(scheme) or scheme in _FETCHABLE:
+        raise ConfigurationError(
+            f"The URI scheme {scheme!r} cannot be used.", hint="Take a word of your own, such as 'resource'."
+        )
+    return scheme

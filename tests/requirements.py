@@ -4,7 +4,7 @@
 promise nor among the files that hold what the seeds do not speak of.
 
 The seeds: 000 is the specification of the library, 001 dual-mode answers, 002 the article that builds the
-pattern, 004 the envelope of tools. What 003 promises (a catalogue) comes later and is not listed yet.
+pattern, 003 a catalogue and queries over MCP, 004 the envelope of tools.
 """
 
 from __future__ import annotations
@@ -225,6 +225,22 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_detect.py::test_fastmcp_live",
         ),
     },
+    "003 catalogue": {
+        "what there is stands in a hierarchy of URIs": (
+            "catalogue/test_addresses.py::test_the_hierarchy",
+            "catalogue/test_addresses.py::test_every_name_survives",
+        ),
+        "each thing has a definition and metadata": (
+            "catalogue/test_definitions.py::test_a_table_has_types_keys_and_comments",
+            "catalogue/test_definitions.py::test_a_saved_query_says_what_it_takes_and_reads",
+        ),
+        "contents are a list of URIs and metadata": (
+            "catalogue/test_definitions.py::test_contents_are_a_list_of_uris_and_metadata",
+        ),
+        "what is not found is answered with what was meant": (
+            "catalogue/test_finding.py::test_a_misspelt_name_is_answered_with_a_near_one",
+        ),
+    },
     "004 envelope": {
         "success, timestamp and content always; data or error": (
             "envelope/test_wrapping.py::test_data_is_wrapped_and_read_out",
@@ -300,6 +316,7 @@ BEYOND: dict[str, str] = {
     "execute/test_limits.py": "how many queries run at once, and what the others are told",
     "execute/test_other_drivers.py": "psycopg and PyMySQL",
     "execute/test_replica.py": "a hot standby serves the reads",
+    "catalogue/test_visibility.py": "who sees which tables",
     "execute/test_tenants.py": "tenants on every kind of engine",
     "execute/test_time.py": "queries end in time, in the database too",
     "execute/test_writing.py": "nothing is written, on any kind of engine",

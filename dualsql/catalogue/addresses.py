@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import quote, unquote_to_bytes
 
-from dualsql.errors import ConfigurationError
+from dualsql.addresses import checked_scheme
 
 Kind = Literal["catalog", "schema", "table", "view", "query"]
 
 _LONGEST_URI = 4_096
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +75,7 @@ class Addressing:
     scheme: str
 
     def __post_init__(self) -> None:
-        if not _SCHEME.fullmatch(self.scheme) or self.scheme in {"http", "https", "file", "data"}:
-            raise ConfigurationError(
-                f"The scheme {self.scheme!r} cannot be used.",
-                hint="Take a word of your own, such as 'catalog'.",
-            )
+        checked_scheme(self.scheme)
 
     def template(self, kind: Kind, *, is_contents: bool = False) -> str:
         """The URI template (RFC 6570) of all things of a kind, or of what is in them."""

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, bindparam, select
 from sqlalchemy.schema import CreateView
 
+from dualsql import SavedQuery
 from dualsql.catalogue import Catalogue
 from dualsql.catalogue.definitions import MOST_CONTENTS, read
 from dualsql.catalogue.describing import MOST_COLUMNS

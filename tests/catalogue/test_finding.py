@@ -124,7 +124,8 @@ def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 100])
 def test_pieces_joined_are_the_list(limit: int) -> None:
-    items, cursor = [], None
+    items: list[str] = []
+    cursor = None
     whole = [f"catalog://main/schema/é{number:02}" for number in range(7)]
     for _ in range(20):
         page, cursor = paged(whole, str, cursor=cursor, limit=limit)
