@@ -110,6 +110,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "parse finds the dual response in a tool result, None in anything else": (
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_ordinary_results_are_none",
+            "client/test_ordinary.py::test_no_ordinary_result_is_a_dual_response",
+            "client/test_handles.py::test_a_doubtful_one_is_none",
         ),
         "parse_structured takes the structured content alone": ("client/test_detect.py::test_carriers",),
         "base_url, an HTTP client, headers and a timeout of the caller's": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -108,6 +108,19 @@ class DualResponseClient:
     def find(self, anything: object) -> list[ParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
         return [self._parsed(detected) for detected in detect.find(anything)]
+
+    async def find_in(self, events: AsyncIterable[object]) -> AsyncGenerator[ParsedDualResponse, None]:
+        """The dual responses in a stream of events, each as soon as one holds it.
+
+        A resource that first came as a bare link comes once more, when its sample does. A URI in a text counts for
+        nothing here: events hold pieces of texts, and a URI that was cut is another one.
+        """
+        known: dict[str, detect.Detected] = {}
+        async for event in events:
+            for detected in detect.find(event, in_texts=False):
+                if detect.tells_more(detected, known.get(detected.uri)):
+                    known[detected.uri] = detected
+                    yield self._parsed(detected)
 
     async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
         """The caller's own live results, newest first: whoever the `headers` of this client say it is.

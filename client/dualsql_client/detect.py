@@ -1,7 +1,7 @@
 """Dual responses in whatever a tool call returned; the rule: never an exception, and in doubt it is none.
 
-Two things count as evidence: the structure of the specification (results, resource, metadata), and a resource
-link whose URI looks like one a server minted. Which SDK carried them does not matter.
+Three things count as evidence: the structure of the specification (results, resource, metadata), a resource link
+whose URI looks like one a server minted, and last such a URI in a text. Which SDK carried them does not matter.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from typing import Any
 from dualsql_client.address import is_handle, resource_id
 from dualsql_client.answers import kind_of_total
 from dualsql_client.columns import read_columns
+from dualsql_client.handles import uris_in
 from dualsql_client.instants import read_instant
 from dualsql_client.nodes import Fields, Walk, fields_of
 from dualsql_client.wire import Column, Row, TotalCountKind
+
+_TELLING = frozenset({"resource", "uri", "is_error", "isError", "status"})
+"""A mapping with none of these names is neither a dual response nor a link, nor does it say that it is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,19 +42,31 @@ class Detected:
     expires_at: datetime | None = None
 
 
-def find(tool_result: object) -> list[Detected]:
+def find(tool_result: object, *, in_texts: bool = True) -> list[Detected]:
     """All dual responses inside `tool_result`, one for each resource, the shallowest first.
 
-    What stands inside a dual response, or inside a result marked as an error, is not looked at.
+    What stands inside a dual response, or inside a result marked as an error, is not looked at. Where there is
+    nothing else, private attributes are looked at, and then texts for a resource's URI.
+
+    Args:
+        in_texts: False where a text may have been cut anywhere.
     """
+    found, walk = _found(Walk(tool_result))
+    if not found and walk.met_objects:
+        found, _ = _found(Walk(tool_result, hidden=True))
+    if not found and in_texts:
+        found = {uri: Detected(uri=uri, name="") for uri in uris_in(walk.texts)}
+    return list(found.values())
+
+
+def _found(walk: Walk) -> tuple[dict[str, Detected], Walk]:
     found: dict[str, Detected] = {}
-    walk = Walk(tool_result)
     while walk:
         try:
             _visit(walk, found)
         except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is looked at
             continue
-    return list(found.values())
+    return found, walk
 
 
 def read_structure(value: object) -> Detected | None:
@@ -64,16 +80,22 @@ def read_structure(value: object) -> Detected | None:
 
 def _visit(walk: Walk, found: dict[str, Detected]) -> None:
     fields = walk.step()
-    if not fields or _is_error(fields):
+    if not fields:
+        return
+    if _TELLING.isdisjoint(fields):
+        walk.descend(fields)
+        return
+    if _is_error(fields):
         return
     detected = _structure(fields) or _link(fields)
     if detected is None:
         walk.descend(fields)
-    elif _tells_more(detected, found.get(detected.uri)):
+    elif tells_more(detected, found.get(detected.uri)):
         found[detected.uri] = detected
 
 
-def _tells_more(detected: Detected, known: Detected | None) -> bool:
+def tells_more(detected: Detected, known: Detected | None) -> bool:
+    """Whether a dual response says more than what is known of its resource, which may be nothing."""
     return known is None or (known.sample is None and detected.sample is not None)
 
 

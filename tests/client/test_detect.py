@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import UserDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -36,15 +36,19 @@ LINK_ONLY = {
     for form in forms
 } | {"openai_agents: plain/default", "openai_agents: schema/default"}
 
-# Recordings in which the SDK left prose, a bare URI or an error message of its own.
-LOST = {
-    *(f"anthropic: {tool}/request_2_last_message" for tool in ("plain", "schema", "json", "linkonly")),
+# Recordings in which the SDK left prose or a bare URI: all that can be found is the URI.
+TEXT_ONLY = {
     "anthropic.nolink: plain/request_2_last_message",
     "langchain: linkonly/toolmessage_python",
     "langchain: linkonly/agent_messages",
-    "openai_agents: structuredonly/default",
     "openai_agents.nolink: plain/default",
     *(f"pydantic_ai: {tool}/tool_return_python" for tool in ("plain", "schema", "linkonly")),
+}
+
+# Recordings in which the SDK left nothing, or an error message of its own.
+LOST = {
+    *(f"anthropic: {tool}/request_2_last_message" for tool in ("plain", "schema", "json", "linkonly")),
+    "openai_agents: structuredonly/default",
 }
 
 client = DualResponseClient()
@@ -58,8 +62,8 @@ def test_recorded_tool_results(name: str, result: Any) -> None:
         return
     assert parsed is not None
     assert parsed.resource_uri == URI
-    assert parsed.name == "search_institutions result"
-    if name in LINK_ONLY:
+    assert parsed.name == ("" if name in TEXT_ONLY else "search_institutions result")
+    if name in LINK_ONLY | TEXT_ONLY:
         assert (parsed.sample, parsed.total_count, parsed.columns) == ([], None, [])
         return
     assert [row["id"] for row in parsed.sample] == [1, 2, 3]
@@ -141,6 +145,11 @@ CARRIERS: dict[str, Any] = {
     "mapping": UserDict(TOOL_RESULT),
     "dataclass": make_dataclass("Dual", structured())(**structured()),
     "twice the same": [TOOL_RESULT, json.dumps(TOOL_RESULT)],
+    "bytes": json.dumps(TOOL_RESULT).encode(),
+    "lines of JSON": f'{{"type": "start"}}\n{json.dumps(TOOL_RESULT)}\nnot JSON\n',
+    "server-sent events": f"event: message\ndata: {json.dumps(TOOL_RESULT)}\n\nevent: end\ndata: x\n\n",
+    "one line of server-sent events": f"data:{json.dumps(TOOL_RESULT)}",
+    "a private attribute": SimpleNamespace(output="Done.", _state=SimpleNamespace(_messages=[TOOL_RESULT])),
 }
 
 
@@ -189,6 +198,31 @@ def test_a_row_cannot_pose_as_a_dual_response() -> None:
     forged = structured(uri="resource://forged")
     result = {**structured(), "results": [{"note": json.dumps(forged)}, {"note": forged}]}
     assert [found.resource_uri for found in client.find(result)] == [f"resource://{RESOURCE_ID}"]
+
+
+async def events(*values: Any) -> AsyncIterator[Any]:
+    for value in values:
+        yield value
+
+
+async def test_a_stream_of_events_gives_each_as_it_comes() -> None:
+    link = {"type": "resource_link", "uri": f"resource://{RESOURCE_ID}", "mimeType": "application/json"}
+    other = structured(uri="resource://another")
+    stream = events("text", link, link, {"item": TOOL_RESULT}, TOOL_RESULT, [other, TOOL_RESULT], None)
+    found = [(parsed.resource_uri, len(parsed.sample)) async for parsed in client.find_in(stream)]
+    ours = f"resource://{RESOURCE_ID}"
+    assert found == [(ours, 0), (ours, 1), ("resource://another", 1)]
+
+
+async def test_a_uri_cut_by_a_stream_of_text_is_not_taken_for_another() -> None:
+    pieces = events("every row from resource://", f"resource://{RESOURCE_ID[:-3]}", RESOURCE_ID[-3:])
+    assert [parsed async for parsed in client.find_in(pieces)] == []
+
+
+def test_what_is_public_hides_what_is_private() -> None:
+    other = structured(uri="resource://another")
+    [parsed] = client.find(SimpleNamespace(output=TOOL_RESULT, _before=other))
+    assert parsed.resource_uri == f"resource://{RESOURCE_ID}"
 
 
 def without(*path: str) -> dict[str, Any]:

@@ -1,0 +1,34 @@
+"""Is what ordinary tools answer left alone, in whatever an SDK wraps it?"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dualsql_client import DualResponseClient, ParseError
+from tests.client.hosting import RESOURCE_ID, structured
+from tests.client.ordinary import RESULTS
+
+client = DualResponseClient()
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS.keys())
+def test_no_ordinary_result_is_a_dual_response(result: Any) -> None:
+    for form in (result, json.dumps(result), SimpleNamespace(output=result), {"output": json.dumps(result)}):
+        assert client.find(form) == []
+        assert client.parse(form) is None
+    with pytest.raises(ParseError, match="no dual response"):
+        client.parse(result, strict=True)
+
+
+def test_there_are_many_of_them() -> None:
+    assert len(RESULTS) >= 60
+    assert client.find(list(RESULTS.values())) == []
+
+
+def test_none_of_them_hides_one_or_is_taken_for_another() -> None:
+    conversation = [*RESULTS.values(), json.dumps(structured()), *RESULTS.values()]
+    assert [parsed.resource_uri for parsed in client.find(conversation)] == [f"resource://{RESOURCE_ID}"]
