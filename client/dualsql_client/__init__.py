@@ -33,6 +33,8 @@ from dualsql_client.parsed import ParsedDualResponse, StreamOptions
 from dualsql_client.progress import Progress
 from dualsql_client.retrying import Retry
 from dualsql_client.rows import decode_rows
+from dualsql_client.sync_client import SyncDualResponseClient
+from dualsql_client.sync_parsed import SyncParsedDualResponse
 
 __all__ = [
     "DualResponseClient",
@@ -51,6 +53,8 @@ __all__ = [
     "Retry",
     "StreamBrokenError",
     "StreamOptions",
+    "SyncDualResponseClient",
+    "SyncParsedDualResponse",
     "UntrustedOriginError",
     "decode_rows",
 ]

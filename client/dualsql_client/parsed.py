@@ -17,6 +17,7 @@ from dualsql_client.errors import FetchError, NotConfiguredError, ResourceExpire
 from dualsql_client.extras import needed
 from dualsql_client.formats import ARROW, NDJSON, Format
 from dualsql_client.framing import Block
+from dualsql_client.glance import glance, html, rich_group
 from dualsql_client.instants import read_instant
 from dualsql_client.parsing import rows_of
 from dualsql_client.progress import Meter, OnProgress, Tell
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from rich.console import Group
 
 _NO_SUCH_ADDRESS = frozenset({404, 405})
 
@@ -85,6 +87,12 @@ class ParsedDualResponse:
     def is_expired(self) -> bool:
         """Whether the resource has expired, by this computer's clock."""
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
+    def _repr_html_(self) -> str:
+        return html(glance(self, is_configured=self._transport is not None))
+
+    def __rich__(self) -> Group:
+        return rich_group(glance(self, is_configured=self._transport is not None))
 
     async def fetch(
         self,

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dualsql_client.extras import needed
+from dualsql_client.plain import printable
 
 OnProgress = Callable[[int, int | None], Awaitable[object] | object]
 """Called with the rows fetched so far and the total, None when unknown; may be a coroutine function."""
@@ -95,7 +96,7 @@ class Bar:
             console=console,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task(_printable(name), total=None, said="")
+        self._task = self._progress.add_task(printable(name, 40), total=None, said="")
 
     def start(self) -> None:
         """Begin to draw."""
@@ -117,10 +118,6 @@ def said_of(progress: Progress) -> str:
     rows = f"{progress.rows:,}" if progress.total is None else f"{progress.rows:,}/{progress.total:,}"
     rate = progress.rows / progress.seconds if progress.seconds else 0.0
     return f"{rows} rows  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"
-
-
-def _printable(name: str) -> str:
-    return "".join(character for character in name[:40] if character.isprintable())
 
 
 async def _done(told: Any) -> None:

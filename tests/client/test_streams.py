@@ -425,7 +425,7 @@ def test_a_bar_in_a_terminal() -> None:
     bar.show(Progress(rows=1_200, total=5_000, bytes=3_100_000, seconds=0.5))
     bar.stop()
     assert "1,200/5,000 rows  3.1 MB  2,400 rows/s" in drawn.getvalue()
-    assert "[bold]Entries[2J" in drawn.getvalue()
+    assert "[bold]Entries\N{REPLACEMENT CHARACTER}[2J" in drawn.getvalue()
 
 
 async def test_streams_side_by_side(service: Service, plain_http: httpx.AsyncClient) -> None:

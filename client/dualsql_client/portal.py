@@ -1,0 +1,176 @@
+"""An event loop in a thread of its own, for code that waits; the rule: its thread ends with whoever opened it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from threading import Lock, Thread, current_thread
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_END: Any = object()
+
+# Seconds. Python sees a Ctrl-C when the waiting thread wakes, and nothing else wakes it once polars is imported: its
+# handler has the kernel go on with what was interrupted.
+_INTERRUPTIBLE = 0.2
+
+
+class Portal:
+    """Runs coroutines for threads that are in no event loop, or in one of another's: a notebook's.
+
+    It has no thread until the first of them is run. Whoever forgets to close it leaves a thread that waits, and that
+    neither keeps the process from ending nor outlives the portal.
+
+    Attributes:
+        is_closed: nothing is run any more.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._worker: _Worker | None = None
+        self.is_closed = False
+
+    def __del__(self) -> None:
+        # Garbage is collected in any thread, perhaps in the worker's own: it may not wait.
+        if worker := self.__dict__.get("_worker"):
+            worker.stop()
+
+    def call(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the coroutine returns. An interrupt of the waiting thread cancels it.
+
+        Raises:
+            RuntimeError: the portal is closed, or who asks is run by it: it would wait for itself.
+        """
+        worker = self._started()
+        if worker.is_current():
+            raise RuntimeError("A callback cannot wait for the client that calls it.")
+        return worker.result_of(function(*args, **kwargs))
+
+    def each(
+        self, function: Callable[P, AsyncGenerator[T, None]], *args: P.args, **kwargs: P.kwargs
+    ) -> Generator[T, None, None]:
+        """What the asynchronous generator yields; it ends with this one, or with the portal."""
+        items = function(*args, **kwargs)
+        worker = self._started()
+        worker.open.add(items)
+        try:
+            while (item := self.call(_next, items)) is not _END:
+                yield item
+        finally:
+            worker.let_go(items)
+
+    def close(self) -> None:
+        """End the thread. What still runs is cancelled; closing again does nothing."""
+        with self._lock:
+            worker, self._worker, self.is_closed = self._worker, None, True
+        if worker is not None:
+            worker.stop()
+            worker.wait()
+
+    def _started(self) -> _Worker:
+        with self._lock:
+            if self.is_closed:
+                raise RuntimeError("The client is closed.")
+            if self._worker is None:
+                self._worker = _Worker()
+            return self._worker
+
+
+class _Worker:
+    """A running event loop; it holds nothing of the portal, whose end is its end.
+
+    Attributes:
+        open: generators that are not done; they are closed before the loop is, from the outermost.
+    """
+
+    def __init__(self) -> None:
+        self.open: set[AsyncGenerator[Any, None]] = set()
+        self._stopped = asyncio.Event()
+        started: Future[asyncio.AbstractEventLoop] = Future()
+        arguments = (started, self._stopped, self.open)
+        self._thread = Thread(target=_run, args=arguments, name="dualsql-client", daemon=True)
+        self._thread.start()
+        self._loop = started.result()
+        _WORKERS.add(self)
+
+    def is_current(self) -> bool:
+        """Whether it runs the code that asks."""
+        return self._thread is current_thread()
+
+    def result_of(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it and wait.
+
+        Raises:
+            RuntimeError: the loop has ended.
+        """
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
+            coroutine.close()
+            raise
+        try:
+            while not wait([future], _INTERRUPTIBLE).done:
+                pass
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def let_go(self, items: AsyncGenerator[Any, None]) -> None:
+        """Close a generator; in the thread of the loop itself, or after its end, without waiting."""
+        with suppress(RuntimeError):  # the loop has ended, and closed it
+            if self.is_current():
+                self._loop.call_soon(lambda: self._loop.create_task(_close(self.open, items)))
+            else:
+                self.result_of(_close(self.open, items))
+
+    def stop(self) -> None:
+        """End soon, from any thread."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._stopped.set)
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        if not self.is_current():
+            self._thread.join()
+
+
+# A thread that is a daemon stands still once the interpreter ends, and whoever waits for it then waits for ever.
+_WORKERS: WeakSet[_Worker] = WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    for worker in list(_WORKERS):
+        worker.stop()
+        worker.wait()
+
+
+def _run(
+    started: Future[asyncio.AbstractEventLoop], stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]]
+) -> None:
+    with asyncio.Runner() as runner:
+        started.set_result(runner.get_loop())
+        runner.run(_until(stopped, items))
+
+
+async def _until(stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]]) -> None:
+    await stopped.wait()
+    for each in list(items):
+        await _close(items, each)
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T:
+    return await anext(items, _END)
+
+
+async def _close(known: set[AsyncGenerator[Any, None]], items: AsyncGenerator[Any, None]) -> None:
+    known.discard(items)
+    with suppress(RuntimeError):  # another thread is just asking it for more; the end of the loop ends that
+        await items.aclose()

@@ -1,0 +1,115 @@
+"""Tool results in, dual responses out, for code that waits; the rule: scripts/make_sync_client.py writes this."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Literal, Self, overload
+
+from dualsql_client.client import _RETRY, DualResponseClient
+from dualsql_client.portal import Portal
+from dualsql_client.retrying import Retry
+from dualsql_client.sync_parsed import SyncParsedDualResponse
+from dualsql_client.transport import HTTPClient
+
+
+class SyncDualResponseClient:
+    """Finds dual responses in tool results and fetches their rows.
+
+    Everything waits, in scripts and in notebooks. The requests are sent from a thread, which ends with `close`.
+
+    Args:
+        base_url: address of the server's REST resources; every request goes to `base_url/id`, whatever URL a
+            tool result names. Without one the client parses, and fetching raises NotConfiguredError.
+        http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
+        headers: sent with every request, so to `base_url` only.
+        timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
+        maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
+        maximum_stream_bytes: size of the longest stream that is read, after decompression.
+        retry: how often, and how soon, a stream that broke is gone on with.
+
+    Raises:
+        NotConfiguredError: `base_url` is no plain http or https address.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        http: HTTPClient | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | timedelta = 30.0,
+        *,
+        maximum_response_bytes: int = 64 * 1024 * 1024,
+        maximum_stream_bytes: int = 64 * 1024**3,
+        retry: Retry = _RETRY,
+    ) -> None:
+        self._portal = Portal()
+        self._client = DualResponseClient(
+            base_url,
+            http,
+            headers,
+            timeout,
+            maximum_response_bytes=maximum_response_bytes,
+            maximum_stream_bytes=maximum_stream_bytes,
+            retry=retry,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections, unless they belong to the `http` that was given."""
+        if self._portal.is_closed:
+            return
+        try:
+            self._portal.call(self._client.aclose)
+        finally:
+            self._portal.close()
+
+    @overload
+    def parse(self, tool_result: object, *, strict: Literal[True]) -> SyncParsedDualResponse: ...
+
+    @overload
+    def parse(self, tool_result: object, *, strict: bool = False) -> SyncParsedDualResponse | None: ...
+
+    def parse(self, tool_result: object, *, strict: bool = False) -> SyncParsedDualResponse | None:
+        """The dual response in a tool result of any SDK; None when there is none, or more than one.
+
+        Takes result objects, models, dataclasses, mappings, JSON text and lists of those. A result marked as
+        an error is none.
+
+        Raises:
+            ParseError: with `strict`, instead of returning None.
+        """
+        found = self._client.parse(tool_result, strict=strict)
+        return None if found is None else SyncParsedDualResponse(self._portal, found)
+
+    def parse_structured(self, structured_content: object) -> SyncParsedDualResponse | None:
+        """The dual response that a tool result's structuredContent is; None when it is something else."""
+        found = self._client.parse_structured(structured_content)
+        return None if found is None else SyncParsedDualResponse(self._portal, found)
+
+    def find(self, anything: object) -> list[SyncParsedDualResponse]:
+        """All dual responses in a run result, a message list or the like; one per resource."""
+        return [SyncParsedDualResponse(self._portal, found) for found in self._client.find(anything)]
+
+    def list_resources(self, *, page_size: int = 100) -> Generator[SyncParsedDualResponse, None, None]:
+        """The caller's own live results, newest first: whoever the `headers` of this client say it is.
+
+        Their `sample` is empty; `fetch` and its kin read the rows.
+
+        Args:
+            page_size: how many are asked for at once, at most 100.
+
+        Raises:
+            NotConfiguredError: the client has no `base_url`.
+            FetchError: see `dualsql_client.errors`; status 401 when the server does not know who asks.
+        """
+        for found in self._portal.each(self._client.list_resources, page_size=page_size):
+            yield SyncParsedDualResponse(self._portal, found)

@@ -1,0 +1,217 @@
+"""A dual response in the hands of code that waits; the rule: scripts/make_sync_client.py writes this."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import Unpack
+
+from dualsql_client.answers import FetchResult, ResourceMetadata
+from dualsql_client.parsed import ParsedDualResponse, StreamOptions
+from dualsql_client.portal import Portal
+from dualsql_client.wire import Column, Row, SortKey, TotalCountKind
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from rich.console import Group
+
+
+class SyncParsedDualResponse:
+    """The sample a model saw, and the way to every row.
+
+    Attributes:
+        sample: the rows in the tool result, as JSON has them; empty when it held only a link.
+        total_count: all rows of the result; None when the server did not count them.
+        total_count_kind: what the number is worth: "exact", "estimated", "capped" (at least so many), or "none".
+        resource_uri: the resource as the tool result names it, such as `resource://abc123`.
+        resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
+            what the tool result says, untrusted and never fetched.
+        columns: of the sample; a page brings its own. Empty when only a link was found.
+        executed_at: when the query ran.
+        expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
+            pinned one, or when it is not known.
+    """
+
+    def __init__(self, portal: Portal, parsed: ParsedDualResponse) -> None:
+        self._portal = portal
+        self._parsed = parsed
+
+    def __repr__(self) -> str:
+        return f"Sync{self._parsed!r}"
+
+    @property
+    def name(self) -> str:
+        return self._parsed.name
+
+    @property
+    def sample(self) -> list[Row]:
+        return self._parsed.sample
+
+    @property
+    def total_count(self) -> int | None:
+        return self._parsed.total_count
+
+    @property
+    def total_count_kind(self) -> TotalCountKind:
+        return self._parsed.total_count_kind
+
+    @property
+    def resource_uri(self) -> str:
+        return self._parsed.resource_uri
+
+    @property
+    def resource_url(self) -> str | None:
+        return self._parsed.resource_url
+
+    @property
+    def columns(self) -> list[Column]:
+        return self._parsed.columns
+
+    @property
+    def executed_at(self) -> datetime | None:
+        return self._parsed.executed_at
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return self._parsed.expires_at
+
+    def is_expired(self) -> bool:
+        """Whether the resource has expired, by this computer's clock."""
+        return self._parsed.is_expired()
+
+    def _repr_html_(self) -> str:
+        return self._parsed._repr_html_()
+
+    def __rich__(self) -> Group:
+        return self._parsed.__rich__()
+
+    def fetch(
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        sort: SortKey | Sequence[SortKey] | None = None,
+        typed: bool = False,
+        cursor: str | None = None,
+    ) -> FetchResult:
+        """Fetch one page.
+
+        Args:
+            offset: position of its first row, from 0.
+            limit: the most rows it may have; None for the server's default.
+            sort: one key or several, the first decides first: `{"field": "enrollment", "order": "desc"}`.
+            typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
+            cursor: `next_cursor` or `previous_cursor` of a page, in place of an offset; with the same sort.
+
+        Raises:
+            NotConfiguredError: the client has no `base_url`.
+            FetchError: see `dualsql_client.errors`.
+            ParseError: with `typed`, a value is not what its column says.
+        """
+        return self._portal.call(
+            self._parsed.fetch, offset=offset, limit=limit, sort=sort, typed=typed, cursor=cursor
+        )
+
+    def fetch_stream(
+        self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
+    ) -> Generator[list[Row], None, None]:
+        """All rows in order, in batches of `batch_size`; no more than a few of them are held at once.
+
+        They come as one stream, which is gone on with where its connection breaks; from a server that has no
+        streams, as pages.
+
+        Args:
+            options: see StreamOptions.
+
+        Raises:
+            StreamBrokenError: the stream broke, and there is no going on.
+            FetchError, ParseError: see `fetch`.
+        """
+        return self._portal.each(self._parsed.fetch_stream, batch_size=batch_size, typed=typed, **options)
+
+    def fetch_all(
+        self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
+    ) -> list[Row]:
+        """All rows in one list; `fetch_stream` is for results that do not fit in memory.
+
+        Args:
+            batch_size: rows of a page, from a server that has no streams.
+            options: see StreamOptions.
+
+        Raises what `fetch_stream` raises.
+        """
+        return self._portal.call(self._parsed.fetch_all, batch_size=batch_size, typed=typed, **options)
+
+    def to_dicts(self, **options: Unpack[StreamOptions]) -> list[Row]:
+        """All rows, with Python's own values: `fetch_all(typed=True)`."""
+        return self._portal.call(self._parsed.to_dicts, **options)
+
+    def to_arrow(self, **options: Unpack[StreamOptions]) -> pa.Table:
+        """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
+        field says in its metadata (`dualsql.encoding`) how that is written.
+
+        Raises what `fetch_stream` raises, and
+            MissingExtraError: it needs dualsql-client[arrow].
+        """
+        return self._portal.call(self._parsed.to_arrow, **options)
+
+    def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
+        """All rows as a polars.DataFrame, with the types of `to_arrow`.
+
+        Raises what `to_arrow` raises; it needs dualsql-client[polars].
+        """
+        return self._portal.call(self._parsed.to_polars, **options)
+
+    def to_pandas(self, **options: Unpack[StreamOptions]) -> pd.DataFrame:
+        """All rows as a pandas.DataFrame, whose columns keep the types of `to_arrow` (pandas.ArrowDtype): whole
+        numbers with NULLs among them stay whole, decimals exact.
+
+        Raises what `to_arrow` raises; it needs dualsql-client[pandas].
+        """
+        return self._portal.call(self._parsed.to_pandas, **options)
+
+    def save(self, path: str | PathLike[str], **options: Unpack[StreamOptions]) -> Path:
+        """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
+        `.arrows` or `.arrow` (both Arrow's stream format).
+
+        It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
+        of the stream, without the record at its end that counts the rows.
+
+        Raises what `fetch_stream` raises, and
+            ValueError: no format has that suffix.
+            OSError: the file cannot be written.
+        """
+        return self._portal.call(self._parsed.save, path, **options)
+
+    def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
+        """What the server says about the resource now.
+
+        Args:
+            count: count the rows anew: "exact", "estimated", "capped:10000", or "auto". `total_count` follows.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._parsed.get_metadata, count=count)
+
+    def pin(self) -> bool:
+        """Keep the resource until it is deleted. A resource that is gone already is an error.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._parsed.pin)
+
+    def delete(self) -> bool:
+        """Delete the resource; False when it was gone already.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._parsed.delete)

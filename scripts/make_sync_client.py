@@ -1,0 +1,250 @@
+"""Write the synchronous client from the asynchronous one: python scripts/make_sync_client.py [--check]
+
+Every public method gets the same signature and docstring, and a body that hands the call to a portal. The tests fail
+when what is written is not what this would write.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any, get_overloads
+
+from dualsql_client.client import DualResponseClient
+from dualsql_client.parsed import ParsedDualResponse
+
+PACKAGE = Path(__file__).parents[1] / "client" / "dualsql_client"
+
+# What is not public and belongs to the surface all the same.
+SPECIAL = {"__init__", "__aenter__", "__aexit__", "__rich__", "_repr_html_"}
+RENAMED = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
+WORDS = {"DualResponseClient": "SyncDualResponseClient", "ParsedDualResponse": "SyncParsedDualResponse"}
+
+HEAD = '''"""{purpose}; the rule: scripts/make_sync_client.py writes this."""
+
+from __future__ import annotations
+
+'''
+
+CLIENT_CLOSE = """        if self._portal.is_closed:
+            return
+        try:
+            self._portal.call(self._client.aclose)
+        finally:
+            self._portal.close()"""
+
+
+def main() -> None:
+    stale = [name for name, text in modules().items() if not is_written(name, text)]
+    if "--check" in sys.argv and stale:
+        raise SystemExit(f"Not up to date: {', '.join(stale)}. Run: python scripts/make_sync_client.py")
+    for name in stale:
+        (PACKAGE / name).write_text(modules()[name], encoding="utf-8")
+
+
+def is_written(name: str, text: str) -> bool:
+    """Whether the file holds just that."""
+    file = PACKAGE / name
+    return file.exists() and file.read_text(encoding="utf-8") == text
+
+
+def modules() -> dict[str, str]:
+    """The text of each module by the name of its file."""
+    return {
+        "sync_client.py": module(
+            DualResponseClient,
+            "Tool results in, dual responses out, for code that waits",
+            "from dualsql_client.portal import Portal\n"
+            "from dualsql_client.client import DualResponseClient, _RETRY\n"
+            "from dualsql_client.sync_parsed import SyncParsedDualResponse\n",
+        ),
+        "sync_parsed.py": module(
+            ParsedDualResponse,
+            "A dual response in the hands of code that waits",
+            "from dualsql_client.portal import Portal\n"
+            "from dualsql_client.parsed import ParsedDualResponse, StreamOptions\n",
+        ),
+    }
+
+
+def module(kind: type, purpose: str, more_imports: str) -> str:
+    """One module with the synchronous form of `kind`, as ruff has it."""
+    body = client_class(kind) if kind is DualResponseClient else parsed_class(kind)
+    text = f"{HEAD.format(purpose=purpose)}{imports_of(kind, more_imports)}\n\n{body}"
+    for command in (["check", "--quiet", "--fix-only", "--select", "F401,F811,I"], ["format", "--quiet"]):
+        text = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PACKAGE / "sync.py"), "-"],
+            input=text, capture_output=True, text=True, check=True, cwd=PACKAGE.parent,
+        ).stdout  # fmt: skip
+    return text
+
+
+def client_class(kind: type) -> str:
+    """The client: it opens the portal that its responses use."""
+    lines = [f"class Sync{kind.__name__}:", docstring(kind, PORTAL_OF_CLIENT)]
+    for function in functions(kind):
+        lines += [*overloads(function), method(function, "self._client")]
+    return "\n\n".join(lines)
+
+
+PORTAL_OF_CLIENT = """
+
+    Everything waits, in scripts and in notebooks. The requests are sent from a thread, which ends with `close`.
+    """
+
+
+def parsed_class(kind: type) -> str:
+    """A response: what it knows is asked of the asynchronous one, which it has beside it."""
+    lines = [f"class Sync{kind.__name__}:", docstring(kind), INIT_OF_PARSED, REPR_OF_PARSED]
+    lines += [
+        f"    @property\n    def {field.name}(self) -> {field.type}:\n        return self._parsed.{field.name}"
+        for field in dataclasses.fields(kind)
+        if not field.name.startswith("_")
+    ]
+    for function in functions(kind):
+        lines += [*overloads(function), method(function, "self._parsed")]
+    return "\n\n".join(lines)
+
+
+INIT_OF_PARSED = """    def __init__(self, portal: Portal, parsed: ParsedDualResponse) -> None:
+        self._portal = portal
+        self._parsed = parsed"""
+
+REPR_OF_PARSED = '''    def __repr__(self) -> str:
+        return f"Sync{self._parsed!r}"'''
+
+
+def docstring(kind: type, more: str = "") -> str:
+    """The class's own, and what is to be added."""
+    text = inspect.getdoc(kind) or ""
+    first, _, rest = text.partition("\n")
+    indented = textwrap.indent(rest.rstrip(), "    ")
+    return f'    """{first}{more.rstrip()}{indented and chr(10)}{indented}\n    """'
+
+
+def functions(kind: type) -> Iterator[FunctionType]:
+    """Its public methods, those of its bases too, in the order in which they are written."""
+    found: dict[str, FunctionType] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        for name, value in vars(base).items():
+            is_wanted = name in SPECIAL or not name.startswith("_")
+            if is_wanted and isinstance(value, FunctionType) and not is_made(kind, name):
+                found[name] = value
+    yield from found.values()
+
+
+def is_made(kind: type, name: str) -> bool:
+    """Whether nobody wrote it: a dataclass's constructor."""
+    return name == "__init__" and dataclasses.is_dataclass(kind)
+
+
+def overloads(function: Callable[..., Any]) -> list[str]:
+    """Its overloads, as they are written."""
+    return [f"    @overload\n{signature(parsed(each))}: ..." for each in get_overloads(function)]
+
+
+def method(function: Callable[..., Any], target: str) -> str:
+    """The synchronous form of one method."""
+    node = parsed(function)
+    text = ast.get_docstring(node, clean=False)
+    doc = f'        """{text}"""\n' if text else ""
+    return f"{signature(node)}:\n{doc}{body(node, function, target)}"
+
+
+def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., Any], target: str) -> str:
+    """The lines that hand the call on, and make what comes back synchronous."""
+    match node.name:
+        case "__init__":
+            made = f"        self._client = DualResponseClient({arguments(node)})"
+            return f"        self._portal = Portal()\n{made}"
+        case "__aenter__":
+            return "        return self"
+        case "__aexit__":
+            return "        self.close()"
+        case "aclose":
+            return CLIENT_CLOSE
+    called, passed = f"{target}.{node.name}", arguments(node)
+    if inspect.isasyncgenfunction(function):
+        call = f"self._portal.each({called}, {passed})"
+    elif inspect.iscoroutinefunction(function):
+        call = f"self._portal.call({called}, {passed})"
+    else:
+        call = f"{called}({passed})"
+    return returned(call.replace(", )", ")"), ast.unparse(node.returns) if node.returns else "")
+
+
+def returned(call: str, annotation: str) -> str:
+    """The lines that return it: a response, or several, in their synchronous form."""
+    made = "SyncParsedDualResponse(self._portal, {})"
+    match annotation.replace(" ", ""):
+        case "ParsedDualResponse":
+            return f"        return {made.format(call)}"
+        case "ParsedDualResponse|None":
+            one = made.format("found")
+            return f"        found = {call}\n        return None if found is None else {one}"
+        case "list[ParsedDualResponse]":
+            return f"        return [{made.format('found')} for found in {call}]"
+        case "AsyncGenerator[ParsedDualResponse,None]":
+            return f"        for found in {call}:\n            yield {made.format('found')}"
+    if "ParsedDualResponse" in annotation:
+        raise NotImplementedError(f"Say here how {annotation} is made synchronous.")
+    return f"        return {call}"
+
+
+def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Its first line, in the words of the synchronous client."""
+    name = RENAMED.get(node.name, node.name)
+    returns = ast.unparse(node.returns) if node.returns else "None"
+    returns = re.sub(r"AsyncGenerator\[(.+), None\]", r"Generator[\1, None, None]", returns)
+    line = f"    def {name}({ast.unparse(node.args)}) -> {returns}"
+    for word, sync in WORDS.items():
+        line = re.sub(rf"\b{word}\b", sync, line)
+    return line
+
+
+def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """What is passed on: all but self."""
+    given = node.args
+    positional = [each.arg for each in [*given.posonlyargs, *given.args]][1:]
+    passed = [*positional, *([f"*{given.vararg.arg}"] if given.vararg else [])]
+    passed += [f"{each.arg}={each.arg}" for each in given.kwonlyargs]
+    return ", ".join([*passed, *([f"**{given.kwarg.arg}"] if given.kwarg else [])])
+
+
+def parsed(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """The tree of one function's source."""
+    [node] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return node
+
+
+def imports_of(kind: type, more: str) -> str:
+    """All imports of the modules its methods are written in; ruff removes those that are too many."""
+    lines = ["from collections.abc import Generator", *more.splitlines()]
+    for module_name in dict.fromkeys(base.__module__ for base in kind.__mro__[:-1]):
+        tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
+        lines += [ast.unparse(node) for node in tree.body if is_import(node)]
+    lines.sort(key=lambda line: line.startswith("if "))  # what only type checkers import comes last
+    return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def is_import(node: ast.stmt) -> bool:
+    """An import, or a block of those that only type checkers read."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module != "__future__"
+    return isinstance(node, ast.Import) or (
+        isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Is what a notebook or a terminal shows of a dual response right, and does no cell do anything there?"""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dualsql_client import DualResponseClient, ParsedDualResponse, SyncDualResponseClient
+from dualsql_client.glance import ROWS, expiry_in_words, glance, html
+from dualsql_client.plain import printable
+from tests.client.hosting import RESOURCE_ID, structured
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</td></table><iframe src=javascript:alert(1)>",
+    r"$\href{javascript:alert(1)}{x}$ \(y\) \begin{equation}",
+    "[bold red]not markup[/] [link=file:///etc/passwd]x[/link] :smile:",
+    "\x1b[2J\x1b]0;title\x07\x9b31m",
+    "\N{RIGHT-TO-LEFT OVERRIDE}gnp.exe",
+    "&lt;b&gt; &amp; &#36;",
+    "line\nbreak\ttab\r",
+    "\ud800 half",
+]
+TAGS = {"div", "b", "small", "table", "thead", "tbody", "tr", "th", "td", "i", "span", "a"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.runs: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        self.runs.append(data)
+
+    def assert_harmless(self) -> None:
+        assert {tag for tag, _ in self.tags} <= TAGS
+        for tag, attributes in self.tags:
+            assert attributes.keys() <= {"style", "dir", "class", *(("href", "rel") if tag == "a" else ())}
+            assert str(attributes.get("href", "http://127.0.0.1/")).startswith("http://127.0.0.1")
+        for run in self.runs:
+            # A formula is a pair of marks within one run of text: no run has more than marks.
+            assert not ({"$", "\\"} & set(run)) or set(run) <= {"$", "\\"}
+
+
+def response(
+    rows: list[dict[str, Any]], name: str = "Schools", base_url: str | None = None, **more: Any
+) -> Any:
+    content: Any = structured(url="javascript:alert(1)")
+    content["results"], content["resource"]["name"] = rows, name
+    content["metadata"] |= {"sample_count": len(rows), "columns": [], **more}
+    parsed = DualResponseClient(base_url).parse_structured(content)
+    assert parsed is not None
+    return parsed
+
+
+def on_terminal(parsed: ParsedDualResponse, width: int = 80) -> str:
+    file = io.StringIO()
+    Console(file=file, force_terminal=False, width=width, legacy_windows=False).print(parsed)
+    return file.getvalue()
+
+
+def test_a_notebook_shows_sample_total_link_and_expiry() -> None:
+    soon = (datetime.now(UTC) + timedelta(minutes=14, seconds=30)).isoformat()
+    parsed = response(
+        [{"id": 1, "name": None}, {"id": 2, "name": "Ada"}],
+        base_url="http://127.0.0.1:8000/resources",
+        total_count=15_191,
+        expires_at=soon,
+        columns=[
+            {"name": "id", "type": "number", "encoding": "integer"},
+            {"name": "name", "type": "string", "encoding": "text"},
+        ],
+    )
+    page = Page(parsed._repr_html_())
+    page.assert_harmless()
+    text = "".join(page.runs)
+    for part in (
+        "Schools",
+        "2 of 15,191 rows",
+        f"resource://{RESOURCE_ID}",
+        "expires in 14 min",
+        "NULL",
+        "Ada",
+    ):
+        assert part in text
+    [link] = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert link == f"http://127.0.0.1:8000/resources/{RESOURCE_ID}"
+    assert [tag for tag, _ in page.tags].count("td") == 4
+    [first, second] = [attributes["style"] for tag, attributes in page.tags if tag == "th"]
+    assert "right" in str(first) and "left" in str(second)
+
+
+def test_an_address_nobody_configured_is_no_link() -> None:
+    text = response([{"id": 1}])._repr_html_()
+    assert "javascript:" not in text
+    assert "<a" not in text
+    assert "no base_url" in text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_cell_does_anything(text: str) -> None:
+    parsed = response([{text: text, "nested": {text: [text]}}], name=text, base_url="http://127.0.0.1")
+    Page(parsed._repr_html_()).assert_harmless()
+    shown = on_terminal(parsed, width=200)
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert "not markup" not in text or "[bold red]not markup[/]" in shown
+
+
+def any_text() -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from([*HOSTILE, "<", ">", '"', "'", "&", "$", "\\", "a"]) | st.text()).map(
+        "".join
+    )
+
+
+@given(any_text(), any_text())
+def test_no_text_becomes_markup(name: str, value: str) -> None:
+    page = Page(html(glance(response([{name: value}], name=name), is_configured=False)))
+    page.assert_harmless()
+    assert [tag for tag, _ in page.tags if tag == "td"] == ["td"]
+    # All of it is shown, in its place.
+    assert printable(value, 200) in "".join(page.runs)
+
+
+def test_a_large_sample_is_counted_instead() -> None:
+    wide = {f"c{number}": "x" * 10_000 for number in range(100)}
+    parsed = response([wide] * 1000)
+    text = parsed._repr_html_()
+    assert len(text) < 300_000
+    assert f"{1000 - ROWS} more rows and 70 more columns in the sample" in text
+
+
+def test_a_terminal_shows_the_same() -> None:
+    parsed = response([{"id": 7, "note": None}], total_count=9, total_count_kind="capped", expires_at=None)
+    shown = on_terminal(parsed)
+    assert max(map(len, shown.splitlines())) <= 80
+    for part in ("Schools", "1 of at least 9 rows", "7", "NULL", f"resource://{RESOURCE_ID}"):
+        assert part in shown
+    assert "expire" not in shown
+
+
+def test_the_synchronous_one_shows_the_same() -> None:
+    [parsed] = SyncDualResponseClient().find(structured())
+    [awaited] = DualResponseClient().find(structured())
+    assert parsed._repr_html_() == awaited._repr_html_()
+    assert on_terminal(parsed) == on_terminal(awaited)  # type: ignore[arg-type]
+    assert repr(parsed).startswith("SyncParsedDualResponse(name='Institutions'")
+
+
+SPANS = [
+    (timedelta(seconds=-1), "expired"),
+    (timedelta(seconds=45), "expires in 45 s"),
+    (timedelta(minutes=3), "expires in 3 min"),
+    (timedelta(hours=3, minutes=20), "expires in 3 h 20 min"),
+    (timedelta(days=5), "expires in 5 d"),
+]
+
+
+@pytest.mark.parametrize(("left", "said"), SPANS)
+def test_the_time_left(left: timedelta, said: str) -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    assert expiry_in_words(now + left, now) == said
+    assert expiry_in_words(None, now) == ""

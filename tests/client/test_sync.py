@@ -1,0 +1,281 @@
+"""Does code that waits get what code that awaits gets, in scripts and notebooks, and leave nothing behind?"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, assert_type
+
+import polars as pl
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+
+from dualsql import DualResponseServer
+from dualsql.settings import ALL_ACTIONS
+from dualsql_client import (
+    DualResponseClient,
+    FetchResult,
+    NotConfiguredError,
+    ParsedDualResponse,
+    ParseError,
+    ResourceNotFoundError,
+    SyncDualResponseClient,
+    SyncParsedDualResponse,
+)
+from dualsql_client.portal import Portal
+from dualsql_client.wire import Row
+from tests.client.hosting import Contract, Host, listening_socket, origin_of, serving, structured
+
+ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
+Threads = Callable[[], list[threading.Thread]]
+
+METADATA = MetaData()
+SCHOOLS = Table("schools", METADATA, Column("id", Integer, primary_key=True), Column("name", String))
+ROWS: list[Row] = [{"id": number, "name": f"School {number}"} for number in range(1, 1201)]
+
+
+@contextmanager
+def elsewhere(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Enter it in a thread of its own, so that this one may wait for what it serves."""
+
+    async def entered() -> AsyncGenerator[T, None]:
+        async with manager as value:
+            yield value
+
+    portal = Portal()
+    running = portal.each(entered)
+    yield next(running)
+    running.close()
+    portal.close()
+
+
+class Served:
+    """A real server, and the tool results it gives."""
+
+    def __init__(self, database: str) -> None:
+        self.bound = listening_socket()
+        self.base_url = f"{origin_of(self.bound)}/resources"
+        self.dual = DualResponseServer(
+            database, base_url=self.base_url, tables=METADATA, anonymous_actions=ALL_ACTIONS
+        )
+
+    async def __aenter__(self) -> Served:
+        app = Starlette(routes=[Mount("/resources", self.dual.router())], lifespan=self.dual.lifespan)
+        self._serving = serving(app, self.bound)
+        await self._serving.__aenter__()
+        response = await self.dual.create_response(select(SCHOOLS), name="Schools", sample_size=3)
+        self.tool_result = response.to_mcp_tool_result()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._serving.__aexit__(None, None, None)
+        self.bound.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    database = f"sqlite:///{tmp_path_factory.mktemp('schools') / 'schools.sqlite'}"
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        METADATA.create_all(connection)
+        connection.execute(insert(SCHOOLS), ROWS)
+    engine.dispose()
+    with elsewhere(Served(database)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    with elsewhere(Host().listening()) as listening:
+        yield listening
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[SyncDualResponseClient]:
+    with SyncDualResponseClient(served.base_url) as client:
+        yield client
+
+
+@pytest.fixture
+def threads(served: Served, host: Host) -> Threads:
+    """The clients' threads that were not there before."""
+    before = set(threading.enumerate())
+    return lambda: [thread for thread in threading.enumerate() if thread not in before]
+
+
+def surface(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_it_is_what_the_script_writes() -> None:
+    modules = runpy.run_path(str(ROOT / "scripts" / "make_sync_client.py"))["modules"]()
+    for name, text in modules.items():
+        written = (ROOT / "client" / "dualsql_client" / name).read_text(encoding="utf-8")
+        assert written == text, "run: python scripts/make_sync_client.py"
+
+
+def test_its_surface_is_the_asynchronous_one() -> None:
+    fields = set(ParsedDualResponse.__dataclass_fields__) - {"_transport"}
+    assert surface(SyncParsedDualResponse) == surface(ParsedDualResponse) | fields
+    assert surface(SyncDualResponseClient) == surface(DualResponseClient) - {"aclose"} | {"close"}
+    for one, other in (
+        (ParsedDualResponse.fetch_all, SyncParsedDualResponse.fetch_all),
+        (DualResponseClient.__init__, SyncDualResponseClient.__init__),
+    ):
+        assert inspect.signature(one) == inspect.signature(other)
+
+
+def test_every_row_without_an_await(served: Served, client: SyncDualResponseClient, tmp_path: Path) -> None:
+    parsed = client.parse(served.tool_result, strict=True)
+    assert (parsed.name, parsed.total_count, parsed.sample) == ("Schools", len(ROWS), ROWS[:3])
+    page = assert_type(parsed.fetch(offset=1000, limit=5), FetchResult)
+    assert page.data == ROWS[1000:1005]
+    batches = [assert_type(batch, list[Row]) for batch in parsed.fetch_stream(batch_size=500)]
+    assert [len(batch) for batch in batches] == [500, 500, 200]
+    assert assert_type(parsed.fetch_all(typed=True), list[Row]) == ROWS
+    assert parsed.to_arrow(columns=["id"]).num_rows == len(ROWS)
+    assert len(parsed.save(tmp_path / "schools.csv").read_bytes().splitlines()) == len(ROWS) + 1
+    assert parsed.get_metadata().status == "ready"
+
+
+def test_pins_and_deletes(served: Served, client: SyncDualResponseClient) -> None:
+    async def made() -> dict[str, Any]:
+        return (await served.dual.create_response(select(SCHOOLS), name="Two")).to_mcp_tool_result()
+
+    portal = Portal()
+    other = client.parse(portal.call(made), strict=True)
+    portal.close()
+    assert other.is_expired() is False
+    assert other.pin()
+    assert other.expires_at is None
+    assert [other.delete(), other.delete()] == [True, False]
+    with pytest.raises(ResourceNotFoundError):
+        other.fetch()
+
+
+def test_what_is_not_there(client: SyncDualResponseClient) -> None:
+    assert client.parse("nothing") is None
+    assert client.find([structured(), "nothing"])[0].name == "Institutions"
+    with pytest.raises(ParseError):
+        client.parse("nothing", strict=True)
+    with pytest.raises(NotConfiguredError):
+        SyncDualResponseClient().find(structured())[0].fetch()
+
+
+async def test_inside_a_running_event_loop(served: Served) -> None:
+    """As in a notebook, whose cells run in one."""
+    assert asyncio.get_running_loop()
+    with SyncDualResponseClient(served.base_url) as client:
+        parsed = client.parse(served.tool_result, strict=True)
+        assert sum(len(batch) for batch in parsed.fetch_stream()) == len(ROWS)
+        assert assert_type(parsed.to_polars(), pl.DataFrame)["id"].to_list() == [row["id"] for row in ROWS]
+
+
+def test_no_thread_is_left(served: Served, threads: Threads) -> None:
+    assert threads() == []
+    with SyncDualResponseClient(served.base_url) as client:
+        parsed = client.parse(served.tool_result, strict=True)
+        assert threads() == [], "parsing needs none"
+        parsed.fetch()
+        [thread] = threads()
+    assert not thread.is_alive()
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        parsed.fetch()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_forgotten_client_ends_its_thread(served: Served, threads: Threads) -> None:
+    parsed = SyncDualResponseClient(served.base_url).parse(served.tool_result, strict=True)
+    parsed.fetch()
+    [thread] = threads()
+    del parsed
+    gc.collect()
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+def test_a_forgotten_client_lets_the_process_end(served: Served) -> None:
+    program = (
+        "import sys\nfrom dualsql_client import SyncDualResponseClient\n"
+        "client = SyncDualResponseClient(sys.argv[1])\n"
+        "stream = client.find({'type': 'resource_link', 'mimeType': 'application/json', 'uri': sys.argv[2]})"
+        "[0].fetch_stream()\nprint(len(next(stream)))\n"
+    )
+    uri = served.tool_result["structuredContent"]["resource"]["uri"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, served.base_url, uri],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == "500\n"
+
+
+def test_a_stream_is_left_in_the_middle(
+    served: Served, threads: Threads, client: SyncDualResponseClient
+) -> None:
+    parsed = client.parse(served.tool_result, strict=True)
+    for batch in parsed.fetch_stream(batch_size=10):
+        assert batch[0]["id"] == 1
+        break
+    stream = parsed.fetch_stream(batch_size=10)
+    next(stream)
+    client.close()
+    stream.close()  # its loop is gone, and it with it
+    assert threads() == []
+
+
+def test_a_callback_cannot_wait_for_its_own_client(served: Served, client: SyncDualResponseClient) -> None:
+    parsed = client.parse(served.tool_result, strict=True)
+    with pytest.raises(RuntimeError, match="cannot wait"):
+        parsed.fetch_all(on_progress=lambda rows, total: parsed.fetch())
+    assert len(parsed.fetch_all()) == len(ROWS)
+
+
+def test_an_interrupt_ends_the_request(host: Host) -> None:
+    """Ctrl-C in a notebook: the wait is over, and so is the connection.
+
+    Also once polars is imported, as it is here, which puts a handler of its own there.
+    """
+    waiting, gone = threading.main_thread().ident, threading.Event()
+
+    async def endless(request: Request) -> Response:
+        assert waiting
+        signal.pthread_kill(waiting, signal.SIGINT)
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        return Response(status_code=503)
+
+    with SyncDualResponseClient(host.serve(endless)) as client:
+        [parsed] = client.find(structured())
+        with pytest.raises(KeyboardInterrupt):
+            parsed.get_metadata()
+        assert gone.wait(10)
+
+
+def test_many_threads_share_a_client(host: Host, threads: Threads) -> None:
+    contract = Contract([{"id": number} for number in range(50)])
+    with SyncDualResponseClient(host.serve(contract)) as client:
+        [parsed] = client.find(structured())
+        seen: list[list[Row]] = []
+        asking = [threading.Thread(target=lambda: seen.append(parsed.fetch().data)) for _ in range(8)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+        assert len(threads()) == 1
+    assert seen == [contract.rows] * 8
