@@ -135,7 +135,7 @@ class UnknownColumnError(BadParameterError):
         super().__init__(
             f"{of} has no column {name[:80]!r}.",
             hint=guess or f"Use one of its columns: {', '.join(known[:20])}.",
-            details={"column": name[:80], "columns": known},
+            details={"column": name[:80], "suggestions": close, "columns": known},
         )
 
 

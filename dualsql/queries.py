@@ -128,7 +128,7 @@ class SavedQuery:
             if parameter.is_required and name not in given:
                 self._refuse(f"The query {self.name!r} needs the parameter {name!r}.", name)
         read = {name: self.takes[name].read(value) for name, value in given.items()}
-        return self.select.params(read) if read else self.select
+        return _with_values(self.select, read)
 
     def _refuse(self, message: str, name: str) -> None:
         known = list(self.takes)
@@ -158,6 +158,19 @@ def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
             raise ConfigurationError(f"Two saved queries are called {query.name!r}.")
         found[query.name] = query
     return found
+
+
+def _with_values(select: Statement, values: Mapping[str, Any]) -> Statement:
+    """The statement with values in its parameters.
+
+    Not by `params()`, which leaves them as they are and keeps the values beside: a plan has to see a LIMIT's.
+    """
+
+    def give(element: BindParameter[Any]) -> None:
+        if element.key in values:
+            element.value, element.required = values[element.key], False
+
+    return visitors.cloned_traverse(select, {}, {"bindparam": give}) if values else select
 
 
 def _registered(table: TableClause) -> TableClause:

@@ -41,6 +41,7 @@ from dualsql.parameters import (
     checked_registry,
 )
 from dualsql.queries import SavedQuery
+from dualsql.questions import Questions
 from dualsql.reading import Reader
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
@@ -108,7 +109,9 @@ class DualResponseServer:
         self._registry = checked_registry(tables, self.settings)
         self._policy = Policy(self._registry, hooks)
         self._sources = open_sources(databases, self._registry, self.settings)
-        self.queries = checked_queries(queries, self._sources)
+        self.questions = Questions(
+            self._registry, self._sources, self._policy, checked_queries(queries, self._sources)
+        )
         accesses = AccessLog(self.store)
         self._reader = Reader(
             self._sources,
@@ -133,6 +136,11 @@ class DualResponseServer:
         self._starting = asyncio.Lock()
         self._is_ready = False
         self._is_closed = False
+
+    @property
+    def queries(self) -> Mapping[str, SavedQuery]:
+        """The saved queries by name."""
+        return self.questions.saved
 
     @property
     def base_url(self) -> str:

@@ -347,6 +347,7 @@ BEYOND: dict[str, str] = {
     "identity/test_strangers.py": "what a stranger learns: nothing",
     "live/test_connections.py": "real connections: slow, cut, endless",
     "live/test_streams.py": "streams over real sockets: readers who leave or stall, databases that break",
+    "mcp/test_execute_query.py": "the tools that run what a model asks in words",
     "mcp/test_extras.py": "no SDK is needed that is not used",
     "mcp/test_hosts.py": "what is said of hosts has a source",
     "mcp/test_identity.py": "who calls a tool owns its result",

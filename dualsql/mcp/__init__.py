@@ -2,6 +2,7 @@
 
 answer      what a function returns when a Select alone does not say enough
 tool        the decorators: `DualResponseServer.tool`, and `plain_tool` for functions that return no rows
+execute_query  the tools that take a SQL text, or the name of a saved query
 calls       one call: the function and its result, or the problem
 manners     what becomes of what a function returns: a dual response, or plain data
 problems    exceptions as problems, in words that were written for callers
@@ -15,6 +16,16 @@ What a result is on the wire stands in `dualsql.response`, and nowhere here.
 """
 
 from dualsql.mcp.answer import Answer
+from dualsql.mcp.execute_query import add_execute_query, add_query
 from dualsql.mcp.tool import Function, PlainToolOptions, ToolOptions, plain_tool, tool
 
-__all__ = ["Answer", "Function", "PlainToolOptions", "ToolOptions", "plain_tool", "tool"]
+__all__ = [
+    "Answer",
+    "Function",
+    "PlainToolOptions",
+    "ToolOptions",
+    "add_execute_query",
+    "add_query",
+    "plain_tool",
+    "tool",
+]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anyio import to_thread
 
-from dualsql.mcp.problems import problem_of, spoken_problem
+from dualsql.mcp.problems import MalformedCallError, problem_of, spoken_problem
 from dualsql.mcp.signatures import Callers
 from dualsql.resource import Principal
-from dualsql.response import call_tool_result, problem_tool_result
+from dualsql.response import call_tool_result, problem_tool_result, text_block
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -98,6 +98,10 @@ class Tool:
             return call_tool_result(await self.manner.result(returned, caller))
         except customs.passed:
             raise
+        except MalformedCallError as error:
+            # As the SDKs themselves answer arguments that do not fit the schema.
+            said = text_block(f"Error executing tool {self.name}: {error}")
+            return call_tool_result({"content": [said], "isError": True})
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show what is not ours
             is_spoken = isinstance(error, customs.spoken) and not isinstance(error, customs.hidden)
             problem = spoken_problem(error) if is_spoken else problem_of(error, self.name)

@@ -23,6 +23,10 @@ TOOL_ERROR = "TOOL_ERROR"
 """The code of what a tool's author says with the ToolError of the SDK."""
 
 
+class MalformedCallError(Exception):
+    """The arguments of a call do not go together, which no schema of an SDK can say."""
+
+
 def spoken_problem(error: Exception) -> ToolProblem:
     """What a tool's author has said to the model by raising `error`."""
     return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _LONGEST_WORDS), hint="", details={})

@@ -31,7 +31,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     if result is None:
         close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
         guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
-        forbid(f"The function {name[:60]}()", hint=guess)
+        forbid(f"The function {name[:60]}()", hint=guess, suggestions=close)
     return getattr(func, wanted)(*arguments, type_=result(list(arguments)))
 
 

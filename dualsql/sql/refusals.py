@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -14,10 +14,12 @@ _SHOWN = 60
 _LISTED = 40
 
 
-def forbid(what: str, hint: str = "") -> NoReturn:
+def forbid(what: str, hint: str = "", *, suggestions: Sequence[str] = ()) -> NoReturn:
     """Refuse a construct that this server does not run."""
     raise ForbiddenSQLError(
-        f"{what} cannot be run here.", hint=hint or "Write one plain SELECT over the tables that are served."
+        f"{what} cannot be run here.",
+        hint=hint or "Write one plain SELECT over the tables that are served.",
+        details={"suggestions": list(suggestions)},
     )
 
 

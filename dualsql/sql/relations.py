@@ -143,7 +143,7 @@ def _renamed(source: FromClause, alias: str, node: Any) -> FromClause:
 
 def _registered(translator: Translator, name: str, schema: str) -> FromClause:
     """The table of that name; one outside the registry is unknown, whatever the database has."""
-    tables = [table for table in translator.registry.tables.values() if isinstance(table, TableClause)]
+    tables = translator.tables.values()
     named = [table for table in tables if table.name == name] or [
         table for table in tables if table.name.lower() == name.lower()
     ]
@@ -151,7 +151,7 @@ def _registered(translator: Translator, name: str, schema: str) -> FromClause:
     if not found and not schema:  # the only one of its name, in whatever schema
         found = named
     if len(found) != 1:
-        unknown_table(f"{schema}.{name}" if schema else name, translator.registry.tables)
+        unknown_table(f"{schema}.{name}" if schema else name, translator.tables)
     return found[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, TableClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 
@@ -23,20 +23,26 @@ _HANDLERS: Mapping[type[exp.Expression], Handler] = {**expressions.HANDLERS, **c
 
 
 def read_select(
-    sql: str, registry: Registry, dialect: str, parameters: Mapping[str, Any] | None = None
+    sql: str,
+    registry: Registry,
+    dialect: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    is_visible: Callable[[TableClause], bool] | None = None,
 ) -> AnySelect | AnyCompound:
     """The Select that `sql` is, made of the registry's tables.
 
     Args:
         dialect: SQLAlchemy's name of the dialect the text is written in, such as "postgresql".
         parameters: values of `:name` in the text.
+        is_visible: whether a table of the registry may be known of; one that may not is unknown.
 
     Raises:
         InvalidSQLError: it cannot be read, or makes no sense.
         UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
         ForbiddenSQLError: it is more than a query, or holds what has no translation.
     """
-    translator = Translator(registry, dialect, parameters or {})
+    translator = Translator(_tables(registry, is_visible), dialect, parameters or {})
     try:
         statement: AnySelect | AnyCompound = translator.query(parse(sql, dialect), Scope())
     except RecursionError as error:
@@ -49,16 +55,25 @@ def read_select(
     return statement
 
 
+def _tables(
+    registry: Registry, is_visible: Callable[[TableClause], bool] | None
+) -> Mapping[str, TableClause]:
+    tables = {name: table for name, table in registry.tables.items() if isinstance(table, TableClause)}
+    return {name: table for name, table in tables.items() if is_visible is None or is_visible(table)}
+
+
 class Translator:
     """Translates the parts of one text.
 
     Attributes:
-        registry: whose tables may be named.
+        tables: those that may be named, by their names in the registry.
         dialect: SQLAlchemy's name of it.
     """
 
-    def __init__(self, registry: Registry, dialect: str, parameters: Mapping[str, Any]) -> None:
-        self.registry = registry
+    def __init__(
+        self, tables: Mapping[str, TableClause], dialect: str, parameters: Mapping[str, Any]
+    ) -> None:
+        self.tables = tables
         self.dialect = dialect
         self._parameters = parameters
         self._used: set[str] = set()
