@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 from sqlalchemy.engine import Dialect
@@ -24,6 +23,7 @@ from dualsql.formats.writer import Chunk, Options, Rows, Summary
 ROW_GROUP_BYTES = 8 * 1024 * 1024
 """In memory, as Arrow has it: what is held back until a row group is written."""
 
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 # Where a message's length should stand, a length that no message follows: a reader that does not look at metadata
 # must not take a stream that failed for a whole one.
 _CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"
@@ -49,42 +49,34 @@ class ArrowWriter:
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
         self.arrow = ArrowSchema(columns, dialect)
-        self._sink = _Sink()
-        self._stream: Any = None
-        # A stream may be ended while a thread still writes a batch that nobody is going to read.
-        self._lock = Lock()
 
     def head(self) -> bytes:
-        from pyarrow import ipc
-
-        self._stream = ipc.new_stream(self._sink.file, self.arrow.schema)
-        # The schema is written with the first batch. It must stand alone: the rest of a broken stream has none.
-        self._stream.write_batch(self.arrow.empty())
-        return self._sink.taken()[: self.arrow.schema.serialize().size]
+        # It stands alone, before the first row: the rest of a broken stream has none.
+        return bytes(self.arrow.schema.serialize().to_pybytes())
 
     def rows(self, rows: Rows) -> Chunk:
         return self.batch(self.arrow.batch(rows))
 
     def batch(self, batch: Any) -> Chunk:
         """See `BatchWriter.batch`."""
-        with self._lock:
-            self._stream.write_batch(batch)
-            return Chunk(self._sink.taken(), batch.num_rows)
+        return Chunk(batch.serialize().to_pybytes(), batch.num_rows)
 
     def end(self, summary: Summary) -> bytes:
-        with self._lock:
-            self._say(summary._asdict())
-            self._stream.close()
-            return self._sink.taken()
+        return self._said(summary._asdict()) + _END
 
     def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
-        with self._lock:
-            self._say({"problem": problem(error, summary)})
-            return self._sink.taken() + _CUT_OFF
+        return self._said({"problem": problem(error, summary)}) + _CUT_OFF
 
-    def _say(self, said: dict[str, Any]) -> None:
-        metadata = {name: json.dumps(value) for name, value in said.items()}
-        self._stream.write_batch(self.arrow.empty(), custom_metadata=metadata)
+    def _said(self, said: dict[str, Any]) -> bytes:
+        """A batch without rows; only a stream of pyarrow's writes metadata beside one."""
+        from pyarrow import ipc
+
+        sink = _Sink()
+        stream = ipc.new_stream(sink.file, self.arrow.schema)
+        stream.write_batch(
+            self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in said.items()}
+        )
+        return sink.taken()[self.arrow.schema.serialize().size :]
 
 
 class ParquetWriter:

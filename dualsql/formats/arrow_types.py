@@ -67,8 +67,9 @@ class ArrowSchema:
 
     def empty(self) -> Any:
         """A batch of no rows."""
+        # pa.array() would import pandas, where it is installed, to ask whether a list is one of its own.
         return self._pa.record_batch(
-            [self._pa.array([], field.type) for field in self.schema], schema=self.schema
+            [self._pa.nulls(0, field.type) for field in self.schema], schema=self.schema
         )
 
     def _array(self, values: Any, type_: Any) -> Any:

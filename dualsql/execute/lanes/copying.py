@@ -215,7 +215,7 @@ def _parser(job: Job) -> Callable[[bytes], Chunk]:
 
 def _made(column: Any, make: Callable[[str], Any] | None) -> Any:
     if make is None:
-        return column.combine_chunks()
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return [None if value is None else make(value) for value in column.to_pylist()]
 
 
