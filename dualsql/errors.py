@@ -10,6 +10,9 @@ DualResponseError
 ├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
 ├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
 ├── ResourceExpiredError       RESOURCE_EXPIRED         it was there, and its time is over
+├── ResourcePendingError       RESOURCE_PENDING         its query still runs
+├── ResourceFailedError        RESOURCE_FAILED          its query failed: `details.error` says why
+├── QueryInterruptedError      QUERY_INTERRUPTED        the server that ran the query stopped, or was told to stop it
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
 │   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
@@ -76,7 +79,7 @@ class QueryTimeoutError(DualResponseError):
     """The statement ran longer than `Settings.query_timeout` and was stopped."""
 
     code = "QUERY_TIMEOUT"
-    default_hint = "Narrow the query, or ask the operator to raise query_timeout."
+    default_hint = "Narrow the query, or ask the operator for more time (query_timeout, pending_timeout)."
 
 
 class DatabaseBusyError(DualResponseError):
@@ -116,6 +119,26 @@ class ResourceExpiredError(DualResponseError):
 
     code = "RESOURCE_EXPIRED"
     default_hint = "Run the query again to get a new resource; pin one to keep it."
+
+
+class ResourcePendingError(DualResponseError):
+    """The resource's query still runs: there are no rows yet."""
+
+    code = "RESOURCE_PENDING"
+    default_hint = "Ask again in a moment; its metadata tells when it is ready."
+
+
+class ResourceFailedError(DualResponseError):
+    """The resource's query failed: there will be no rows. `details.error` is the problem it failed with."""
+
+    code = "RESOURCE_FAILED"
+
+
+class QueryInterruptedError(DualResponseError):
+    """The query was ended before the database had answered."""
+
+    code = "QUERY_INTERRUPTED"
+    default_hint = "Run the query again."
 
 
 class BadParameterError(DualResponseError):

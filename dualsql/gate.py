@@ -80,7 +80,7 @@ class Gate:
         resource = await self._store.get(resource_id, viewer)
         if resource is not None:
             require_signature(self._seal, resource)
-        return resource
+        return None if resource is None else resource.seen_at(datetime.now(UTC))
 
     def viewer(self, principal: Principal | None) -> Viewer:
         """`principal`, looking now."""
@@ -171,7 +171,12 @@ class Gate:
             raise UnauthenticatedError("Only a known principal has resources to list.")
         after = None if cursor is None else _read_cursor(cursor)
         found = await self._store.find(principal, now=datetime.now(UTC), limit=limit + 1, after=after)
-        shown = [resource for resource in found[:limit] if await self._may_be_listed(resource, principal)]
+        now = datetime.now(UTC)
+        shown = [
+            resource.seen_at(now)
+            for resource in found[:limit]
+            if await self._may_be_listed(resource, principal)
+        ]
         await self.note("list", principal, rows=len(shown))
         return Listing(shown, _write_cursor(found[limit - 1]) if len(found) > limit else None)
 

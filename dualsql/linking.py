@@ -88,7 +88,8 @@ class Links:
             await self.gate.load(resource_id, self.gate.viewer(None))  # what an unknown id costs
             raise await self._refusal(resource_id, grant, "not a link")
         resource = await self.gate.open(resource_id, grant.principal, "read")
-        if not await self.store.has_link(grant.link, take=takes and grant.is_single_use):
+        is_taken = takes and grant.is_single_use and resource.status == "ready"
+        if not await self.store.has_link(grant.link, take=is_taken):
             raise await self._refusal(resource_id, grant, "link ended")
         await self.gate.note("follow", grant.principal, resource=resource, link_id=grant.link.id)
         return grant.principal, resource

@@ -1,17 +1,21 @@
 """A resource: a stored Select with a name and a lifetime; the rule: it is data, it holds no connection.
 
-Lifecycle: ready -> expired -> deleted; a pinned resource never expires.
+Lifecycle: pending -> ready or failed -> expired -> deleted; a pinned resource never expires. Most are born ready.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal, Self
 
-from dualsql_client.wire import Column, Row, TotalCountKind
+from dualsql.errors import DualResponseError, QueryInterruptedError, ResourceFailedError, ResourcePendingError
+from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
+
+Status = Literal["pending", "ready", "failed"]
+"""Whether the query of a resource still runs, has run, or could not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class Resource:
         lifetime: how long it lives after its creation, or after an access when sliding.
         expires_at: None once pinned. All instants are aware and UTC.
         sample: rows kept at rest, only with `keep_sample`.
+        pending_until: while pending, when whoever runs the query is given up, unless it says again that it is there.
+        failure: of a failed one, what it failed with.
     """
 
     id: str
@@ -73,6 +79,9 @@ class Resource:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     access_count: int = 0
     last_accessed_at: datetime | None = None
+    status: Status = "ready"
+    pending_until: datetime | None = None
+    failure: ToolProblem | None = None
 
     def is_expired(self, now: datetime) -> bool:
         """Whether its lifetime was over at `now`."""
@@ -82,6 +91,33 @@ class Resource:
     def is_pinned(self) -> bool:
         """Whether it lives until it is deleted."""
         return self.expires_at is None
+
+    def seen_at(self, now: datetime) -> Self:
+        """The resource as it is at `now`: a pending one has failed once nobody is heard of any more who runs its query."""
+        if self.status != "pending" or (self.pending_until is not None and now < self.pending_until):
+            return self
+        return replace(self, status="failed", failure=INTERRUPTED)
+
+    def require_ready(self) -> None:
+        """Raises ResourcePendingError or ResourceFailedError for a resource without rows."""
+        if self.status == "pending":
+            raise ResourcePendingError("The query of this resource still runs.")
+        if self.status == "failed":
+            failure = self.failure or INTERRUPTED
+            raise ResourceFailedError(
+                f"The query of this resource failed: {failure['message']}",
+                hint=failure["hint"],
+                details={"error": dict(failure)},
+            )
+
+
+def problem_of(error: DualResponseError) -> ToolProblem:
+    """An error as it is kept with the resource whose query failed."""
+    return ToolProblem(code=error.code, message=error.message, hint=error.hint, details=dict(error.details))
+
+
+INTERRUPTED = problem_of(QueryInterruptedError("The server that ran the query stopped."))
+"""What a resource fails with whose query nobody runs any more."""
 
 
 def new_resource_id() -> str:

@@ -64,6 +64,9 @@ class Settings:
         maximum_concurrent_queries: statements that run at once on one database, besides its streams.
         maximum_queued_queries: how many may wait for their turn.
         queue_timeout: ... and for how long; as long again for a connection of the pool.
+        pending_timeout: time a query of create_response(wait=...) may take in all, its count included.
+        maximum_pending: how many of these run at once, on connections of their own; more are refused.
+        pending_lease: how long after the last word of a server that runs one its resource counts as failed.
         count_head_start: how long the sample runs alone before the count starts beside it.
         count_budget: how long count="auto" counts before it makes do with less than an exact number.
         count_cap: ... such as the word that there are more rows than so many.
@@ -109,6 +112,9 @@ class Settings:
     maximum_concurrent_queries: int = 15
     maximum_queued_queries: int = 250
     queue_timeout: timedelta = timedelta(seconds=10)
+    pending_timeout: timedelta = timedelta(minutes=10)
+    maximum_pending: int = 10
+    pending_lease: timedelta = timedelta(seconds=30)
     count_head_start: timedelta = timedelta(milliseconds=25)
     count_budget: timedelta = timedelta(milliseconds=200)
     count_cap: int = 10_000
@@ -138,6 +144,7 @@ _POSITIVE = frozenset(
     """body_timeout cleanup_interval count_budget count_cap default_page_size maximum_body_size
     maximum_concurrent_queries maximum_document_size maximum_link_lifetime
     maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows maximum_streams
+    maximum_pending pending_lease pending_timeout
     query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout""".split()
 )
 
@@ -197,6 +204,9 @@ class SettingsOptions(TypedDict, total=False):
     maximum_concurrent_queries: int
     maximum_queued_queries: int
     queue_timeout: timedelta
+    pending_timeout: timedelta
+    maximum_pending: int
+    pending_lease: timedelta
     count_head_start: timedelta
     count_budget: timedelta
     count_cap: int

@@ -90,7 +90,12 @@ resources = Table(
     Column("size_bytes", BigInteger, nullable=False, server_default="0", key="size"),
     Column("access_count", BigInteger, nullable=False),
     Column("last_accessed_at", UTCTimestamp),
+    # NULL in rows of a release whose resources were all ready.
+    Column("status", String(16)),
+    Column("pending_until", UTCTimestamp),
+    Column("failure", Text),
     Index("ix_dualsql_resources_expires_at", "expires_at"),
+    Index("ix_dualsql_resources_pending_until", "pending_until"),
     Index("ix_dualsql_resources_owner", "owner", "tenant", "created_at", "id"),
 )
 

@@ -1,6 +1,7 @@
 """The only package that runs the caller's SQL; the rule: read-only and bounded in time."""
 
 from dualsql.execute.counting import Counter
+from dualsql.execute.failures import ran_too_long
 from dualsql.execute.lanes.job import Job
 from dualsql.execute.pages import fetch_page
 from dualsql.execute.proof import prove_read_only, prove_row_security
@@ -24,5 +25,6 @@ __all__ = [
     "open_sources",
     "prove_read_only",
     "prove_row_security",
+    "ran_too_long",
     "stream_rows",
 ]

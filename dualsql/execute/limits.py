@@ -15,11 +15,12 @@ class Limits:
     """The places for queries on one source.
 
     A stream takes a place for as long as its reader likes: streams have places of their own, so that slow readers
-    never keep a page waiting.
+    never keep a page waiting. So have queries that may go on in the background, one for each.
 
     Attributes:
         patience: how long a session waits for a connection of the pool.
         longest_stream: how long a statement may run when its session names no limit of its own.
+        background: the same for queries that may go on in the background; theirs is their own.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -28,6 +29,7 @@ class Limits:
         self._streams = _Places(settings.maximum_streams, queue)
         self.patience = settings.queue_timeout
         self.longest_stream = settings.maximum_stream_duration
+        self.background: Limits = _Background(self, _Places(settings.maximum_pending, queue))
 
     @asynccontextmanager
     async def place(self, *, for_stream: bool = False) -> AsyncIterator[None]:
@@ -42,6 +44,16 @@ class Limits:
     def has_room(self) -> bool:
         """Whether a query would be served without waiting."""
         return self._queries.has_room()
+
+
+class _Background(Limits):
+    def __init__(self, limits: Limits, places: _Places) -> None:
+        vars(self).update(vars(limits))
+        self._queries, self.background = places, self
+
+    def has_room(self) -> bool:
+        """No: one that counted beside its sample would take the place of another."""
+        return False
 
 
 class _Queue:

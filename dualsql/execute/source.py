@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,6 +75,10 @@ class Source:
             return pool.checkedout() < pool.size()
         return not isinstance(pool, StaticPool | SingletonThreadPool)
 
+    def in_background(self) -> Source:
+        """The same database, for a query that may go on in the background: it takes no page's place."""
+        return replace(self, limits=self.limits.background)
+
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         """Let `work` go on, whatever happens to its caller."""
         task = asyncio.ensure_future(work)
@@ -139,7 +143,7 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
 def _pool(settings: Settings) -> dict[str, int]:
     """A connection for every place there is, and no more."""
     kept = settings.maximum_concurrent_queries
-    return {"pool_size": kept, "max_overflow": settings.maximum_streams}
+    return {"pool_size": kept, "max_overflow": settings.maximum_streams + settings.maximum_pending}
 
 
 def _threaded(engine: Engine) -> AsyncEngine:

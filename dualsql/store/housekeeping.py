@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
+from dualsql.resource import INTERRUPTED
 from dualsql.store.accesses import AccessLog
 from dualsql.store.outages import Outage
 from dualsql.store.protocol import ResourceStore
@@ -53,9 +54,9 @@ class Housekeeper:
         if not self._tasks:
             self._tasks = [
                 asyncio.create_task(
-                    _every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
+                    every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
                 ),
-                asyncio.create_task(_every(self._interval, self.sweep, Outage("Sweeping"))),
+                asyncio.create_task(every(self._interval, self.sweep, Outage("Sweeping"))),
             ]
 
     async def stop(self) -> None:
@@ -70,11 +71,12 @@ class Housekeeper:
             logger.warning("%d accesses were not counted.", self._accesses.total(), exc_info=True)
 
     async def sweep(self) -> int:
-        """Delete now what is due."""
+        """Delete now what is due, and fail what is pending without anybody who runs its query."""
+        await self._store.fail_overdue(INTERRUPTED, now=datetime.now(UTC))
         return await sweep(self._store, before=datetime.now(UTC) - self._retention)
 
 
-async def _every(interval: timedelta, work: Callable[[], Awaitable[object]], outage: Outage) -> None:
+async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outage: Outage) -> None:
     """Do `work` once in every `interval`, however long it takes itself."""
     clock = asyncio.get_running_loop().time
     due = clock()

@@ -5,7 +5,7 @@ For development and a single process: nothing outlives it, and no other process 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +13,9 @@ from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource
 from dualsql.store.failures import already_stored
 from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
-from dualsql.store.rows import from_row, to_row
+from dualsql.store.rows import failed_values, from_row, settled_values, to_row
 from dualsql.tables import in_utc
+from dualsql_client.wire import ToolProblem
 
 _Row = dict[str, Any]
 
@@ -65,6 +66,26 @@ class MemoryStore:
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         for resource_id, access in accesses.items():
             await self.update(resource_id, ResourceChanges(accesses=access.number, accessed_at=access.last))
+
+    async def settle(self, resource: Resource) -> bool:
+        row = self._rows.get(resource.id)
+        if row is None or row["status"] != "pending":
+            return False
+        row |= settled_values(resource) | ({"expires_at": None} if row["expires_at"] is None else {})
+        return True
+
+    async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
+        rows = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
+        pending = [row for row in rows if row["status"] == "pending"]
+        for row in pending:
+            row["pending_until"] = in_utc(until)
+        return [row["id"] for row in pending]
+
+    async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
+        overdue = [row for row in self._rows.values() if row["status"] == "pending" and row["pending_until"] <= now]
+        for row in overdue:
+            row |= failed_values(failure)
+        return len(overdue)
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         doomed = [

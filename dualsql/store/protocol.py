@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from dualsql.resource import Principal, Resource
 from dualsql.totals import Total
+from dualsql_client.wire import ToolProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,21 @@ class ResourceStore(Protocol):
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         """Add to the counts of those that are there, by id; all of it, or nothing and StorageError."""
+        ...
+
+    async def settle(self, resource: Resource) -> bool:
+        """Write how a pending resource ended: status, failure, total, sample and expiry, unless it was pinned since.
+
+        Returns whether it was still pending: whoever settles first has settled it.
+        """
+        ...
+
+    async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
+        """Say that the queries of these pending resources still run; those that are pending no more are left out."""
+        ...
+
+    async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
+        """Fail what is pending and whose `pending_until` lies at or before `now`. Returns how many."""
         ...
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:

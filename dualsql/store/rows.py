@@ -1,6 +1,6 @@
 """A resource <-> the flat row every store keeps; the rule: what one store takes or refuses, each does.
 
-The keys of a row are Resource's field names; `columns`, `sample` and `metadata` are JSON text.
+The keys of a row are Resource's field names; `columns`, `sample`, `metadata` and `failure` are JSON text.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, get_args
 import orjson
 
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
-from dualsql.resource import Resource
+from dualsql.resource import Resource, Status
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
-from dualsql_client.wire import ENCODINGS, ColumnType, TotalCountKind
+from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 """The most one resource may weigh, its sample included."""
@@ -24,10 +24,12 @@ MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 _ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
 _FIELDS = [field.name for field in fields(Resource)]
 _TEXTS = ("name", "source", "owner", "tenant")
-_INSTANTS = ("created_at", "expires_at", "last_accessed_at")
-_JSON = ("columns", "sample", "metadata")
+_INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
+_JSON = ("columns", "sample", "metadata", "failure")
+_SETTLED = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at")
 _COLUMN_TYPES = frozenset(get_args(ColumnType))
 _KINDS = frozenset(get_args(TotalCountKind))
+_STATUSES = frozenset(get_args(Status))
 
 # What each field must be once read; a row can be changed behind our back, and SQLite keeps any type anywhere.
 _SHAPES: dict[str, type | tuple[type, ...]] = {
@@ -48,6 +50,9 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     "metadata": dict,
     "access_count": int,
     "last_accessed_at": (datetime, type(None)),
+    "status": str,
+    "pending_until": (datetime, type(None)),
+    "failure": (dict, type(None)),
 }
 
 
@@ -89,15 +94,30 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     values = {name: row[name] for name in _FIELDS if name in row}
     try:
         for name in _JSON:
-            values[name] = None if values[name] is None else orjson.loads(values[name])
+            values[name] = None if values.get(name) is None else orjson.loads(values[name])
         if values["total_count_kind"] is None:
             values["total_count_kind"] = "none" if values["total_count"] is None else "exact"
+        values["status"] = values.get("status") or "ready"
         resource = Resource(**values)
         if _is_whole(resource):
             return resource
     except (ValueError, TypeError, KeyError) as error:
         raise unreadable() from error
     raise unreadable()
+
+
+def settled_values(resource: Resource) -> dict[str, Any]:
+    """What of its row is written when a pending resource has ended.
+
+    Raises what `to_row` raises.
+    """
+    row = to_row(resource)
+    return {name: row[name] for name in (*_SETTLED, "size")} | {"pending_until": None}
+
+
+def failed_values(failure: ToolProblem) -> dict[str, Any]:
+    """What of the row of a pending resource is written when nobody runs its query any more."""
+    return {"status": "failed", "failure": _to_json("failure", failure), "pending_until": None}
 
 
 def unreadable() -> TamperedError:
@@ -146,9 +166,18 @@ def _is_whole(resource: Resource) -> bool:
         all(isinstance(getattr(resource, name), shape) for name, shape in _SHAPES.items())
         and (resource.total_count_kind in _KINDS)
         and (resource.total_count is None) == (resource.total_count_kind == "none")
+        and resource.status in _STATUSES
+        and _is_problem(resource.failure)
         and all(map(_is_column, resource.columns))
         and all(isinstance(row, dict) for row in resource.sample or ())
     )
+
+
+def _is_problem(value: Mapping[str, Any] | None) -> bool:
+    if value is None:
+        return True
+    texts = ToolProblem.__required_keys__ - {"details"}
+    return all(isinstance(value.get(name), str) for name in texts) and isinstance(value.get("details"), dict)
 
 
 def _is_column(value: Any) -> bool:

@@ -6,7 +6,7 @@ and arithmetic in SQL, so that they hold in any number of processes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    null,
     or_,
     select,
     update,
@@ -37,9 +38,10 @@ from dualsql.store.connections import Connections
 from dualsql.store.engines import borrowed_engine, own_engine
 from dualsql.store.glance import Glance
 from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
-from dualsql.store.rows import from_row, is_storable_id, to_row, unreadable
+from dualsql.store.rows import failed_values, from_row, is_storable_id, settled_values, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
 from dualsql.totals import Total
+from dualsql_client.wire import ToolProblem
 
 DELETE_BATCH = 1_000
 """Ids in one DELETE: far below what any driver can bind."""
@@ -98,6 +100,26 @@ class SQLResourceStore:
         storable = {name: access for name, access in accesses.items() if is_storable_id(name)}
         if storable:
             await self._change(_add_accesses(storable))
+
+    async def settle(self, resource: Resource) -> bool:
+        written = settled_values(resource)
+        expires_at = literal(written["expires_at"], UTCTimestamp())
+        written["expires_at"] = case((_t.expires_at.is_(None), null()), else_=expires_at)
+        pending = update(resources).where(_t.id == resource.id, _t.status == "pending")
+        return await self._change(pending.values(written)) > 0
+
+    async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
+        # In the order of their ids, as they are deleted.
+        locked = select(_t.id).where(_t.id.in_(resource_ids)).order_by(_t.id).with_for_update()
+        pending = update(resources).where(_t.id.in_(locked), _t.status == "pending")
+        prolonged = pending.values(pending_until=until).returning(_t.id.label("id"))
+        return [row["id"] for row in await self._rows(prolonged)]
+
+    async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
+        overdue = (_t.status == "pending", _t.pending_until <= now)
+        locked = select(_t.id).where(*overdue).order_by(_t.id).with_for_update()
+        failing = update(resources).where(_t.id.in_(locked), *overdue)
+        return await self._change(failing.values(failed_values(failure)))
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         ids = sorted(filter(is_storable_id, set(resource_ids)))
