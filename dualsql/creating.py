@@ -1,24 +1,30 @@
 """A Select becomes a resource with a sample; the rule: what runs is the stored document, thawed.
 
 freeze -> thaw -> narrow -> sample and count -> sign -> store
+
+With `wait`, `dualsql.pending` does the last three, and may store first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from dualsql.addresses import Addresses
 from dualsql.creation import Creation
-from dualsql.execute import Source, chosen_source
+from dualsql.execute import Sample, Source, chosen_source
 from dualsql.formats import json
 from dualsql.gate import Gate
+from dualsql.pending import Answered, Jobs, Work
 from dualsql.reading import Reader
-from dualsql.resource import new_resource
+from dualsql.resource import Resource, new_resource
 from dualsql.responding import respond
 from dualsql.response import DualResponse
 from dualsql.settings import Settings
 from dualsql.statement import Statement
+from dualsql.totals import UNCOUNTED, Total
+from dualsql.view import View
 
 
 class Creator:
@@ -29,6 +35,7 @@ class Creator:
         sources: Mapping[str, Source],
         reader: Reader,
         gate: Gate,
+        jobs: Jobs,
         *,
         settings: Settings,
         addresses: Addresses,
@@ -36,6 +43,7 @@ class Creator:
         self._sources = sources
         self._reader = reader
         self._gate = gate
+        self._jobs = jobs
         self._settings = settings
         self._addresses = addresses
 
@@ -43,21 +51,59 @@ class Creator:
         """See `DualResponseServer.create_response`."""
         source = chosen_source(self._sources, creation.source)
         document = source.freeze(select)
+        if creation.wait is not None:
+            # Whoever asks for all of the same asks the same.
+            key = (source.name, document, repr(replace(creation, wait=None)))
+            return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
         view = self._reader.view(source, document, creation.principal)
         sample = await view.sample(creation.sample_size, creation.count)
-        resource = new_resource(
+        answered = self._answered(self._resource(view, document, creation, sample.total), view, sample)
+        await self._gate.keep(answered.resource, creation.principal, rows=len(sample.rows))
+        return answered.response
+
+    def _work(self, source: Source, document: bytes, creation: Creation) -> Work:
+        """What a query that may outlast its caller does, with places and time of its own."""
+        view = self._reader.view(source.in_background(), document, creation.principal)
+        patient = replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
+        latest = self._settings.pending_timeout + creation.lifetime
+        pending = self._resource(view, document, creation, UNCOUNTED)
+        pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
+
+        async def run() -> Answered:
+            sample = await patient.sample(creation.sample_size, creation.count)
+            lasted = datetime.now(UTC) - pending.created_at
+            ready = replace(
+                pending,
+                status="ready",
+                total_count=sample.total.rows,
+                total_count_kind=sample.total.kind,
+                expires_at=self._expiry(pending, lasted + creation.lifetime),
+            )
+            return self._answered(ready, view, sample)
+
+        response = self._respond(pending, view, Sample((), UNCOUNTED))
+        return Work(resource=pending, response=response, principal=creation.principal, run=run)
+
+    def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
+        return resource.created_at + min(lifetime, self._settings.maximum_lifetime)
+
+    def _resource(self, view: View, document: bytes, creation: Creation, total: Total) -> Resource:
+        return new_resource(
             name=creation.name,
-            source=source.name,
+            source=view.source.name,
             document=document,
             columns=json.describe(view.columns),
-            total_count=sample.total.rows,
-            total_count_kind=sample.total.kind,
+            total_count=total.rows,
+            total_count_kind=total.kind,
             lifetime=creation.lifetime,
             principal=creation.principal,
             metadata=creation.metadata,
         )
-        response = respond(resource, view, sample, addresses=self._addresses, settings=self._settings)
-        if self._settings.keep_sample:
-            resource = replace(resource, sample=response.sample)
-        await self._gate.keep(resource, creation.principal, rows=len(sample.rows))
-        return response
+
+    def _answered(self, resource: Resource, view: View, sample: Sample) -> Answered:
+        response = self._respond(resource, view, sample)
+        kept = response.sample if self._settings.keep_sample else None
+        return Answered(replace(resource, sample=kept), response)
+
+    def _respond(self, resource: Resource, view: View, sample: Sample) -> DualResponse:
+        return respond(resource, view, sample, addresses=self._addresses, settings=self._settings)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
-from dualsql.parameters import checked_count, checked_lifetime, checked_metadata, checked_name, checked_size
+from dualsql.parameters import (
+    checked_count,
+    checked_lifetime,
+    checked_metadata,
+    checked_name,
+    checked_size,
+    checked_wait,
+)
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.totals import Count, CountAsked
@@ -25,6 +32,8 @@ class ResponseOptions(TypedDict, total=False):
             longer than `Settings.count_budget`, else estimated.
         principal: binds the resource to this person or service; no one else can read it.
         source: which of several databases.
+        wait: how long to wait for the query. If it takes longer, the answer is a response whose status is "pending",
+            and the query goes on (see docs/pending.md).
     """
 
     sample_size: int | None
@@ -33,6 +42,7 @@ class ResponseOptions(TypedDict, total=False):
     count: Count
     principal: Principal | None
     source: str | None
+    wait: timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,7 @@ class Creation:
     count: CountAsked
     principal: Principal | None
     source: str | None
+    wait: timedelta | None
 
 
 def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOptions]) -> Creation:
@@ -62,4 +73,5 @@ def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOp
         count=checked_count(options.get("count", "auto"), settings),
         principal=options.get("principal"),
         source=options.get("source"),
+        wait=checked_wait(options.get("wait")),
     )

@@ -55,6 +55,13 @@ def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
     return min(wanted, settings.maximum_lifetime)
 
 
+def checked_wait(wait: Any) -> timedelta | None:
+    """How long to wait for a query; None for as long as it may take."""
+    if wait is not None and (not isinstance(wait, timedelta) or wait < timedelta()):
+        raise BadParameterError("A wait is a timedelta, and not negative.", hint="timedelta(seconds=5)")
+    return wait
+
+
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
@@ -105,7 +106,7 @@ class Jobs:
         # Those that run and those nobody came back for yet, the oldest first.
         self._known: dict[Hashable, Job] = {}
         self._beating: asyncio.Task[None] | None = None
-        self._is_closing = False
+        self._closing = asyncio.Event()
 
     def start(self) -> None:
         """Begin to say what runs, in the running event loop."""
@@ -115,7 +116,7 @@ class Jobs:
 
     async def close(self) -> None:
         """Stop what runs; the resources of it have failed."""
-        self._is_closing = True
+        self._closing.set()
         if self._beating is not None:
             self._beating.cancel()
         running = list(self._running)
@@ -263,14 +264,17 @@ class Jobs:
     async def _settle(self, resource: Resource) -> bool:
         """Write it down, again if need be: a result of minutes is worth waiting for its store."""
         pause = self._settings.pending_lease.total_seconds() / 3
-        for _ in range(1 if self._is_closing else _SETTLE_ATTEMPTS):
+        for left in reversed(range(_SETTLE_ATTEMPTS)):
             try:
                 return await self._store.settle(resource)
-            except StorageError as error:
-                failure = error
-                logger.warning("What came of a query could not be stored yet.", exc_info=True)
-                await asyncio.sleep(pause)
-        raise failure
+            except StorageError:
+                logger.warning("What came of a query could not be stored.", exc_info=True)
+                if not left or self._closing.is_set():
+                    raise
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
+        return False
 
     async def _beat(self) -> None:
         kept = {job.id: job for job in self._running if job.is_kept}

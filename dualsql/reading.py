@@ -145,8 +145,8 @@ class Reader:
     def metadata_of(self, resource: Resource) -> ResourceMetadata:
         """What may be said of a resource, without a word to the audit."""
         accessed = self._accesses.last(resource.id) or resource.last_accessed_at
-        return ResourceMetadata(
-            status="pinned" if resource.is_pinned else "ready",
+        metadata = ResourceMetadata(
+            status="pinned" if resource.status == "ready" and resource.is_pinned else resource.status,
             name=resource.name,
             uri=self._addresses.uri(resource.id),
             total_count=resource.total_count,
@@ -158,8 +158,12 @@ class Reader:
             last_accessed_at=None if accessed is None else instant(accessed),
             metadata=dict(resource.metadata),
         )
+        if resource.failure is not None:
+            metadata["error"] = resource.failure
+        return metadata
 
     def _view_of(self, resource: Resource, principal: Principal | None) -> View:
+        resource.require_ready()
         return self.view(chosen_source(self._sources, resource.source), resource.document, principal)
 
     async def note_access(self, resource: Resource) -> datetime | None:

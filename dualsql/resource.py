@@ -93,7 +93,7 @@ class Resource:
         return self.expires_at is None
 
     def seen_at(self, now: datetime) -> Self:
-        """The resource as it is at `now`: a pending one has failed once nobody is heard of any more who runs its query."""
+        """The resource at `now`: a pending one has failed once nothing is heard of its query any more."""
         if self.status != "pending" or (self.pending_until is not None and now < self.pending_until):
             return self
         return replace(self, status="failed", failure=INTERRUPTED)

@@ -30,4 +30,5 @@ def respond(
         expires_at=resource.expires_at,
         text_budget=settings.text_budget,
         results_budget=settings.results_budget,
+        status="pending" if resource.status == "pending" else "ready",
     )

@@ -40,10 +40,17 @@ Several hosts break on the block (docs/decisions/0004); "auto" gives it to those
 ResultsFormat = Literal["rows", "columnar"]
 """Whether `results` of the structured content are rows, or columns, which say each name once."""
 
+ResponseStatus = Literal["pending", "ready"]
+
 MIME_TYPE = "application/json"
 _NAME_WIDTH = 200
 _DESCRIPTION_WIDTH = 500
 _MESSAGE_WIDTH = 2_000
+
+_AGAIN = (
+    "To see its first rows, call this tool again with the same arguments in a while: "
+    "the query goes on and does not begin anew."
+)
 
 _LINK_READERS = ("Visual Studio Code",)
 """What the names of clients that read a resource_link block begin with: microsoft/vscode#250353."""
@@ -60,6 +67,7 @@ class DualResponse:
         sample: the first rows in the query's own order, as plain JSON values.
         total_count, total_count_kind: all rows of the result, and what the number is worth.
         columns: name, type and encoding of each column.
+        status: "pending" while the query still runs: no row is shown or counted yet.
         created_at, expires_at: aware, UTC; expires_at is None for a pinned resource.
         description: what else the model should know of it.
         text_budget: characters of the sample in the text.
@@ -79,17 +87,24 @@ class DualResponse:
     description: str | None = None
     text_budget: int = 4_000
     results_budget: int = 16_000
+    status: ResponseStatus = "ready"
 
     def to_text(self, *, text_format: TextFormat = "markdown") -> str:
         """The result for a model that sees text only."""
         heading, rows = self._shown(text_format)
         about = None if self.description is None else single_line(self.description, _DESCRIPTION_WIDTH)
-        link = f"The application gets every row from {self.resource_uri} ({self._lifetime()})."
+        every_row = f"every row from {self.resource_uri}"
+        if self.status == "pending":
+            link = f"Once the query has run, the application gets {every_row}, without your help."
+        else:
+            link = f"The application gets {every_row} ({self._lifetime()})."
         return "\n\n".join(part for part in (heading, about, rows, link) if part)
 
     def _shown(self, text_format: TextFormat) -> tuple[str, str]:
         """How much is shown, and the sample itself."""
         title = single_line(self.name, _NAME_WIDTH)
+        if self.status == "pending":
+            return f"{title}: the query still runs, so there is nothing to show yet. {_AGAIN}", ""
         if text_format == "none" or not self.sample:
             return f"{title}: {self._total()}.", ""
         names = [column["name"] for column in self.columns]
@@ -195,6 +210,8 @@ class DualResponse:
             executed_at=instant(self.created_at),
             expires_at=None if self.expires_at is None else instant(self.expires_at),
         )
+        if self.status == "pending":
+            metadata["status"], metadata["hint"] = "pending", _AGAIN
         if width is not None:
             metadata["cells_cut_to"] = width
         return metadata

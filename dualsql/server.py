@@ -40,6 +40,7 @@ from dualsql.parameters import (
     checked_queries,
     checked_registry,
 )
+from dualsql.pending import Jobs
 from dualsql.queries import SavedQuery
 from dualsql.questions import Questions
 from dualsql.reading import Reader
@@ -124,8 +125,14 @@ class DualResponseServer:
             cursors=Cursors(seal),
             streams=Streams(seal, self.settings),
         )
+        self._jobs = Jobs(self._gate, self.store, self.settings)
         self._creator = Creator(
-            self._sources, self._reader, self._gate, settings=self.settings, addresses=self._addresses
+            self._sources,
+            self._reader,
+            self._gate,
+            self._jobs,
+            settings=self.settings,
+            addresses=self._addresses,
         )
         self._housekeeper = Housekeeper(
             self.store,
@@ -167,6 +174,7 @@ class DualResponseServer:
             QueryExecutionError: the database refused the statement.
             CountExecutionError: it refused the count.
             QueryTimeoutError, DatabaseBusyError: it took too long, or no connection was free.
+            TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
             StorageError: the resource could not be kept.
         """
         creation = checked_creation(name, self.settings, **options)
@@ -263,7 +271,9 @@ class DualResponseServer:
         Nobody's rights are checked (see `open_resource`); `principal` is for the audit.
         """
         await self._gate.note("delete", principal, resource_id=resource_id)
-        return await self.store.delete(resource_id) == 1
+        is_deleted = await self.store.delete(resource_id) == 1
+        self._jobs.forget(resource_id)
+        return is_deleted
 
     async def list_resources(
         self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
@@ -352,6 +362,7 @@ class DualResponseServer:
                             source, self._policy.secured, timeout=self.settings.query_timeout
                         )
                 self._housekeeper.start()
+                self._jobs.start()
                 self._is_ready = True
 
     async def sweep(self) -> int:
@@ -359,7 +370,7 @@ class DualResponseServer:
         return await self._housekeeper.sweep()
 
     async def shutdown(self) -> None:
-        """Stop housekeeping, write pending access counts, close the store and the engines made here."""
+        """Stop slow queries and housekeeping, write access counts, close the store and the engines made here."""
         self._is_ready, self._is_closed = False, True
         # Each is closed whatever happens to the others.
         async with AsyncExitStack() as closing:
@@ -367,6 +378,7 @@ class DualResponseServer:
                 closing.push_async_callback(source.close)
             closing.push_async_callback(self.store.close)
             closing.push_async_callback(self._housekeeper.stop)
+            closing.push_async_callback(self._jobs.close)
 
     async def __aenter__(self) -> Self:
         await self.start()

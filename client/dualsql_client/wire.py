@@ -159,10 +159,23 @@ def row_digest(row: bytes) -> str:
     return sha256(row).hexdigest()[:32]
 
 
-class ResourceMetadata(TypedDict):
-    """Answer of GET /{id}."""
+ResourceStatus = Literal["pending", "ready", "failed", "pinned"]
+"""pending: the query still runs. failed: it could not be run. pinned: ready, and kept until it is deleted."""
 
-    status: Literal["ready", "pinned"]
+
+class ToolProblem(TypedDict):
+    """Why there is no result: `code` is stable, `hint` says what to do next."""
+
+    code: str
+    message: str
+    hint: str
+    details: dict[str, Any]
+
+
+class ResourceMetadata(TypedDict):
+    """Answer of GET /{id}. `error` says why a failed one has no rows."""
+
+    status: ResourceStatus
     name: str
     uri: str
     total_count: int | None
@@ -173,6 +186,7 @@ class ResourceMetadata(TypedDict):
     access_count: int
     last_accessed_at: str | None
     metadata: dict[str, Any]
+    error: NotRequired[ToolProblem]
 
 
 class ListedResource(ResourceMetadata):
@@ -224,11 +238,14 @@ class ResultMetadata(TypedDict):
     """What a model may want to know about the full result.
 
     `results` shows `sample_count` rows; with `cells_cut_to`, longer cells are their beginning, of so many characters.
+    `status` is there while the query still runs: nothing is shown or counted yet, and `hint` says what to do.
     """
 
     total_count: int | None
     total_count_kind: TotalCountKind
     sample_count: int
+    status: NotRequired[Literal["pending"]]
+    hint: NotRequired[str]
     cells_cut_to: NotRequired[int]
     columns: list[Column]
     executed_at: str
@@ -249,15 +266,6 @@ class ColumnarContent(TypedDict):
     results: dict[str, list[Any]]
     resource: ResourceLink
     metadata: ResultMetadata
-
-
-class ToolProblem(TypedDict):
-    """Why a tool has no result: `code` is stable, `hint` says what to do next."""
-
-    code: str
-    message: str
-    hint: str
-    details: dict[str, Any]
 
 
 class ProblemContent(TypedDict):

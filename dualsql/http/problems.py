@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError
+from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
 from dualsql.http.answers import JSONAnswer
 from dualsql_client.wire import Problem
 
@@ -113,6 +113,9 @@ KINDS: Mapping[str, Kind] = {
     "STORAGE_ERROR": Kind(503, "unavailable"),
     "RESOURCE_NOT_FOUND": Kind(404, "not_found"),
     "RESOURCE_EXPIRED": Kind(410, "expired"),
+    "RESOURCE_PENDING": Kind(409, "pending"),
+    "RESOURCE_FAILED": Kind(409, "failed"),
+    "QUERY_INTERRUPTED": Kind(503, "unavailable"),
     "UNAUTHENTICATED": Kind(401, "unauthorized"),
     "INSUFFICIENT_SCOPE": Kind(403, "forbidden"),
     "FORBIDDEN": Kind(403, "forbidden"),
@@ -135,11 +138,13 @@ KINDS: Mapping[str, Kind] = {
     "UNSUPPORTED_MEDIA_TYPE": Kind(415, "unsupported_media_type"),
 }
 
+RETRY_SOON = {"Retry-After": str(RETRY_SECONDS)}
+
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     # Not with 413: closing while the caller still sends makes TCP drop the answer before it is read.
     408: {"Connection": "close"},
     426: {"Upgrade": "HTTP/1.1", "Connection": "upgrade"},
-    503: {"Retry-After": str(RETRY_SECONDS)},
+    503: RETRY_SOON,
 }
 
 _STATUS_NAMES = {status.value: status.name for status in HTTPStatus}
@@ -174,6 +179,8 @@ def problem_response(error: Exception) -> Response:
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         problem["details"]["incident"] = _log_incident(error)
     headers = dict(_HEADERS.get(kind.status, {}))
+    if isinstance(error, ResourcePendingError):
+        headers |= RETRY_SOON
     if isinstance(error, MethodNotAllowedError):
         headers["Allow"] = ", ".join(error.known)
     challenge = getattr(error, "challenge", None)

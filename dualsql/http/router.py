@@ -28,7 +28,7 @@ from dualsql.http.parameters import (
     refuse_query,
     split_link,
 )
-from dualsql.http.problems import METHODS, MethodNotAllowedError, answering, problem_response
+from dualsql.http.problems import METHODS, RETRY_SOON, MethodNotAllowedError, answering, problem_response
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
 from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
@@ -101,7 +101,9 @@ class Routes:
         etag = metadata_etag(metadata)
         if is_known(request.headers, etag):
             return not_modified(etag)
-        return JSONAnswer(metadata, headers={"ETag": etag})
+        return JSONAnswer(
+            metadata, headers={"ETag": etag} | (RETRY_SOON if metadata["status"] == "pending" else {})
+        )
 
     async def page(self, request: Request) -> Response:
         """POST: a page of its rows, as the body asks."""

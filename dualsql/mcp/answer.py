@@ -23,6 +23,7 @@ class Answer:
         count: as for `DualResponseServer.create_response`.
         metadata: JSON values kept with the resource.
         source: which of several databases.
+        wait: how long to wait for the query, before it goes on in the background.
     """
 
     select: Statement
@@ -34,3 +35,4 @@ class Answer:
     count: Count | None = None
     metadata: Mapping[str, Any] | None = None
     source: str | None = None
+    wait: timedelta | None = None

@@ -80,7 +80,7 @@ class DualManner:
 
 
 def _said(answer: Answer) -> dict[str, Any]:
-    names = ("name", "description", "sample_size", "expiration", "count", "metadata", "source")
+    names = ("name", "description", "sample_size", "expiration", "count", "metadata", "source", "wait")
     return {name: value for name in names if (value := getattr(answer, name)) is not None}
 
 

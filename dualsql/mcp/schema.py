@@ -96,11 +96,13 @@ def _metadata() -> dict[str, Any]:
             "total_count_kind": {"enum": list(get_args(TotalCountKind))},
             "sample_count": {"type": "integer"},
             "cells_cut_to": {"type": "integer"},
+            "status": {"const": "pending", "description": "The query still runs."},
+            "hint": _TEXT,
             "columns": {"type": "array", "items": column},
             "executed_at": _INSTANT,
             "expires_at": {**_INSTANT, "type": ["string", "null"]},
         },
-        optional=("cells_cut_to",),
+        optional=("cells_cut_to", "status", "hint"),
         description="Of the whole result, of which `sample_count` rows are shown.",
     )
 

@@ -16,7 +16,7 @@ from dualsql.mcp.calls import Tool
 from dualsql.mcp.manners import DualManner, PlainManner, Responder
 from dualsql.mcp.signatures import Callers, signature_of
 from dualsql.mcp.wording import describe, titled
-from dualsql.parameters import checked_count
+from dualsql.parameters import checked_count, checked_wait
 from dualsql.resource import Principal
 from dualsql.response import Links, ResultsFormat
 from dualsql.totals import Count
@@ -34,7 +34,7 @@ class ToolOptions(TypedDict, total=False):
     """What `DualResponseServer.tool` may be told.
 
     `name`, `title` and `description` are the tool's, from the function unless given. `sample_size`, `expiration`,
-    `count` and `source` hold for every result whose `Answer` does not say otherwise. `links`, `text_format` and
+    `count`, `source` and `wait` hold for every result whose `Answer` does not say otherwise. `links`, `text_format` and
     `results_format` are how results are written ("auto", "markdown", "rows"). `principal` tells whom a verified access
     token stands for, `principal_of_token` unless given; it must agree with `authenticate`. `registration` has
     further keywords of the SDK's own: icons, meta, or with fastmcp tags, timeout and auth.
@@ -47,6 +47,7 @@ class ToolOptions(TypedDict, total=False):
     expiration: timedelta
     count: Count
     source: str
+    wait: timedelta
     links: Links
     text_format: TextFormat
     results_format: ResultsFormat
@@ -135,6 +136,7 @@ def make_tool(
     expiration: timedelta | None = None,
     count: Count = "auto",
     source: str | None = None,
+    wait: timedelta | None = None,
     links: Links = "auto",
     text_format: TextFormat = "markdown",
     results_format: ResultsFormat = "rows",
@@ -157,6 +159,7 @@ def make_tool(
         "expiration": expiration,
         "count": count,
         "source": source,
+        "wait": checked_wait(wait),
     }
     return _made(
         function,

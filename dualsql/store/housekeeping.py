@@ -53,9 +53,7 @@ class Housekeeper:
         """Begin, in the running event loop."""
         if not self._tasks:
             self._tasks = [
-                asyncio.create_task(
-                    every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
-                ),
+                asyncio.create_task(every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))),
                 asyncio.create_task(every(self._interval, self.sweep, Outage("Sweeping"))),
             ]
 

@@ -82,7 +82,9 @@ class MemoryStore:
         return [row["id"] for row in pending]
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
-        overdue = [row for row in self._rows.values() if row["status"] == "pending" and row["pending_until"] <= now]
+        overdue = [
+            row for row in self._rows.values() if row["status"] == "pending" and row["pending_until"] <= now
+        ]
         for row in overdue:
             row |= failed_values(failure)
         return len(overdue)

@@ -23,7 +23,7 @@ from tests import engines
 from tests.store.samples import resource
 
 ROOT = Path(__file__).parents[2]
-HEAD = "dualsql_0003"
+HEAD = "dualsql_0004"
 
 
 async def _tables(url: str) -> set[str]:

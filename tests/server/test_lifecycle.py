@@ -19,7 +19,7 @@ from dualsql import (
     SQLResourceStore,
 )
 from dualsql.store import upgrade
-from dualsql.store.housekeeping import _every
+from dualsql.store.housekeeping import every
 from dualsql.store.outages import Outage
 from tests.engines import ENGINES
 from tests.quick import one_in
@@ -193,7 +193,7 @@ async def test_a_store_that_raises_anything_does_not_end_housekeeping() -> None:
             twice.set()
         raise RuntimeError("a bug in somebody's store")
 
-    task = asyncio.ensure_future(_every(timedelta(0), work, Outage("Work")))
+    task = asyncio.ensure_future(every(timedelta(0), work, Outage("Work")))
     async with asyncio.timeout(10):
         await twice.wait()
     assert not task.done()

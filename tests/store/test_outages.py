@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dualsql.errors import StorageError
-from dualsql.store.housekeeping import _every
+from dualsql.store.housekeeping import every
 from dualsql.store.outages import Outage
 
 
@@ -64,7 +64,7 @@ async def test_housekeeping_says_when_it_fails_and_when_it_works_again(
         if answer is is_over:
             is_over.set()
 
-    task = asyncio.create_task(_every(timedelta(0), work, Outage("Work")))
+    task = asyncio.create_task(every(timedelta(0), work, Outage("Work")))
     async with asyncio.timeout(10):
         await is_over.wait()
     task.cancel()

@@ -1,0 +1,85 @@
+"""Databases whose queries take as long as a test likes, and what runs in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, literal, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from tests.http.application import fill
+
+PATIENCE = 30.0
+"""Seconds after which a test that waits for an event has failed."""
+
+MOMENT = timedelta(milliseconds=50)
+
+SECRETS = ["the secret of a server whose queries take their time"]
+
+_counted = select(literal(1).label("n")).cte("counted", recursive=True)
+_forever = select(literal(1).label("n")).cte("forever", recursive=True)
+FOREVER = select(func.count().label("n")).select_from(_forever.union_all(select(_forever.c.n)))
+"""A query that works until it is stopped."""
+
+
+def counting(rows: int) -> Any:
+    """A query that counts up to a number, which takes a third of a second for a million."""
+    numbers = _counted.union_all(select(_counted.c.n + 1).where(_counted.c.n < rows))
+    return select(func.max(numbers.c.n).label("n"))
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A PostgreSQL database whose table can be shut."""
+
+    url: str
+    engine: AsyncEngine
+
+    @asynccontextmanager
+    async def shut(self) -> AsyncIterator[None]:
+        """For the length of the block, every query of the table waits in the database."""
+        async with self.engine.connect() as connection:
+            await connection.execute(text("LOCK TABLE institutions IN ACCESS EXCLUSIVE MODE"))
+            yield
+
+    async def running(self) -> int:
+        """How many queries run there now, but for our own."""
+        counted = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
+            " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        async with self.engine.connect() as connection:
+            number: int = (await connection.execute(counted)).scalar_one()
+            return number
+
+    async def until(self, number: int) -> None:
+        """Wait until so many run."""
+        async with asyncio.timeout(PATIENCE):
+            while await self.running() != number:
+                pass
+
+
+@pytest.fixture
+async def slow(postgresql_url: str, make_engine: Callable[[str], AsyncEngine]) -> Slow:
+    """Sixty institutions."""
+    engine = make_engine(postgresql_url)
+    await fill(engine)
+    return Slow(postgresql_url, engine)
+
+
+async def metadata_once(http: httpx.AsyncClient, path: str, *statuses: str) -> dict[str, Any]:
+    """What GET says, as soon as it says one of these."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found: dict[str, Any] = (await http.get(path)).json()
+            if found.get("status") in statuses:
+                return found
+            assert found.get("status") == "pending", found
+            await asyncio.sleep(0.01)
