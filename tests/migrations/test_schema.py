@@ -165,10 +165,10 @@ def test_a_new_revision_is_written_from_the_template(sqlite_url: str, tmp_path: 
     upgrade(sqlite_url)
     config = alembic_config(sqlite_url)
     config.set_main_option("script_location", str(folder))
-    command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_0004")
-    [written] = folder.glob("versions/dualsql_0004*.py")
+    command.revision(config, "nothing new", autogenerate=True, rev_id="dualsql_9999")
+    [written] = folder.glob("versions/dualsql_9999*.py")
     command.upgrade(config, "head")
-    assert current_revision(sqlite_url) == "dualsql_0004"
+    assert current_revision(sqlite_url) == "dualsql_9999"
     assert f"down_revision = '{HEAD}'" in written.read_text()
 
 
