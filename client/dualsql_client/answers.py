@@ -52,10 +52,11 @@ class ResourceMetadata:
     """What the server says about a resource without reading its rows.
 
     Attributes:
-        status: "ready" or "pinned".
+        status: "ready" or "pinned"; "pending" while the query still runs, "failed" where it could not be run.
         total_count_kind: what `total_count` is worth, as in `FetchResult`.
         expires_at: None for a pinned resource.
         metadata: what the tool's author stored with it.
+        error: code, message, hint and details of what a failed one failed with.
     """
 
     status: str
@@ -69,6 +70,7 @@ class ResourceMetadata:
     access_count: int
     last_accessed_at: datetime | None
     metadata: Mapping[str, Any]
+    error: Mapping[str, Any] | None = None
 
 
 def read_page(
@@ -136,6 +138,7 @@ def read_metadata(answer: object) -> ResourceMetadata:
         access_count=_typed(fields, "access_count", int, 0),
         last_accessed_at=read_instant(fields.get("last_accessed_at")),
         metadata=_typed(fields, "metadata", dict, {}),
+        error=_typed(fields, "error", dict, None),
     )
 
 

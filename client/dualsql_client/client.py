@@ -14,7 +14,7 @@ from dualsql_client.address import checked_base_url
 from dualsql_client.answers import ResourceMetadata, read_listing
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError
-from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.retrying import Retry
 from dualsql_client.transport import HTTPClient, Transport
 
@@ -159,6 +159,7 @@ class DualResponseClient:
             columns=metadata.columns,
             executed_at=metadata.created_at,
             expires_at=metadata.expires_at,
+            status=status_of(metadata.status),
             _transport=transport,
         )
 
@@ -173,6 +174,7 @@ class DualResponseClient:
             columns=detected.columns,
             executed_at=detected.executed_at,
             expires_at=detected.expires_at,
+            status="pending" if detected.is_pending else "ready",
             _transport=self._transport,
         )
 

@@ -29,6 +29,7 @@ class Detected:
     Attributes:
         url: where the tool result says the rows are; None when it does not say.
         sample: None when only a link was found.
+        is_pending: the query still ran.
     """
 
     uri: str
@@ -40,6 +41,7 @@ class Detected:
     columns: list[Column] = field(default_factory=list)
     executed_at: datetime | None = None
     expires_at: datetime | None = None
+    is_pending: bool = False
 
 
 def find(tool_result: object, *, in_texts: bool = True) -> list[Detected]:
@@ -126,6 +128,7 @@ def _structure(fields: Fields) -> Detected | None:
         columns=columns,
         executed_at=read_instant(_either(metadata, "executed_at", "executedAt")),
         expires_at=read_instant(_either(metadata, "expires_at", "expiresAt")),
+        is_pending=metadata.get("status") == "pending",
     )
 
 

@@ -8,6 +8,8 @@ DualResponseClientError
     ├── FetchTimeoutError      TIMEOUT              no complete answer in time
     ├── ResourceNotFoundError  RESOURCE_NOT_FOUND   404: unknown, deleted, or not the caller's
     ├── ResourceExpiredError   RESOURCE_EXPIRED     410: it was there, and its time is over
+    ├── ResourcePendingError   RESOURCE_PENDING     409: its query still runs
+    ├── ResourceFailedError    RESOURCE_FAILED      409: its query failed; `details["error"]` says why
     ├── StreamBrokenError      STREAM_BROKEN        rows came, the connection broke, and there is no going on
     └── UntrustedOriginError   UNTRUSTED_ORIGIN     the answer points to a host that was not configured
 """
@@ -111,6 +113,20 @@ class ResourceExpiredError(FetchError):
 
     default_code = "RESOURCE_EXPIRED"
     default_hint = "Run the tool again to get a new resource; pin one to keep it."
+
+
+class ResourcePendingError(FetchError):
+    """The query of the resource still runs: there are no rows yet."""
+
+    default_code = "RESOURCE_PENDING"
+    default_hint = "await result.wait_until_ready() first."
+
+
+class ResourceFailedError(FetchError):
+    """The query of the resource failed: there will be no rows. `details["error"]` is what it failed with."""
+
+    default_code = "RESOURCE_FAILED"
+    default_hint = "Run the tool again to get a new resource."
 
 
 class StreamBrokenError(FetchError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import TypedDict, Unpack
 
@@ -20,12 +20,14 @@ from dualsql_client.framing import Block
 from dualsql_client.glance import glance, html, rich_group
 from dualsql_client.instants import read_instant
 from dualsql_client.parsing import rows_of
+from dualsql_client.problems import failed_with
 from dualsql_client.progress import Meter, OnProgress, Tell
 from dualsql_client.rows import decode_rows
 from dualsql_client.saving import format_of, write
 from dualsql_client.streaming import RowStream
 from dualsql_client.tables import read_table
 from dualsql_client.transport import Transport
+from dualsql_client.waiting import settled
 from dualsql_client.wire import Column, PageRequest, Row, RowsRequest, SortKey, TotalCountKind
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class ParsedDualResponse:
         executed_at: when the query ran.
         expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
             pinned one, or when it is not known.
+        status: "pending" while the query still runs, then "ready" or "failed"; as it was last heard of.
     """
 
     name: str
@@ -82,6 +85,7 @@ class ParsedDualResponse:
     columns: list[Column]
     executed_at: datetime | None
     expires_at: datetime | None
+    status: Literal["pending", "ready", "failed"] = "ready"
     _transport: Transport | None = field(default=None, repr=False)
 
     def is_expired(self) -> bool:
@@ -231,8 +235,30 @@ class ParsedDualResponse:
         answer = await self._configured().send("GET", self.resource_uri, query=query)
         metadata = read_metadata(answer)
         self._note_expiry(answer)
-        if count is not None:
+        if count is not None or self.status == "pending":
             self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
+        self.status = status_of(metadata.status)
+        return metadata
+
+    async def wait_until_ready(self, timeout: float | timedelta | None = None) -> ResourceMetadata:
+        """Wait for a query that still runs; what the server says about the resource then.
+
+        Args:
+            timeout: for how long, seconds or a timedelta; None for as long as it takes.
+
+        Raises:
+            ResourceFailedError: the query failed.
+            FetchTimeoutError: it still runs.
+            FetchError: see `dualsql_client.errors`.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        answer = await settled(self._configured(), self.resource_uri, seconds)
+        metadata = read_metadata(answer)
+        self._note_expiry(answer)
+        self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
+        self.status = status_of(metadata.status)
+        if metadata.error is not None and self.status == "failed":
+            raise failed_with(metadata.error)
         return metadata
 
     async def pin(self) -> bool:
@@ -325,6 +351,11 @@ class ParsedDualResponse:
                 "The client has no base_url, and fetches only from an address it was given."
             )
         return self._transport
+
+
+def status_of(said: str) -> Literal["pending", "ready", "failed"]:
+    """A server's word for the status of a resource, as far as its rows are concerned."""
+    return "pending" if said == "pending" else "failed" if said == "failed" else "ready"
 
 
 def _beside(cursor: str, offset: int) -> PageRequest:

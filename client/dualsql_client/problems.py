@@ -6,13 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dualsql_client.errors import FetchError, ResourceExpiredError, ResourceNotFoundError
+from dualsql_client.errors import (
+    FetchError,
+    ResourceExpiredError,
+    ResourceFailedError,
+    ResourceNotFoundError,
+    ResourcePendingError,
+)
 
 MAXIMUM_TEXT = 2_000
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _BY_STATUS: Mapping[int, type[FetchError]] = {404: ResourceNotFoundError, 410: ResourceExpiredError}
-_BY_CODE: Mapping[str, type[FetchError]] = {kind.default_code: kind for kind in _BY_STATUS.values()}
+_KINDS: tuple[type[FetchError], ...] = (*_BY_STATUS.values(), ResourcePendingError, ResourceFailedError)
+_BY_CODE: Mapping[str, type[FetchError]] = {kind.default_code: kind for kind in _KINDS}
 
 
 def fetch_error(status: int, body: object) -> FetchError:
@@ -33,6 +40,14 @@ def fetch_error(status: int, body: object) -> FetchError:
         code=code,
         hint=_text(problem, "hint"),
         details=details if isinstance(details, dict) else None,
+    )
+
+
+def failed_with(error: Mapping[str, Any]) -> ResourceFailedError:
+    """The error for a resource whose metadata says what its query failed with."""
+    said = _text(error, "message") or "The server does not say why."
+    return ResourceFailedError(
+        f"The query failed: {said}", hint=_text(error, "hint"), details={"error": dict(error)}
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncIterable, Generator, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -98,6 +98,15 @@ class SyncDualResponseClient:
     def find(self, anything: object) -> list[SyncParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
         return [SyncParsedDualResponse(self._portal, found) for found in self._client.find(anything)]
+
+    def find_in(self, events: AsyncIterable[object]) -> Generator[SyncParsedDualResponse, None, None]:
+        """The dual responses in a stream of events, each as soon as one holds it.
+
+        A resource that first came as a bare link comes once more, when its sample does. A URI in a text counts for
+        nothing here: events hold pieces of texts, and a URI that was cut is another one.
+        """
+        for found in self._portal.each(self._client.find_in, events):
+            yield SyncParsedDualResponse(self._portal, found)
 
     def list_resources(self, *, page_size: int = 100) -> Generator[SyncParsedDualResponse, None, None]:
         """The caller's own live results, newest first: whoever the `headers` of this client say it is.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import Unpack
 
@@ -36,6 +36,7 @@ class SyncParsedDualResponse:
         executed_at: when the query ran.
         expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
             pinned one, or when it is not known.
+        status: "pending" while the query still runs, then "ready" or "failed"; as it was last heard of.
     """
 
     def __init__(self, portal: Portal, parsed: ParsedDualResponse) -> None:
@@ -80,6 +81,10 @@ class SyncParsedDualResponse:
     @property
     def expires_at(self) -> datetime | None:
         return self._parsed.expires_at
+
+    @property
+    def status(self) -> Literal["pending", "ready", "failed"]:
+        return self._parsed.status
 
     def is_expired(self) -> bool:
         """Whether the resource has expired, by this computer's clock."""
@@ -199,6 +204,19 @@ class SyncParsedDualResponse:
             FetchError: see `dualsql_client.errors`.
         """
         return self._portal.call(self._parsed.get_metadata, count=count)
+
+    def wait_until_ready(self, timeout: float | timedelta | None = None) -> ResourceMetadata:
+        """Wait for a query that still runs; what the server says about the resource then.
+
+        Args:
+            timeout: for how long, seconds or a timedelta; None for as long as it takes.
+
+        Raises:
+            ResourceFailedError: the query failed.
+            FetchTimeoutError: it still runs.
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._parsed.wait_until_ready, timeout)
 
     def pin(self) -> bool:
         """Keep the resource until it is deleted. A resource that is gone already is an error.

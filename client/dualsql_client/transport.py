@@ -124,7 +124,16 @@ class Transport:
             FetchError: no usable answer came, or one that reports a problem.
         """
         asked = f"?{urlencode(query)}" if query else ""
-        return await self._send(method, self.url_of(uri) + asked, body)
+        return (await self._send(method, self.url_of(uri) + asked, body))[0]
+
+    async def describe(self, uri: str) -> tuple[Any, float | None]:
+        """The decoded JSON of GET /{id}, and after how many seconds the server wants to be asked again.
+
+        Raises:
+            FetchError: no usable answer came, or one that reports a problem.
+        """
+        answer, headers = await self._send("GET", self.url_of(uri), None)
+        return answer, retry_after(headers.get("retry-after"))
 
     async def list(self, parameters: Mapping[str, str | int]) -> Any:
         """The decoded JSON of GET on the collection itself.
@@ -132,7 +141,7 @@ class Transport:
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
-        return await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", None)
+        return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", None))[0]
 
     @asynccontextmanager
     async def stream(
@@ -157,14 +166,17 @@ class Transport:
             async for piece in response.aiter_bytes():
                 yield piece
 
-    async def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> Any:
+    async def _send(
+        self, method: str, url: str, body: Mapping[str, Any] | None
+    ) -> tuple[Any, Mapping[str, str]]:
         with self._failures_told():
             async with (
                 asyncio.timeout(self._seconds),
                 self._request(method, url, body, self._headers) as response,
             ):
                 await self._check_status(response, url)
-                return None if response.status_code == 204 else await self._json(response)
+                answer = None if response.status_code == 204 else await self._json(response)
+                return answer, response.headers
 
     def _request(
         self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
