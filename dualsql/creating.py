@@ -17,6 +17,8 @@ from dualsql.execute import Sample, Source, chosen_source
 from dualsql.formats import json
 from dualsql.gate import Gate
 from dualsql.pending import Answered, Jobs, Work
+from dualsql.profiles import ProfileAsked, fetch_profile
+from dualsql.profiling import Found
 from dualsql.reading import Reader
 from dualsql.resource import Resource, new_resource
 from dualsql.responding import respond
@@ -57,7 +59,9 @@ class Creator:
             return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
         view = self._reader.view(source, document, creation.principal)
         sample = await view.sample(creation.sample_size, creation.count)
-        answered = self._answered(self._resource(view, document, creation, sample.total), view, sample)
+        profile = await _profile(view, creation)
+        resource = self._resource(view, document, creation, sample.total)
+        answered = self._answered(resource, view, sample, profile)
         await self._gate.keep(answered.resource, creation.principal, rows=len(sample.rows))
         return answered.response
 
@@ -71,6 +75,7 @@ class Creator:
 
         async def run() -> Answered:
             sample = await patient.sample(creation.sample_size, creation.count)
+            profile = await _profile(patient, creation)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
                 pending,
@@ -79,7 +84,7 @@ class Creator:
                 total_count_kind=sample.total.kind,
                 expires_at=self._expiry(pending, lasted + creation.lifetime),
             )
-            return self._answered(ready, view, sample)
+            return self._answered(ready, view, sample, profile)
 
         response = self._respond(pending, view, Sample((), UNCOUNTED))
         return Work(resource=pending, response=response, principal=creation.principal, run=run)
@@ -100,10 +105,18 @@ class Creator:
             metadata=creation.metadata,
         )
 
-    def _answered(self, resource: Resource, view: View, sample: Sample) -> Answered:
-        response = self._respond(resource, view, sample)
+    def _answered(self, resource: Resource, view: View, sample: Sample, profile: Found | None) -> Answered:
+        response = self._respond(resource, view, sample, profile)
         kept = response.sample if self._settings.keep_sample else None
         return Answered(replace(resource, sample=kept), response)
 
-    def _respond(self, resource: Resource, view: View, sample: Sample) -> DualResponse:
-        return respond(resource, view, sample, addresses=self._addresses, settings=self._settings)
+    def _respond(
+        self, resource: Resource, view: View, sample: Sample, profile: Found | None = None
+    ) -> DualResponse:
+        return respond(resource, view, sample, profile, addresses=self._addresses, settings=self._settings)
+
+
+async def _profile(view: View, creation: Creation) -> Found | None:
+    if creation.profile is None:
+        return None
+    return await fetch_profile(view, ProfileAsked(creation.profile))

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from dualsql.parameters import (
     checked_count,
     checked_lifetime,
     checked_metadata,
     checked_name,
+    checked_profile,
     checked_size,
     checked_wait,
 )
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.totals import Count, CountAsked
+from dualsql_client.figures import ProfileKind
+
+ProfileOption = Literal["none", "sample", "full"]
+"""Whether the columns are looked at: not at all, in the first rows (`Settings.profile_sample`), in all of them."""
 
 
 class ResponseOptions(TypedDict, total=False):
@@ -30,6 +35,8 @@ class ResponseOptions(TypedDict, total=False):
         count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
             database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
             longer than `Settings.count_budget`, else estimated.
+        profile: what the columns are like: of "sample" rows or of the "full" result, within
+            `Settings.profile_budget`. The model hears where its sample is misleading; the figures are in the response.
         principal: binds the resource to this person or service; no one else can read it.
         source: which of several databases.
         wait: how long to wait for the query. If it takes longer, the answer is a response whose status is "pending",
@@ -40,6 +47,7 @@ class ResponseOptions(TypedDict, total=False):
     expiration: timedelta | None
     metadata: Mapping[str, Any] | None
     count: Count
+    profile: ProfileOption
     principal: Principal | None
     source: str | None
     wait: timedelta | None
@@ -54,6 +62,7 @@ class Creation:
     lifetime: timedelta
     metadata: Mapping[str, Any]
     count: CountAsked
+    profile: ProfileKind | None
     principal: Principal | None
     source: str | None
     wait: timedelta | None
@@ -71,6 +80,7 @@ def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOp
         lifetime=checked_lifetime(options.get("expiration"), settings),
         metadata=checked_metadata(options.get("metadata")),
         count=checked_count(options.get("count", "auto"), settings),
+        profile=None if options.get("profile", "none") == "none" else checked_profile(options["profile"]),
         principal=options.get("principal"),
         source=options.get("source"),
         wait=checked_wait(options.get("wait")),

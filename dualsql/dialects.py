@@ -38,6 +38,8 @@ class Capabilities:
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
+        text_length: the function that counts the characters of a text.
+        approximate_distinct: the aggregate that tells roughly how many values there are; empty where there is none.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Capabilities:
     keeps_zones: bool
     key_form: MakeKeyForm
     planner: Planner | None = None
+    text_length: str = "length"
+    approximate_distinct: str = ""
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -159,6 +163,7 @@ _MYSQL = Capabilities(
     keeps_zones=False,
     key_form=mysql_form,
     planner=MARIADB_PLANNER,
+    text_length="char_length",
 )
 _DUCKDB = Capabilities(
     name="DuckDB",
@@ -172,6 +177,7 @@ _DUCKDB = Capabilities(
     searches_row_values=False,
     keeps_zones=True,
     key_form=raw_form,
+    approximate_distinct="approx_count_distinct",
 )
 _KNOWN = {
     "sqlite": _SQLITE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 from dualsql.errors import (
     BadParameterError,
@@ -23,6 +23,7 @@ from dualsql.queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
 from dualsql.streams import StreamRequest
 from dualsql.totals import CountAsked, parse_count
+from dualsql_client.figures import ProfileKind
 from dualsql_client.wire import SortKey
 
 _LONGEST_NAME = 200
@@ -43,6 +44,22 @@ def checked_count(count: Any, settings: Settings) -> CountAsked:
     if asked.way == "capped":
         _within("the cap of a count", asked.cap, 1, settings.maximum_offset)
     return asked
+
+
+def checked_profile(kind: Any) -> ProfileKind:
+    """Which rows of a profile are looked at.
+
+    Raises:
+        BadParameterError: there is no such word.
+    """
+    for known in get_args(ProfileKind):
+        if kind == known:
+            return known  # type: ignore[no-any-return]
+    raise BadParameterError(
+        f"The profile {kind!r}"[:80] + " is not known.",
+        hint='Use "sample" or "full".',
+        details={"name": "profile"},
+    )
 
 
 def checked_lifetime(asked: Any, settings: Settings) -> timedelta:

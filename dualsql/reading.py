@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Unpack
 
 from dualsql.addresses import Addresses
 from dualsql.caching import Plans
@@ -18,7 +19,8 @@ from dualsql.formats import json
 from dualsql.gate import Gate
 from dualsql.narrowing import Policy
 from dualsql.pages import ResultPage, seen_total
-from dualsql.parameters import checked_stream, checked_window
+from dualsql.parameters import checked_profile, checked_stream, checked_window
+from dualsql.profiles import ProfileAsked, ProfileOptions, fetch_profile
 from dualsql.resource import Principal, Resource
 from dualsql.response import instant
 from dualsql.results import Results
@@ -30,6 +32,7 @@ from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import CountAsked, Total
 from dualsql.turning import PageAsked, turn_to
 from dualsql.view import View, open_view
+from dualsql_client.figures import Profile
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 
@@ -124,6 +127,17 @@ class Reader:
         view = self._view_of(resource, principal)
         log = _StreamLog(self._gate, self, resource, principal)
         return self._streams.open(view, request, resource=resource, principal=principal, log=log)
+
+    async def profile(
+        self, resource: Resource, *, principal: Principal | None, **options: Unpack[ProfileOptions]
+    ) -> Profile:
+        """See `DualResponseServer.profile_resource`."""
+        asked = ProfileAsked(checked_profile(options.get("kind", "sample")), options.get("columns"))
+        view = self._view_of(resource, principal)
+        await self._gate.note("profile", principal, resource=resource)
+        found = await fetch_profile(view, asked)
+        await self.note_access(resource)
+        return found.to_wire(view.source.engine.dialect)
 
     async def describe(
         self, resource: Resource, *, principal: Principal | None, asked: CountAsked

@@ -5,16 +5,24 @@ from __future__ import annotations
 from dualsql.addresses import Addresses
 from dualsql.execute import Sample
 from dualsql.formats import json
+from dualsql.profiling import Found, notes_of
 from dualsql.resource import Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Settings
 from dualsql.view import View
+from dualsql_client.wire import ProfileNotes
 
 
 def respond(
-    resource: Resource, view: View, sample: Sample, *, addresses: Addresses, settings: Settings
+    resource: Resource,
+    view: View,
+    sample: Sample,
+    profile: Found | None = None,
+    *,
+    addresses: Addresses,
+    settings: Settings,
 ) -> DualResponse:
-    """The dual response of `resource`, whose first rows are in `sample`."""
+    """The dual response of `resource`, some of whose rows are in `sample`."""
     inexact = json.inexact_columns(view.columns, sample.rows)
     rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
     return DualResponse(
@@ -31,4 +39,11 @@ def respond(
         text_budget=settings.text_budget,
         results_budget=settings.results_budget,
         status="pending" if resource.status == "pending" else "ready",
+        profile=None if profile is None else profile.to_wire(view.source.engine.dialect),
+        profile_notes=None if profile is None else _notes(profile, view, sample),
     )
+
+
+def _notes(profile: Found, view: View, sample: Sample) -> ProfileNotes:
+    notes = notes_of(profile, view.columns, sample.rows)
+    return ProfileNotes(covers=profile.covers, complete=profile.is_complete, notes=notes)

@@ -15,11 +15,14 @@ from dualsql.errors import ConfigurationError
 from dualsql.formats.fitting import fit
 from dualsql.formats.samples import TextFormat, table
 from dualsql.formats.text import single_line
+from dualsql.profiling import spoken
+from dualsql_client.figures import Profile
 from dualsql_client.wire import (
     Column,
     ColumnarContent,
     Described,
     ProblemContent,
+    ProfileNotes,
     ResourceLink,
     ResultMetadata,
     Row,
@@ -70,6 +73,8 @@ class DualResponse:
         status: "pending" while the query still runs: no row is shown or counted yet.
         created_at, expires_at: aware, UTC; expires_at is None for a pinned resource.
         description: what else the model should know of it.
+        profile: what its columns are like, where that was asked for.
+        profile_notes: what of it the sample does not show.
         text_budget: characters of the sample in the text.
         results_budget: characters of the sample in the structured content.
     """
@@ -88,6 +93,8 @@ class DualResponse:
     text_budget: int = 4_000
     results_budget: int = 16_000
     status: ResponseStatus = "ready"
+    profile: Profile | None = None
+    profile_notes: ProfileNotes | None = None
 
     def to_text(self, *, text_format: TextFormat = "markdown") -> str:
         """The result for a model that sees text only."""
@@ -98,7 +105,16 @@ class DualResponse:
             link = f"Once the query has run, the application gets {every_row}, without your help."
         else:
             link = f"The application gets {every_row} ({self._lifetime()})."
-        return "\n\n".join(part for part in (heading, about, rows, link) if part)
+        return "\n\n".join(part for part in (heading, about, rows, self._noted(), link) if part)
+
+    def _noted(self) -> str:
+        """What the model should know of the columns, and the sample does not show."""
+        if self.profile_notes is None or not self.profile_notes["notes"]:
+            return ""
+        covers = self.profile_notes["covers"]
+        extent = "all" if covers["of"] == "all" else "the first"
+        notes = "; ".join(spoken(name, note) for name, note in self.profile_notes["notes"].items())
+        return f"In {extent} {covers['rows']:,} rows: {notes}."
 
     def _shown(self, text_format: TextFormat) -> tuple[str, str]:
         """How much is shown, and the sample itself."""
@@ -214,6 +230,8 @@ class DualResponse:
             metadata["status"], metadata["hint"] = "pending", _AGAIN
         if width is not None:
             metadata["cells_cut_to"] = width
+        if self.profile_notes is not None:
+            metadata["profile"] = self.profile_notes
         return metadata
 
     def _total(self) -> str:

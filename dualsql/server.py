@@ -34,13 +34,9 @@ from dualsql.linking import Links
 from dualsql.mcp import Function, ToolOptions, tool
 from dualsql.narrowing import Hook, Policy
 from dualsql.pages import ResultPage
-from dualsql.parameters import (
-    checked_count,
-    checked_listing,
-    checked_queries,
-    checked_registry,
-)
+from dualsql.parameters import checked_count, checked_listing, checked_queries, checked_registry
 from dualsql.pending import Jobs
+from dualsql.profiles import ProfileOptions
 from dualsql.queries import SavedQuery
 from dualsql.questions import Questions
 from dualsql.reading import Reader
@@ -55,6 +51,7 @@ from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import Count
+from dualsql_client.figures import Profile
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 
@@ -256,6 +253,13 @@ class DualResponseServer:
         """
         await self.start()
         return await self._reader.stream(resource, request, principal=principal)
+
+    async def profile_resource(
+        self, resource: Resource, *, principal: Principal | None = None, **asked: Unpack[ProfileOptions]
+    ) -> Profile:
+        """What its columns are like; neither rights nor expiry are checked. Time that runs out is no error."""
+        await self.start()
+        return await self._reader.profile(resource, principal=principal, **asked)
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Keep the resource until it is deleted. False when it does not exist or has expired.

@@ -72,6 +72,9 @@ class Settings:
         count_cap: ... such as the word that there are more rows than so many.
         estimate_narrowed: take the planner's estimate under hooks too. Its statistics are of all tenants' rows, so
             an estimate tells a little of rows that its reader may not see.
+        profile_budget: how long a profile may take; what is not known by then is missing, and it says so.
+        profile_sample: rows that profile="sample" looks at.
+        maximum_profile_columns: columns of one profile; the others are left out, and it says how many.
         result_cache: keep the rows of pages for a while; off unless given. Each page then says whether it was `cached`.
         cleanup_interval: pause between two sweeps.
         gone_retention: how long an expired resource answers 410 instead of 404.
@@ -119,6 +122,9 @@ class Settings:
     count_budget: timedelta = timedelta(milliseconds=200)
     count_cap: int = 10_000
     estimate_narrowed: bool = False
+    profile_budget: timedelta = timedelta(seconds=10)
+    profile_sample: int = 10_000
+    maximum_profile_columns: int = 100
     result_cache: ResultCache | None = None
     cleanup_interval: timedelta = timedelta(seconds=60)
     gone_retention: timedelta = timedelta(hours=24)
@@ -143,8 +149,8 @@ class Settings:
 _POSITIVE = frozenset(
     """body_timeout cleanup_interval count_budget count_cap default_page_size maximum_body_size
     maximum_concurrent_queries maximum_document_size maximum_link_lifetime
-    maximum_page_size maximum_stream_bytes maximum_stream_duration maximum_stream_rows maximum_streams
-    maximum_pending pending_lease pending_timeout
+    maximum_page_size maximum_pending maximum_profile_columns maximum_stream_bytes maximum_stream_duration
+    maximum_stream_rows maximum_streams pending_lease pending_timeout profile_budget profile_sample
     query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout""".split()
 )
 
@@ -211,6 +217,9 @@ class SettingsOptions(TypedDict, total=False):
     count_budget: timedelta
     count_cap: int
     estimate_narrowed: bool
+    profile_budget: timedelta
+    profile_sample: int
+    maximum_profile_columns: int
     result_cache: ResultCache | None
     cleanup_interval: timedelta
     gone_retention: timedelta

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from dualsql import plan
 from dualsql.caching import Derived, Plans
 from dualsql.columns import ResultColumn
-from dualsql.execute import Counter, Job, Rows, Sample, Source, fetch_page, fetch_sample, stream_rows
+from dualsql.execute import (
+    Counter,
+    Job,
+    Rows,
+    Sample,
+    Source,
+    fetch_page,
+    fetch_rows,
+    fetch_sample,
+    stream_rows,
+)
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Ordered, Shape
@@ -56,6 +67,10 @@ class View:
     async def fetch(self, select: AnySelect) -> Rows:
         """The rows of a part of this statement, as they are now."""
         return await fetch_page(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
+
+    async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
+        """The rows of a question about this statement, which may read all of it."""
+        return await fetch_rows(self.source, select, self.narrowing, timeout=timeout)
 
     async def sample(self, size: int, asked: CountAsked) -> Sample:
         """The first rows, and how many there are in all."""

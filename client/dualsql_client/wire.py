@@ -234,6 +234,21 @@ class ResourceLink(Described):
     mimeType: str
 
 
+class Covered(TypedDict):
+    """How many rows a profile looked at, and whether these are all; null where time ran out first."""
+
+    rows: int | None
+    of: Literal["all", "sample"]
+
+
+class ProfileNotes(TypedDict):
+    """What a model should know of a profile: by column, and only what the sample does not show."""
+
+    covers: Covered
+    complete: bool
+    notes: dict[str, str]
+
+
 class ResultMetadata(TypedDict):
     """What a model may want to know about the full result.
 
@@ -248,6 +263,7 @@ class ResultMetadata(TypedDict):
     hint: NotRequired[str]
     cells_cut_to: NotRequired[int]
     columns: list[Column]
+    profile: NotRequired[ProfileNotes]
     executed_at: str
     expires_at: str | None
 

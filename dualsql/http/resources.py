@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from starlette.requests import Request
 
 from dualsql.gate import Listing
 from dualsql.linking import Links
+from dualsql.profiles import ProfileOptions
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.streams import ResultStream, StreamRequest
 from dualsql.totals import Count
+from dualsql_client.figures import Profile
 from dualsql_client.wire import Page, ResourceMetadata, SortKey
 
 
@@ -68,6 +70,12 @@ class Resources(Protocol):
         self, resource: Resource, request: StreamRequest, *, principal: Principal | None = None
     ) -> ResultStream:
         """The result as a stream; its query has not run yet."""
+        ...
+
+    async def profile_resource(
+        self, resource: Resource, *, principal: Principal | None = None, **asked: Unpack[ProfileOptions]
+    ) -> Profile:
+        """What the columns of the result are like."""
         ...
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:

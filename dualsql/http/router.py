@@ -29,6 +29,7 @@ from dualsql.http.parameters import (
     split_link,
 )
 from dualsql.http.problems import METHODS, RETRY_SOON, MethodNotAllowedError, answering, problem_response
+from dualsql.http.profile import PROFILE_METHODS, parse_profile
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
 from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
@@ -45,6 +46,7 @@ from dualsql_client.wire import (
 
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
+PROFILE = "/{resource_id}/profile"
 COLLECTION = "/"
 
 _EXPOSED = (
@@ -73,6 +75,9 @@ def build_router(server: Resources) -> ASGIApp:
             Route(ROWS, answering(routes.rows), methods=["GET", "HEAD", "POST"]),
             Route(ROWS, answering(routes.list_row_methods), methods=["OPTIONS"]),
             Route(ROWS, problem_response(MethodNotAllowedError(_NO_METHOD, known=ROW_METHODS))),
+            Route(PROFILE, answering(routes.profile), methods=["GET", "HEAD"]),
+            Route(PROFILE, answering(routes.list_profile_methods), methods=["OPTIONS"]),
+            Route(PROFILE, problem_response(MethodNotAllowedError(_NO_METHOD, known=PROFILE_METHODS))),
         ],
         default=Elsewhere(),
         redirect_slashes=False,
@@ -127,6 +132,15 @@ class Routes:
             self.server, request, parameters, written, resource=resource, principal=principal
         )
 
+    async def profile(self, request: Request) -> Response:
+        """GET below the resource: what its columns are like. A link is for rows, and opens no profile."""
+        kind, columns = parse_profile(request.scope["query_string"])
+        principal, resource = await self._open(request, None, takes=False)
+        if request.method == "HEAD":  # HEAD runs no query
+            return JSONAnswer(None)
+        profiling = self.server.profile_resource(resource, kind=kind, columns=columns, principal=principal)
+        return JSONAnswer(await while_connected(request.receive, profiling))
+
     async def pin(self, request: Request) -> Response:
         """PUT: keep the resource until it is deleted."""
         refuse_query(request.scope["query_string"])
@@ -163,6 +177,10 @@ class Routes:
     async def list_row_methods(self, request: Request) -> Response:
         """OPTIONS below the resource, as tight-lipped."""
         return Response(status_code=204, headers={"Allow": ", ".join(ROW_METHODS)})
+
+    async def list_profile_methods(self, request: Request) -> Response:
+        """OPTIONS of the profile."""
+        return Response(status_code=204, headers={"Allow": ", ".join(PROFILE_METHODS)})
 
     async def _answer_page(self, request: Request, parameters: PageParameters, link: str | None) -> Response:
         # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.

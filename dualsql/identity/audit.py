@@ -22,6 +22,7 @@ AuditAction = Literal[
     "create",
     "describe",  # what the resource is, without its rows
     "read",  # rows
+    "profile",  # figures of its columns
     "stream",  # rows that are about to leave; a "read" follows when it is known how many did
     "pin",
     "delete",

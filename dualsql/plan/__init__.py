@@ -11,7 +11,8 @@ READ IN THIS ORDER.
 
 from dualsql.plan.count import count, uncounted
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
-from dualsql.plan.page import Ordered, ordered, page
+from dualsql.plan.options import with_criteria_of
+from dualsql.plan.page import Ordered, ordered, page, whole
 from dualsql.plan.places import Place, place_ahead, place_behind
 from dualsql.plan.shape import Shape, shape
 
@@ -31,4 +32,6 @@ __all__ = [
     "rows_beside",
     "shape",
     "uncounted",
+    "whole",
+    "with_criteria_of",
 ]
