@@ -36,6 +36,23 @@ from dualsql_client.figures import Profile
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What rows are read of.
+
+    Attributes:
+        id: names it in cursors, and in the tokens of streams: those of one are no good for another.
+    """
+
+    id: str
+    total: Total
+
+    @classmethod
+    def of(cls, resource: Resource) -> Subject:
+        """The resource's own rows."""
+        return cls(resource.id, Total(resource.total_count, resource.total_count_kind))
+
+
 class Reader:
     """Reads stored results from their databases."""
 
@@ -91,12 +108,26 @@ class Reader:
         """See `DualResponseServer.fetch_page`."""
         limit = checked_window(offset, limit, sort, self._settings, cursor=cursor)
         asked = PageAsked(offset=offset, limit=limit, sort=sort, cursor=cursor)
-        view = self._view_of(resource, principal)
-        turn = await turn_to(asked, view, self._cursors, resource_id=resource.id, principal=principal)
+        view = self.view_of(resource, principal)
+        return await self.page_of(view, asked, resource, principal, integer_strings=integer_strings)
+
+    async def page_of(
+        self,
+        view: View,
+        asked: PageAsked,
+        resource: Resource,
+        principal: Principal | None,
+        *,
+        integer_strings: bool,
+        subject: Subject | None = None,
+    ) -> ResultPage:
+        """A page of a view of the resource; of what else than its own rows, `subject` says."""
+        subject = subject or Subject.of(resource)
+        turn = await turn_to(asked, view, self._cursors, resource_id=subject.id, principal=principal)
         await self._gate.note("read", principal, resource=resource, rows=len(turn.rows))
         as_strings = json.integer_columns(view.columns) if integer_strings else ()
         total = seen_total(
-            Total(resource.total_count, resource.total_count_kind),
+            subject.total,
             offset=turn.offset,
             returned=len(turn.rows),
             has_next=turn.has_next,
@@ -124,16 +155,31 @@ class Reader:
     ) -> ResultStream:
         """See `DualResponseServer.stream_rows`."""
         checked_stream(request, self._settings)
-        view = self._view_of(resource, principal)
+        return self.stream_of(self.view_of(resource, principal), request, resource, principal)
+
+    def stream_of(
+        self,
+        view: View,
+        request: StreamRequest,
+        resource: Resource,
+        principal: Principal | None,
+        *,
+        subject: Subject | None = None,
+    ) -> ResultStream:
+        """A stream of a view of the resource; see `page_of`."""
+        subject = subject or Subject.of(resource)
+        named = replace(
+            resource, id=subject.id, total_count=subject.total.rows, total_count_kind=subject.total.kind
+        )
         log = _StreamLog(self._gate, self, resource, principal)
-        return self._streams.open(view, request, resource=resource, principal=principal, log=log)
+        return self._streams.open(view, request, resource=named, principal=principal, log=log)
 
     async def profile(
         self, resource: Resource, *, principal: Principal | None, **options: Unpack[ProfileOptions]
     ) -> Profile:
         """See `DualResponseServer.profile_resource`."""
         asked = ProfileAsked(checked_profile(options.get("kind", "sample")), options.get("columns"))
-        view = self._view_of(resource, principal)
+        view = self.view_of(resource, principal)
         await self._gate.note("profile", principal, resource=resource)
         found = await fetch_profile(view, asked)
         await self.note_access(resource)
@@ -150,7 +196,7 @@ class Reader:
 
     async def _counted(self, resource: Resource, principal: Principal | None, asked: CountAsked) -> Resource:
         """The resource with a new total, which is kept if whoever else may read it would have counted the same."""
-        total = await self._view_of(resource, principal).total(asked)
+        total = await self.view_of(resource, principal).total(asked)
         if self._policy.shows_all or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
         expires_at = await self.note_access(resource)
@@ -176,7 +222,13 @@ class Reader:
             metadata["error"] = resource.failure
         return metadata
 
-    def _view_of(self, resource: Resource, principal: Principal | None) -> View:
+    @property
+    def has_functions(self) -> bool:
+        """Whether plain functions narrow statements, whatever these do."""
+        return self._policy.has_functions
+
+    def view_of(self, resource: Resource, principal: Principal | None) -> View:
+        """What `principal` sees of the resource."""
         resource.require_ready()
         return self.view(chosen_source(self._sources, resource.source), resource.document, principal)
 

@@ -30,6 +30,7 @@ from dualsql.errors import ConfigurationError
 from dualsql.execute import Database, open_sources, prove_read_only, prove_row_security
 from dualsql.gate import Gate, Listing
 from dualsql.identity import Audit, Authenticate
+from dualsql.inquiries import Inquiries
 from dualsql.linking import Links
 from dualsql.mcp import Function, ToolOptions, tool
 from dualsql.narrowing import Hook, Policy
@@ -123,6 +124,7 @@ class DualResponseServer:
             streams=Streams(seal, self.settings),
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
+        self.inquiries = Inquiries(self._reader, self.settings)
         self._creator = Creator(
             self._sources,
             self._reader,

@@ -51,6 +51,7 @@ class Settings:
         maximum_body_size: bytes of a request body.
         body_timeout: how long a caller may take to send it.
         maximum_sort_keys: columns in one sort.
+        maximum_groups: the most groups of a question about a result whose answer is read by pages.
         maximum_stream_rows: the most rows one stream carries.
         maximum_stream_bytes: ... and bytes, before compression.
         maximum_stream_duration: how long one stream may take, its reader's pauses included.
@@ -102,6 +103,7 @@ class Settings:
     maximum_body_size: int = 64 * 1024
     body_timeout: timedelta = timedelta(seconds=30)
     maximum_sort_keys: int = 16
+    maximum_groups: int = 100_000
     maximum_stream_rows: int = 100_000_000
     maximum_stream_bytes: int = 64 * 1024**3
     maximum_stream_duration: timedelta = timedelta(hours=1)
@@ -148,7 +150,7 @@ class Settings:
 # A zero would stop everything, or never pause.
 _POSITIVE = frozenset(
     """body_timeout cleanup_interval count_budget count_cap default_page_size maximum_body_size
-    maximum_concurrent_queries maximum_document_size maximum_link_lifetime
+    maximum_concurrent_queries maximum_document_size maximum_groups maximum_link_lifetime
     maximum_page_size maximum_pending maximum_profile_columns maximum_stream_bytes maximum_stream_duration
     maximum_stream_rows maximum_streams pending_lease pending_timeout profile_budget profile_sample
     query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout""".split()
@@ -197,6 +199,7 @@ class SettingsOptions(TypedDict, total=False):
     maximum_body_size: int
     body_timeout: timedelta
     maximum_sort_keys: int
+    maximum_groups: int
     maximum_stream_rows: int
     maximum_stream_bytes: int
     maximum_stream_duration: timedelta

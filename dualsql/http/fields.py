@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
 
 from dualsql.errors import BadParameterError
+from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 
 MAXIMUM_QUERY_BYTES = 8 * 1024
@@ -55,19 +55,6 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def refuse_unknown(given: Collection[str], known: Collection[str], what: str) -> None:
-    """Raises BadParameterError, which guesses, for a name that is not known here."""
-    unknown = next((name for name in given if name not in known), None)
-    if unknown is None:
-        return
-    # Comparing names costs the product of their lengths, and this one is the caller's.
-    name = unknown[:80]
-    close = get_close_matches(name, known, n=1)
-    allowed = f"Known here: {', '.join(known)}." if known else "None is accepted here."
-    hint = f"Did you mean {close[0]!r}?" if close else allowed
-    raise BadParameterError(f"Unknown {what} {name!r}.", hint=hint, details={"name": name, "known": [*known]})
-
-
 def integer_text(name: str, text: str) -> int:
     """A whole number out of a query string."""
     if len(text) > MAXIMUM_DIGITS or not _DIGITS.fullmatch(text):
@@ -98,6 +85,13 @@ def integer_form(value: Any) -> bool:
             "big_integers must be 'number' or 'string'.", details={"name": "big_integers"}
         )
     return _INTEGER_FORMS[value]
+
+
+def flag_value(name: str, value: Any) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        raise BadParameterError(f"{name} must be true or false.", details={"name": name})
+    return value
 
 
 def sort_text(text: str) -> tuple[SortKey, ...]:

@@ -16,11 +16,11 @@ from dualsql.http.fields import (
     integer_text,
     integer_value,
     json_object,
-    refuse_unknown,
     sort_text,
     sort_value,
     split_query,
 )
+from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 
 _QUERY_NAMES = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
@@ -57,7 +57,7 @@ def parse_query(query_string: bytes) -> PageParameters | None:
         limit=integer_text("limit", values["limit"]) if "limit" in values else None,
         sort=sort_text(values["sort"]) if "sort" in values else (),
         integer_strings=integer_form(values.get("big_integers", "number")),
-        cursor=_cursor(values),
+        cursor=cursor_value(values),
     )
 
 
@@ -118,7 +118,7 @@ def parse_body(body: bytes) -> PageParameters:
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
         sort=sort_value(values.get("sort")),
         integer_strings=integer_form(values.get("big_integers", "number")),
-        cursor=_cursor(values),
+        cursor=cursor_value(values),
     )
 
 
@@ -129,7 +129,7 @@ def _one_offset(values: Mapping[str, str]) -> int:
     return given.pop() if given else 0
 
 
-def _cursor(values: Mapping[str, Any]) -> str | None:
+def cursor_value(values: Mapping[str, Any]) -> str | None:
     """The cursor, as opaque as it came; null is none."""
     cursor = values.get("cursor")
     if cursor is None:

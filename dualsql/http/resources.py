@@ -7,6 +7,7 @@ from typing import Protocol, Unpack
 
 from starlette.requests import Request
 
+from dualsql.asking import Inquiry
 from dualsql.gate import Listing
 from dualsql.linking import Links
 from dualsql.profiles import ProfileOptions
@@ -26,6 +27,35 @@ class Rows(Protocol):
         ...
 
 
+class Answerer(Protocol):
+    """Answers questions about results."""
+
+    async def page(
+        self,
+        resource: Resource,
+        inquiry: Inquiry,
+        *,
+        principal: Principal | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        integer_strings: bool = False,
+    ) -> Rows:
+        """Rows of the answer."""
+        ...
+
+    def stream(
+        self,
+        resource: Resource,
+        inquiry: Inquiry,
+        request: StreamRequest,
+        *,
+        principal: Principal | None = None,
+    ) -> ResultStream:
+        """The answer as a stream; its query has not run yet."""
+        ...
+
+
 class Resources(Protocol):
     """A server as its routes see it."""
 
@@ -37,6 +67,9 @@ class Resources(Protocol):
 
     @property
     def links(self) -> Links: ...
+
+    @property
+    def inquiries(self) -> Answerer: ...
 
     async def identify(self, request: Request) -> Principal | None:
         """Who sent the request; None for an anonymous caller. Raises what `authenticate` raises."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -28,8 +26,10 @@ from dualsql.http.parameters import (
     refuse_query,
     split_link,
 )
+from dualsql.http.paths import resource_id_of
 from dualsql.http.problems import METHODS, RETRY_SOON, MethodNotAllowedError, answering, problem_response
 from dualsql.http.profile import PROFILE_METHODS, parse_profile
+from dualsql.http.questions import question_routes
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
 from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
@@ -54,9 +54,6 @@ _EXPOSED = (
     TOTAL_COUNT_KIND_HEADER,
 )  # fmt: skip
 _NO_METHOD = "This method does not exist here."
-_PLAUSIBLE_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
-# No resource has this id, yet the store is asked for it: malformed ids go the way of unknown ones.
-_NO_RESOURCE = "-" * 27
 
 
 def build_router(server: Resources) -> ASGIApp:
@@ -78,6 +75,7 @@ def build_router(server: Resources) -> ASGIApp:
             Route(PROFILE, answering(routes.profile), methods=["GET", "HEAD"]),
             Route(PROFILE, answering(routes.list_profile_methods), methods=["OPTIONS"]),
             Route(PROFILE, problem_response(MethodNotAllowedError(_NO_METHOD, known=PROFILE_METHODS))),
+            *question_routes(server),
         ],
         default=Elsewhere(),
         redirect_slashes=False,
@@ -145,7 +143,7 @@ class Routes:
         """PUT: keep the resource until it is deleted."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
-        resource = await self.server.open_resource(_resource_id(request), principal, "pin")
+        resource = await self.server.open_resource(resource_id_of(request), principal, "pin")
         if not await self.server.pin_resource(resource.id, principal=principal):
             raise not_found()
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
@@ -154,7 +152,7 @@ class Routes:
         """DELETE: end the resource; its links are dead from here on."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
-        resource = await self.server.open_resource(_resource_id(request), principal, "delete")
+        resource = await self.server.open_resource(resource_id_of(request), principal, "delete")
         if not await self.server.delete_resource(resource.id, principal=principal):
             raise not_found()
         return Response(status_code=204)
@@ -202,18 +200,13 @@ class Routes:
     ) -> tuple[Principal | None, Resource]:
         """As whom the resource of the path is read, by a link or by the caller's own right, and what it is."""
         if link is not None:
-            return await self.server.links.open(_resource_id(request), link, wanted=wanted, takes=takes)
+            return await self.server.links.open(resource_id_of(request), link, wanted=wanted, takes=takes)
         principal = await self.server.identify(request)
-        return principal, await self.server.open_resource(_resource_id(request), principal, "read")
+        return principal, await self.server.open_resource(resource_id_of(request), principal, "read")
 
     def _split_link(self, request: Request) -> tuple[str | None, bytes]:
         query: bytes = request.scope["query_string"]
         return split_link(query) if self.server.settings.signed_links else (None, query)
-
-
-def _resource_id(request: Request) -> str:
-    resource_id: str = request.path_params["resource_id"]
-    return resource_id if _PLAUSIBLE_ID.fullmatch(resource_id) else _NO_RESOURCE
 
 
 class Elsewhere:

@@ -11,16 +11,17 @@ from dualsql.errors import BadCursorError, BadParameterError
 from dualsql.formats.writer import Options
 from dualsql.http.fields import (
     MAXIMUM_NAME_LENGTH,
+    flag_value,
     integer_form,
     integer_text,
     integer_value,
     json_object,
-    refuse_unknown,
     sort_text,
     sort_value,
     split_query,
 )
 from dualsql.resuming import TOKEN_LENGTH, Resumption
+from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 
 _NAMES = (
@@ -86,7 +87,7 @@ def _read(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameter
         cursor=_cursor(values.get("cursor")),
         options=Options(
             integer_strings=integer_form(values.get("big_integers", "number")),
-            guard_formulas=_flag("guard_formulas", values.get("guard_formulas", False)),
+            guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
         ),
         resumption=_resumption(values),
     )
@@ -118,12 +119,6 @@ def _columns(value: Any) -> tuple[str, ...]:
 def _bad_columns(message: str) -> BadParameterError:
     hint = 'Write columns=name,city in a URL, ["name", "city"] in a body.'
     return BadParameterError(message, hint=hint, details={"name": "columns"})
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise BadParameterError(f"{name} must be true or false.", details={"name": name})
-    return value
 
 
 def _resumption(values: Mapping[str, Any]) -> Resumption | None:

@@ -6,6 +6,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dualsql.asking import Inquiry
 from dualsql.formats.formats import FORMATS, format_named
 from dualsql.formats.writer import Format
 from dualsql.http.compression import CODINGS
@@ -67,8 +68,12 @@ async def answer_rows(
     *,
     resource: Resource,
     principal: Principal | None,
+    inquiry: Inquiry | None = None,
 ) -> Response:
     """The rows that are asked for, from the first one on; for HEAD, what would be said of them.
+
+    Args:
+        inquiry: the rows are those of its answer, and not of the result itself.
 
     Raises:
         DualResponseError: what the request or the query is refused with, before a byte was sent.
@@ -84,7 +89,10 @@ async def answer_rows(
         options=parameters.options,
         resumption=parameters.resumption,
     )
-    stream = await server.stream_rows(resource, wanted, principal=principal)
+    if inquiry is None:
+        stream = await server.stream_rows(resource, wanted, principal=principal)
+    else:
+        stream = server.inquiries.stream(resource, inquiry, wanted, principal=principal)
     if stream.etag is not None and is_known(request.headers, stream.etag):
         await server.describe_resource(resource, principal=principal)
         return not_modified(stream.etag, vary=_VARY)

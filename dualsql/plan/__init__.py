@@ -5,12 +5,14 @@
     page      rows from an offset on
     keyset    rows beside a place; places: the gaps between rows; beyond: the conditions
     count     how many there are
+    nesting   the statement as a subquery of its own
 
 READ IN THIS ORDER.
 """
 
 from dualsql.plan.count import count, uncounted
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
+from dualsql.plan.nesting import nested, reads_plainly
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.page import Ordered, ordered, page, whole
 from dualsql.plan.places import Place, place_ahead, place_behind
@@ -23,11 +25,13 @@ __all__ = [
     "Shape",
     "count",
     "keyed_page",
+    "nested",
     "ordered",
     "page",
     "page_beside",
     "place_ahead",
     "place_behind",
+    "reads_plainly",
     "require_keyset",
     "rows_beside",
     "shape",

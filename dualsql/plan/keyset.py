@@ -128,6 +128,12 @@ def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySel
     return statement.add_columns(*_places(keys, rows, lambda form: form.carried)[1])
 
 
+def carried_around(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
+    """A SELECT around the whole statement, and the keys of its order as they are called there."""
+    keys = rows.order.keys
+    return _around(_carried(whole(rows), keys, rows), keys, rows)
+
+
 def _around(
     inner: AnySelect | AnyCompound, keys: Sequence[Key], rows: Ordered
 ) -> tuple[AnySelect, list[Key]]:

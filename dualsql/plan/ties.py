@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TextClause
@@ -12,6 +12,7 @@ from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.dialects import Capabilities
+from dualsql.plan.keys import column_identity, unlabelled
 from dualsql.plan.shape import Shape
 from dualsql.statement import AnySelect
 
@@ -139,6 +140,17 @@ def reads_row_by_row(select: AnySelect) -> bool:
         return False
     outputs = [*select.selected_columns, *select._order_by_clauses]
     return not any(_may_aggregate(element) or _has_window(element) for element in outputs)
+
+
+def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
+    """Tells the columns that have another value in each row; None where there may be no such column."""
+    leaves = list(leaves_of(select))
+    if len(leaves) != 1 or not is_table(leaves[0]) or not _row_identity(select):
+        return None
+    keys = list(leaves[0].primary_key)
+    return lambda expression: (
+        len(keys) == 1 and column_identity(unlabelled(expression)) == column_identity(keys[0])
+    )
 
 
 def _has_window(element: ClauseElement) -> bool:

@@ -129,7 +129,7 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if common is not None:
         # Under a name of its own: SQLAlchemy takes two aliases of one name for one CTE.
         return scope.add(alias, _renamed(common, translator.fresh_name(alias), node))
-    return scope.add(alias, _renamed(_registered(translator, name, schema), alias, node))
+    return scope.add(alias, _renamed(_registered(translator, name, schema, scope), alias, node))
 
 
 def _renamed(source: FromClause, alias: str, node: Any) -> FromClause:
@@ -141,7 +141,7 @@ def _renamed(source: FromClause, alias: str, node: Any) -> FromClause:
     return renamed
 
 
-def _registered(translator: Translator, name: str, schema: str) -> FromClause:
+def _registered(translator: Translator, name: str, schema: str, scope: Scope) -> FromClause:
     """The table of that name; one outside the registry is unknown, whatever the database has."""
     tables = translator.tables.values()
     named = [table for table in tables if table.name == name] or [
@@ -151,7 +151,7 @@ def _registered(translator: Translator, name: str, schema: str) -> FromClause:
     if not found and not schema:  # the only one of its name, in whatever schema
         found = named
     if len(found) != 1:
-        unknown_table(f"{schema}.{name}" if schema else name, translator.tables)
+        unknown_table(f"{schema}.{name}" if schema else name, [*translator.tables, *scope.ctes])
     return found[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, TableClause
+from sqlalchemy import ColumnElement, FromClause, TableClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 
@@ -29,6 +29,7 @@ def read_select(
     parameters: Mapping[str, Any] | None = None,
     *,
     is_visible: Callable[[TableClause], bool] | None = None,
+    relations: Mapping[str, FromClause] | None = None,
 ) -> AnySelect | AnyCompound:
     """The Select that `sql` is, made of the registry's tables.
 
@@ -36,6 +37,7 @@ def read_select(
         dialect: SQLAlchemy's name of the dialect the text is written in, such as "postgresql".
         parameters: values of `:name` in the text.
         is_visible: whether a table of the registry may be known of; one that may not is unknown.
+        relations: what may be named besides tables, by names in lower case.
 
     Raises:
         InvalidSQLError: it cannot be read, or makes no sense.
@@ -44,7 +46,9 @@ def read_select(
     """
     translator = Translator(_tables(registry, is_visible), dialect, parameters or {})
     try:
-        statement: AnySelect | AnyCompound = translator.query(parse(sql, dialect), Scope())
+        statement: AnySelect | AnyCompound = translator.query(
+            parse(sql, dialect), Scope(ctes=dict(relations or {}))
+        )
     except RecursionError as error:
         raise InvalidSQLError(
             "The SQL is nested too deeply.", hint="Use WITH to name the inner parts."

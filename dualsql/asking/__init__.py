@@ -1,0 +1,32 @@
+"""A question about a stored result to a Select over it; the rule: pure, closed, and every value is bound.
+
+question    what can be asked, as data
+reading     JSON to a question
+statements  a question and a result to a Select; conditions, measures, literals: the parts of one
+abilities   what each database makes of them
+text        the same in SQL
+"""
+
+from __future__ import annotations
+
+from dualsql.asking.question import Inquiry, Question, TextQuestion
+from dualsql.asking.reading import read_question
+from dualsql.asking.statements import answering_question
+from dualsql.asking.text import answering_text, read_text
+from dualsql.dialects import Capabilities
+from dualsql.plan import Shape
+from dualsql.statement import AnySelect
+
+__all__ = ["Inquiry", "Question", "TextQuestion", "answering", "read_question", "read_text"]
+
+
+def answering(inquiry: Inquiry, result: Shape, capabilities: Capabilities, dialect: str) -> AnySelect:
+    """The Select that answers `inquiry` about `result`, on a database of SQLAlchemy's `dialect`.
+
+    Raises:
+        UnknownColumnError, BadParameterError: it names what is not there, or asks what cannot be.
+        InvalidSQLError, ForbiddenSQLError, UnknownTableError: a text cannot be read; see `dualsql.sql`.
+    """
+    if isinstance(inquiry, TextQuestion):
+        return answering_text(inquiry, result, capabilities, dialect)
+    return answering_question(inquiry, result, capabilities)

@@ -1,0 +1,151 @@
+"""Conditions of a question as SQL; the rule: NULL meets `is_null` alone, and texts are compared exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, func, not_, or_, types
+
+from dualsql.asking.abilities import Abilities, Element, bound, equal, one_of
+from dualsql.asking.literals import literal
+from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation, Operator
+from dualsql.columns import ResultColumn, plain_type
+from dualsql.dialects import Capabilities
+from dualsql.errors import BadParameterError, UnknownColumnError
+
+_EQUALITY: frozenset[Operator] = frozenset({"eq", "ne", "in"})
+_ORDER: frozenset[Operator] = frozenset({"lt", "le", "gt", "ge", "between"})
+_TEXT: frozenset[Operator] = frozenset({"contains", "starts_with"})
+_COMPARED = _EQUALITY | _ORDER
+
+# What a column of each encoding can be asked, besides is_null.
+_OPERATORS: Mapping[str, frozenset[Operator]] = {
+    "integer": _COMPARED,
+    "float": _COMPARED,
+    "decimal": _COMPARED,
+    "text": _COMPARED | _TEXT,
+    "boolean": _EQUALITY,
+    "date": _COMPARED,
+    "time": _COMPARED,
+    "datetime": _COMPARED,
+    "interval": _COMPARED,
+    # Engines put UUIDs in order each in a way of its own.
+    "uuid": _EQUALITY,
+    "base64": _EQUALITY,
+    "any": _COMPARED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Writes conditions on columns of these names.
+
+    Attributes:
+        of: what has the columns, for messages.
+    """
+
+    columns: Mapping[str, ResultColumn]
+    abilities: Abilities
+    capabilities: Capabilities
+    of: str = "The result"
+
+    def column(self, name: str) -> ResultColumn:
+        """The column of that name.
+
+        Raises:
+            UnknownColumnError: there is none.
+        """
+        found = self.columns.get(name)
+        if found is None:
+            raise UnknownColumnError(name, list(self.columns), of=self.of)
+        return found
+
+    def write(self, condition: Condition) -> ColumnElement[bool]:
+        """The condition, on these columns.
+
+        Raises:
+            UnknownColumnError: it names another one.
+            BadParameterError: a column cannot be asked that, or holds no such values.
+        """
+        match condition:
+            case AllOf(parts):
+                return and_(*(self.write(part) for part in parts))
+            case AnyOf(parts):
+                return or_(*(self.write(part) for part in parts))
+            case Negation(part):
+                return not_(self.write(part))
+            case Comparison():
+                return self._compared(condition)
+
+    def _compared(self, comparison: Comparison) -> ColumnElement[bool]:
+        column = self.column(comparison.column)
+        element = column.expression
+        if comparison.operator == "is_null":
+            return element.is_(None) if comparison.value else element.is_not(None)
+        _require_operator(column, comparison.operator)
+        given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+        values = [literal(column, value, self.capabilities) for value in given]
+        if not is_plain_text(column):
+            return _simple(element, comparison.operator, values)
+        if comparison.operator in _TEXT:
+            return self._within(element, comparison.operator, comparison.value)
+        if comparison.operator in _ORDER:
+            return _simple(self.abilities.ordered(element), comparison.operator, values)
+        if comparison.operator == "in":
+            return one_of(self.abilities, element, values)
+        same = equal(self.abilities, element, values[0])
+        return same if comparison.operator == "eq" else not_(same)
+
+    def _within(self, element: Element, operator: Operator, part: str) -> ColumnElement[bool]:
+        # No LIKE: it has wildcards to be escaped, and takes 'a' for 'A' on SQLite and MariaDB.
+        if operator == "contains":
+            return self.abilities.position(element, bound(part, types.String())) > 0
+        beginning = func.substr(element, 1, len(part), type_=types.String())
+        return self.abilities.exact(beginning) == bound(part, types.String())
+
+
+def is_plain_text(column: ResultColumn) -> bool:
+    """Whether it holds texts of any wording, which have collations."""
+    plain = plain_type(column.type)
+    return isinstance(plain, types.String) and not isinstance(plain, types.Enum)
+
+
+def _require_operator(column: ResultColumn, operator: Operator) -> None:
+    encoding = column.describe()["encoding"]
+    known = _OPERATORS.get(encoding, frozenset())
+    if encoding == "text" and not is_plain_text(column):
+        # An ENUM has an order of its own on one engine, and a RANGE is text only once it is written.
+        known = _EQUALITY if isinstance(plain_type(column.type), types.Enum) else frozenset()
+    if operator in known:
+        return
+    possible = sorted(known | {"is_null"})
+    raise BadParameterError(
+        f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {encoding}.",
+        hint=f"Possible there: {', '.join(possible)}.",
+        details={"column": column.name, "encoding": encoding, "operators": possible},
+    )
+
+
+def _simple(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
+    first = values[0]
+    found: ColumnElement[bool]
+    match operator:
+        case "eq":
+            found = element == first
+        case "ne":
+            found = element != first
+        case "lt":
+            found = element < first
+        case "le":
+            found = element <= first
+        case "gt":
+            found = element > first
+        case "ge":
+            found = element >= first
+        case "in":
+            found = element.in_(values)
+        case _:
+            found = and_(element >= first, element <= values[1])
+    return found

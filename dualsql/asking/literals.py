@@ -1,0 +1,157 @@
+"""Values of a question as those of a column; the rule: what a result shows can be handed back, in the same spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import ColumnElement, types
+
+from dualsql.asking.abilities import bound
+from dualsql.columns import ResultColumn, plain_type
+from dualsql.dialects import Capabilities
+from dualsql.errors import BadParameterError
+from dualsql_client.rows import decoder
+
+_LARGEST = 2**63
+_MOST_DIGITS = 60
+_LONGEST_NUMBER = 100
+
+_SPELLED = {
+    "integer": "a whole number of 64 bits",
+    "float": "a number",
+    "decimal": 'a number, or its digits in a text, such as "12.50"',
+    "boolean": "true or false",
+    "text": "a text",
+    "date": 'a date, such as "2026-01-31"',
+    "time": 'a time of day, such as "08:30:00"',
+    "datetime": 'an instant, such as "2026-01-31T08:30:00"',
+    "interval": 'a duration, such as "P1DT2H"',
+    "uuid": "a UUID",
+    "base64": "bytes in base64",
+    "any": "a text or a number",
+}
+
+
+def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
+    """The value, to be compared with the column.
+
+    Raises:
+        BadParameterError: the column holds nothing of the kind.
+    """
+    described = column.describe()
+    encoding = described["encoding"]
+    if encoding == "any" and described["type"] == "number":
+        encoding = "float"
+    try:
+        read = _READERS[encoding](column, value)
+    except (ValueError, TypeError, ArithmeticError, AttributeError):
+        raise _wrong(column, encoding) from None
+    if isinstance(read, datetime):
+        _require_zone(column, read, capabilities)
+    return bound(read, _type_of(column, encoding))
+
+
+def _type_of(column: ResultColumn, encoding: str) -> Any:
+    if encoding == "integer":
+        # Not the column's: a number of 32 bits is compared with one of 64.
+        return types.BigInteger()
+    if encoding == "float":
+        return types.Double()
+    return column.type
+
+
+def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:
+    return BadParameterError(
+        f"A value is no {encoding}, which the column {column.name[:80]!r} holds.",
+        hint=f"Write {_SPELLED[encoding]}.",
+        details={"column": column.name, "encoding": encoding},
+    )
+
+
+def _integer(_: ResultColumn, value: Any) -> int:
+    if isinstance(value, str) and len(value) <= _LONGEST_NUMBER and value.isascii():
+        value = int(value)
+    if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+        raise ValueError
+    return value
+
+
+def _float(_: ResultColumn, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
+
+
+def _decimal(_: ResultColumn, value: Any) -> Decimal:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or len(str(value)) > _LONGEST_NUMBER
+    ):
+        raise TypeError
+    read = Decimal(repr(value) if isinstance(value, float) else value)
+    # MariaDB has 65 digits; an exponent would be a short way to write very many.
+    if not read.is_finite() or len(format(read, "f")) > _MOST_DIGITS:
+        raise ValueError
+    return read
+
+
+def _boolean(_: ResultColumn, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _text(column: ResultColumn, value: Any) -> str:
+    if not isinstance(value, str) or "\x00" in value:
+        raise ValueError
+    value.encode()  # a half of a surrogate pair is no text
+    plain = plain_type(column.type)
+    if isinstance(plain, types.Enum) and value not in plain.enums:
+        raise BadParameterError(
+            f"{value[:80]!r} is no value of the column {column.name[:80]!r}.",
+            hint=f"It holds one of: {', '.join(plain.enums[:20])}.",
+            details={"column": column.name, "values": list(plain.enums[:100])},
+        )
+    return value
+
+
+def _any(_: ResultColumn, value: Any) -> Any:
+    return _text(_, value) if isinstance(value, str) else _float(_, value)
+
+
+def _decoded(column: ResultColumn, value: Any) -> Any:
+    decode = decoder(column.describe())
+    if not isinstance(value, str) or decode is None:
+        raise TypeError
+    return decode(value)
+
+
+def _require_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> None:
+    plain: Any = plain_type(column.type)
+    wants_zone = capabilities.keeps_zones and bool(getattr(plain, "timezone", False))
+    if (instant.tzinfo is not None) is not wants_zone:
+        raise BadParameterError(
+            f"The column {column.name[:80]!r} holds instants {'with' if wants_zone else 'without'} a zone.",
+            hint='Write "2026-01-31T08:30:00+00:00".' if wants_zone else 'Write "2026-01-31T08:30:00".',
+            details={"column": column.name},
+        )
+
+
+_READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
+    "integer": _integer,
+    "float": _float,
+    "decimal": _decimal,
+    "boolean": _boolean,
+    "text": _text,
+    "date": _decoded,
+    "time": _decoded,
+    "datetime": _decoded,
+    "interval": _decoded,
+    "uuid": _decoded,
+    "base64": _decoded,
+    "any": _any,
+}

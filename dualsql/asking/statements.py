@@ -1,0 +1,193 @@
+"""A question about a stored Select to the Select that answers it; the rule: what it reads is that result alone.
+
+Where each row of the result is a row of its tables, conditions on plain columns stand beside the author's own, so that
+indexes serve them. Everything else is asked of the result as a subquery, which engines flatten where they can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import FromClause, select
+
+from dualsql.asking.abilities import abilities_of
+from dualsql.asking.conditions import Conditions
+from dualsql.asking.measures import group_key, measured
+from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation, Question
+from dualsql.columns import ResultColumn, chosen_columns
+from dualsql.dialects import Capabilities
+from dualsql.errors import BadParameterError, UnknownColumnError
+from dualsql.plan import Shape, nested, ordered, reads_plainly, whole
+from dualsql.plan.keys import Key
+from dualsql.plan.options import with_criteria_of
+from dualsql.plan.projection import projected
+from dualsql.plan.ties import sole_key
+from dualsql.statement import AnySelect
+from dualsql_client.wire import SortKey
+
+RELATION = "data"
+"""What a stored result is called in a question about it."""
+
+
+def answering_question(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
+    """The Select that answers `question` about `result`.
+
+    Raises:
+        UnknownColumnError: it names a column that is not there.
+        BadParameterError: a column cannot be asked that, or the engine has no way.
+    """
+    found = (
+        _grouped(question, result, capabilities)
+        if question.is_grouped
+        else _listed(question, result, capabilities)
+    )
+    if question.limit is None and not question.offset:
+        return found
+    return found.limit(question.limit).offset(question.offset or None)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+
+def _listed(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
+    chosen = chosen_columns(result.columns, question.columns)
+    asked = set(_columns_of(question.condition)) | {key.column for key in question.order}
+    if not reads_plainly(result, [column for column in result.columns if column.name in asked]):
+        result = nested(result, capabilities)
+        chosen = chosen_columns(result.columns, question.columns)
+    if question.columns is not None:
+        places = [result.columns.index(column) for column in chosen]
+        if projected(result.select, places) is None:
+            result = nested(result, capabilities)
+            chosen = [result.columns[place] for place in places]
+    return _cut_out(question, result, chosen, capabilities)
+
+
+def _cut_out(
+    question: Question, result: Shape, chosen: Sequence[ResultColumn], capabilities: Capabilities
+) -> AnySelect:
+    statement = result.select
+    if question.condition is not None:
+        statement = statement.where(_conditions(result.columns, capabilities).write(question.condition))
+    if question.order:
+        sort = [
+            SortKey(field=key.column, order="desc" if key.is_descending else "asc") for key in question.order
+        ]
+        statement = ordered(Shape(statement, result.columns), capabilities, sort=sort).arranged
+    if question.columns is None:
+        return statement
+    outputs = [_named(column) for column in chosen]
+    return statement.with_only_columns(*outputs, maintain_column_froms=True)
+
+
+def _named(column: ResultColumn) -> Any:
+    """The column under the name it has in the result, which told it from another one."""
+    own = getattr(column.expression, "name", None)
+    return column.expression if own == column.name else column.expression.label(column.name)
+
+
+def _columns_of(condition: Condition | None) -> Iterator[str]:
+    match condition:
+        case AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _columns_of(part)
+        case Negation(part):
+            yield from _columns_of(part)
+        case Comparison():
+            yield condition.column
+        case None:
+            pass
+
+
+# --- groups ----------------------------------------------------------------------------------------------------
+
+
+def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
+    _require_several_rows(question, result)
+    relation, columns = related(result, capabilities)
+    source = _conditions(columns, capabilities)
+    keys = [group_key(group, source) for group in question.groups]
+    rows = None if question.condition is None else source.write(question.condition)
+    if any(group.bucket for group in question.groups):
+        # A group that is computed gets a name first: parameters in it would make it another one each time it stands
+        # in the statement.
+        relation, columns, keys = _with_keys(relation, columns, keys, rows)
+        source, rows = _conditions(columns, capabilities), None
+    outputs = [
+        *(key.label(group.name) for key, group in zip(keys, question.groups, strict=True)),
+        *(measured(measure, source).label(measure.name) for measure in question.measures),
+    ]
+    statement: AnySelect = select(*outputs).select_from(relation).group_by(*keys)
+    if rows is not None:
+        statement = statement.where(rows)
+    return with_criteria_of(result.select, _finished(question, statement, capabilities))
+
+
+def _with_keys(
+    relation: FromClause, columns: Sequence[ResultColumn], keys: Sequence[Any], rows: Any
+) -> tuple[FromClause, list[ResultColumn], list[Any]]:
+    """The relation with the groups' keys as columns, and its rows alone that are asked for."""
+    labelled = [key.label(f"key_{number}") for number, key in enumerate(keys)]
+    statement: AnySelect = select(*(column.expression for column in columns), *labelled).select_from(relation)
+    inner = (statement if rows is None else statement.where(rows)).subquery("bucketed")
+    width = len(columns)
+    moved = [
+        ResultColumn(column.name, element, column.type)
+        for column, element in zip(columns, list(inner.c)[:width], strict=True)
+    ]
+    return inner, moved, list(inner.c)[width:]
+
+
+def _finished(question: Question, statement: AnySelect, capabilities: Capabilities) -> AnySelect:
+    """The groups that are asked for, in order: their own, if no other is."""
+    columns = {column.name: column for column in _outputs(statement)}
+    if question.having is not None:
+        answer = Conditions(columns, abilities_of(capabilities), capabilities, of="The answer")
+        statement = statement.having(answer.write(question.having))
+    wanted = [(key.column, key.is_descending) for key in question.order]
+    wanted += [(group.name, False) for group in question.groups if group.name not in dict(wanted)]
+    for name, is_descending in wanted:
+        if name not in columns:
+            raise UnknownColumnError(name, list(columns), of="The answer")
+        expression = capabilities.sortable(columns[name].expression)
+        key = Key(expression=expression, is_descending=is_descending, is_nulls_last=True)
+        statement = statement.order_by(*key.clauses(capabilities))
+    return statement
+
+
+def _outputs(statement: AnySelect) -> list[ResultColumn]:
+    """The columns of the answer as what they are made of: HAVING knows no labels."""
+    made: list[Any] = list(statement.selected_columns)
+    return [ResultColumn(column.name, column.element, column.type) for column in made]
+
+
+def _require_several_rows(question: Question, result: Shape) -> None:
+    """Refuse to group by a column that tells each row from every other one."""
+    key = sole_key(result.select)
+    for group in question.groups:
+        column = next((found for found in result.columns if found.name == group.column), None)
+        if column is not None and key is not None and key(column.expression):
+            others = [found.name for found in result.columns if not key(found.expression)]
+            raise BadParameterError(
+                f"Each row has a value of {group.column[:80]!r} of its own, and would be a group.",
+                hint=f"Group by another column: {', '.join(others[:10])}.",
+                details={"column": group.column, "columns": others[:100]},
+            )
+
+
+# --- the result as a relation ----------------------------------------------------------------------------------
+
+
+def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list[ResultColumn]]:
+    """The result as a subquery, and its columns under the result's own names."""
+    inner = whole(ordered(result, capabilities)).subquery(RELATION)
+    return inner, [
+        ResultColumn(column.name, element, column.type)
+        for column, element in zip(result.columns, inner.c, strict=True)
+    ]
+
+
+def _conditions(columns: Sequence[ResultColumn], capabilities: Capabilities) -> Conditions:
+    named = {column.name: column for column in columns}
+    return Conditions(named, abilities_of(capabilities), capabilities)

@@ -1,0 +1,80 @@
+"""SQL about a stored result to a Select over it; the rule: it knows one relation, and no table of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import CompoundSelect, MetaData, select
+
+from dualsql.asking.question import TextQuestion
+from dualsql.asking.statements import RELATION, related
+from dualsql.dialects import Capabilities
+from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.freeze import Registry
+from dualsql.plan import Shape
+from dualsql.plan.options import with_criteria_of
+from dualsql.plan.ties import is_table, leaves_of
+from dualsql.statement import AnySelect
+from dualsql.suggesting import refuse_unknown
+
+MAXIMUM_PARAMETERS = 100
+
+_NOTHING = Registry(MetaData())
+
+
+def read_text(values: Any) -> TextQuestion:
+    """The question that `{"sql": "SELECT ... FROM data", "parameters": {"state": "NJ"}}` is.
+
+    Raises:
+        BadParameterError: it is none. Whether its SQL can be read is not known here.
+    """
+    if not isinstance(values, Mapping):
+        raise BadParameterError(
+            "A question is a JSON object.", hint='Such as {"sql": "SELECT count(*) FROM data"}.'
+        )
+    refuse_unknown(values, ("sql", "parameters"), "key")
+    sql, parameters = values.get("sql"), values.get("parameters") or {}
+    if not isinstance(sql, str) or not sql.strip():
+        raise BadParameterError(
+            "sql is a text.", hint="Such as SELECT state, count(*) FROM data GROUP BY state."
+        )
+    if not isinstance(parameters, Mapping) or len(parameters) > MAXIMUM_PARAMETERS:
+        raise BadParameterError(f"parameters is an object of at most {MAXIMUM_PARAMETERS} values.")
+    for name, value in parameters.items():
+        if not isinstance(name, str) or not isinstance(value, str | int | float | None):
+            raise BadParameterError(
+                "A parameter is a text, a number, true, false or null.", details={"name": name}
+            )
+    return TextQuestion(sql, tuple(sorted(parameters.items())))
+
+
+def answering_text(text: TextQuestion, result: Shape, capabilities: Capabilities, dialect: str) -> AnySelect:
+    """The Select that the text is, reading nothing but `result`.
+
+    Raises:
+        InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError: see `dualsql.sql`.
+        ConfigurationError: the extra `sql` is not installed.
+    """
+    try:
+        from dualsql.sql import read_select
+    except ImportError as error:
+        raise ConfigurationError("SQL needs an extra.", hint='pip install "dualsql[sql]"') from error
+    relation, columns = related(result, capabilities)
+    if [element.name for element in relation.c] != [column.name for column in columns]:
+        named = select(*(column.expression.label(column.name) for column in columns))
+        relation = named.subquery(RELATION)
+    known = dict.fromkeys((RELATION, *_table_names(result)), relation)
+    made = read_select(text.sql, _NOTHING, dialect, dict(text.parameters), relations=known)
+    if isinstance(made, CompoundSelect):
+        return with_criteria_of(result.select, select(*made.subquery("answer").c))
+    return with_criteria_of(result.select, made)
+
+
+def _table_names(result: Shape) -> list[str]:
+    """What clients of staged data call it: the table that it is of, where there is one."""
+    leaves = list(leaves_of(result.select))
+    if len(leaves) != 1 or not is_table(leaves[0]):
+        return []
+    named: Any = leaves[0]
+    return [named.name.lower()]

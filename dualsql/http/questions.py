@@ -1,0 +1,132 @@
+"""Questions about a result: POST /{id}/query in JSON, POST /{id}/sql in SQL; the rule: answered as rows are.
+
+A page, unless the body names a format of streams or Accept weighs one more than JSON. A signed link shows the rows it
+was made for and answers no questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dualsql.asking import Inquiry, Question, read_question, read_text
+from dualsql.errors import BadParameterError
+from dualsql.formats.formats import FORMATS
+from dualsql.formats.writer import Format, Options
+from dualsql.http.answers import JSONAnswer
+from dualsql.http.body import read_json_body
+from dualsql.http.connection import while_connected
+from dualsql.http.fields import flag_value, integer_form, integer_value, json_object
+from dualsql.http.negotiation import preferred_media_type
+from dualsql.http.parameters import cursor_value, refuse_query
+from dualsql.http.paths import resource_id_of
+from dualsql.http.problems import MethodNotAllowedError, answering, problem_response
+from dualsql.http.resources import Resources
+from dualsql.http.row_parameters import RowsParameters
+from dualsql.http.rows import answer_rows, chosen_format
+
+QUESTION_METHODS = ("OPTIONS", "POST")
+
+_KINDS: Mapping[str, Callable[[Any], Inquiry]] = {"query": read_question, "sql": read_text}
+_WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas")
+_PAGE = "application/json"
+
+
+def question_routes(server: Resources) -> list[Route]:
+    """The routes below a resource that answer questions about it."""
+    routes = []
+    for kind, read in _KINDS.items():
+        path = f"/{{resource_id}}/{kind}"
+        unknown = MethodNotAllowedError("This method does not exist here.", known=QUESTION_METHODS)
+        routes += [
+            Route(path, answering(_endpoint(server, read)), methods=["POST"]),
+            Route(path, _list_methods, methods=["OPTIONS"]),
+            Route(path, problem_response(unknown)),
+        ]
+    return routes
+
+
+async def _list_methods(_: Request) -> Response:
+    return Response(status_code=204, headers={"Allow": ", ".join(QUESTION_METHODS)})
+
+
+def _endpoint(server: Resources, read: Callable[[Any], Inquiry]) -> Any:
+    async def answer(request: Request) -> Response:
+        refuse_query(request.scope["query_string"])
+        values = json_object(await read_json_body(request, server.settings))
+        window = {name: values[name] for name in _WINDOW if name in values}
+        inquiry = read({name: value for name, value in values.items() if name not in window})
+        written = _wanted_format(window.get("format"), request)
+        if written is None:
+            return await _answer_page(server, request, inquiry, window)
+        return await _answer_stream(server, request, inquiry, window, written)
+
+    return answer
+
+
+def _wanted_format(named: Any, request: Request) -> Format | None:
+    """The format of a stream; None for a page."""
+    if named is not None:
+        return chosen_format(str(named), request.headers)
+    offered = [_PAGE, *(found.media_type for found in FORMATS.values() if found.media_type != _PAGE)]
+    if preferred_media_type(request.headers.getlist("accept"), offered) == _PAGE:
+        return None
+    return chosen_format(None, request.headers)
+
+
+async def _answer_page(
+    server: Resources, request: Request, inquiry: Inquiry, window: Mapping[str, Any]
+) -> Response:
+    principal = await server.identify(request)
+    resource = await server.open_resource(resource_id_of(request), principal, "read")
+    answer = server.inquiries.page(
+        resource,
+        inquiry,
+        principal=principal,
+        offset=integer_value("offset", window.get("offset", 0)),
+        limit=_limit(window),
+        cursor=cursor_value(window),
+        integer_strings=integer_form(window.get("big_integers", "number")),
+    )
+    page = await while_connected(request.receive, answer)
+    return JSONAnswer(page.to_wire())
+
+
+async def _answer_stream(
+    server: Resources, request: Request, inquiry: Inquiry, window: Mapping[str, Any], written: Format
+) -> Response:
+    parameters = RowsParameters(
+        format=written.name,
+        limit=_limit(window),
+        cursor=cursor_value(window),
+        options=Options(
+            integer_strings=integer_form(window.get("big_integers", "number")),
+            guard_formulas=flag_value("guard_formulas", window.get("guard_formulas", False)),
+        ),
+    )
+    if window.get("offset"):
+        inquiry = _from_offset(inquiry, integer_value("offset", window["offset"]))
+    principal = await server.identify(request)
+    resource = await server.open_resource(resource_id_of(request), principal, "read")
+    return await answer_rows(
+        server, request, parameters, written, resource=resource, principal=principal, inquiry=inquiry
+    )
+
+
+def _from_offset(inquiry: Inquiry, offset: int) -> Inquiry:
+    """The rest of an answer, which is another answer."""
+    if not isinstance(inquiry, Question):
+        hint = "Write OFFSET in the SQL."
+        raise BadParameterError(
+            "A stream of SQL begins at its first row.", hint=hint, details={"name": "offset"}
+        )
+    return replace(inquiry, offset=offset)
+
+
+def _limit(window: Mapping[str, Any]) -> int | None:
+    return None if window.get("limit") is None else integer_value("limit", window["limit"])

@@ -1,0 +1,124 @@
+"""Questions about stored results, answered by their databases; the rule: whoever asks sees what the result shows them.
+
+A question becomes a Select over the resource's own, thawed and narrowed as for its pages. Pages and streams of an
+answer are those of any Select: the same order, cursors, limits, cache and audit. Neither rights nor expiry are
+checked here: `Gate.open` gives a resource that may be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from dualsql.asking import Inquiry, Question, answering
+from dualsql.caching import Derived
+from dualsql.errors import ConfigurationError, LimitExceededError
+from dualsql.pages import ResultPage
+from dualsql.parameters import checked_stream, checked_window
+from dualsql.reading import Reader, Subject
+from dualsql.resource import Principal, Resource
+from dualsql.settings import Settings
+from dualsql.statement import AnySelect
+from dualsql.streams import ResultStream, StreamRequest
+from dualsql.totals import UNCOUNTED, CountAsked
+from dualsql.turning import PageAsked
+from dualsql.view import View
+
+
+class Inquiries:
+    """Answers what is asked of the resources of one server."""
+
+    def __init__(self, reader: Reader, settings: Settings) -> None:
+        self._reader = reader
+        self._settings = settings
+
+    async def page(
+        self,
+        resource: Resource,
+        inquiry: Inquiry,
+        *,
+        principal: Principal | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        integer_strings: bool = False,
+    ) -> ResultPage:
+        """At most `limit` rows of the answer from `offset` on; the arguments are those of `fetch_page`.
+
+        Raises:
+            UnknownColumnError, BadParameterError: a column is not in the result, or cannot be asked that.
+            BadCursorError: the cursor is not of this question.
+            LimitExceededError: there are more groups than `Settings.maximum_groups`.
+            InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+        """
+        size = checked_window(offset, limit, (), self._settings, cursor=cursor)
+        view = self._view(resource, inquiry, principal)
+        asked = PageAsked(offset=offset, limit=size, cursor=cursor)
+        page = await self._reader.page_of(
+            view,
+            asked,
+            resource,
+            principal,
+            integer_strings=integer_strings,
+            subject=_subject(resource, inquiry),
+        )
+        if page.has_next and isinstance(inquiry, Question) and inquiry.is_grouped:
+            return await self._with_groups_counted(page, view)
+        return page
+
+    def stream(
+        self,
+        resource: Resource,
+        inquiry: Inquiry,
+        request: StreamRequest,
+        *,
+        principal: Principal | None = None,
+    ) -> ResultStream:
+        """The whole answer as bytes of the format that `request` names; see `stream_rows`."""
+        checked_stream(request, self._settings)
+        view = self._view(resource, inquiry, principal)
+        return self._reader.stream_of(view, request, resource, principal, subject=_subject(resource, inquiry))
+
+    def statement(self, resource: Resource, inquiry: Inquiry, principal: Principal | None) -> AnySelect:
+        """The answer as a Select of its own, which reads the result's tables and not the result.
+
+        Raises:
+            ConfigurationError: plain functions narrow the statements of this server; they know those of its tools.
+        """
+        view = self._reader.view_of(resource, principal)
+        if self._reader.has_functions:
+            _refuse_functions()
+        return _answer(inquiry, view)
+
+    def _view(self, resource: Resource, inquiry: Inquiry, principal: Principal | None) -> View:
+        view = self._reader.view_of(resource, principal)
+        return replace(view, derived=Derived(_answer(inquiry, view)))
+
+    async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
+        """The page with a total: how many groups there are is bounded where they are more than a page shows."""
+        most = self._settings.maximum_groups
+        total = await view.total(CountAsked("capped", most))
+        if total.kind == "capped":
+            raise LimitExceededError(
+                f"There are more than {most} groups.",
+                hint="Group by fewer columns, cut dates to a bucket, or filter the rows.",
+                details={"maximum_groups": most},
+            )
+        return replace(page, total_count=total.rows, total_count_kind=total.kind)
+
+
+def _answer(inquiry: Inquiry, view: View) -> AnySelect:
+    source = view.source
+    return answering(inquiry, view.shape, source.capabilities, source.engine.dialect.name)
+
+
+def _subject(resource: Resource, inquiry: Inquiry) -> Subject:
+    return Subject(f"{resource.id}?{inquiry.digest}", UNCOUNTED)
+
+
+def _refuse_functions() -> NoReturn:
+    raise ConfigurationError(
+        "Results cannot be refined where plain functions narrow statements.",
+        hint="Narrow with rules such as TenantFilter, or ask the result itself.",
+    )
