@@ -143,4 +143,4 @@ Inquiry = Question | TextQuestion
 
 def names_of(question: Question) -> Sequence[str]:
     """The columns of a grouped answer, in order."""
-    return [part.name for part in (*question.groups, *question.measures)]
+    return [*(group.name for group in question.groups), *(measure.name for measure in question.measures)]

@@ -107,12 +107,11 @@ async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponse
     resources = [await kept(narrowed, ALL, who) for who in (ACME, ZETA)]
     assert resources[0].document == resources[1].document
     views = [
-        narrowed._reader._view_of(resource, who)
-        for resource, who in zip(resources, (ACME, ZETA), strict=True)
+        narrowed._reader.view_of(resource, who) for resource, who in zip(resources, (ACME, ZETA), strict=True)
     ]
     assert views[0].shape is views[1].shape
     assert views[0].ordered() is not views[1].ordered(), "one of them has a column masked"
-    colleague = narrowed._reader._view_of(resources[0], Principal(id="colleague", tenant="omega"))
+    colleague = narrowed._reader.view_of(resources[0], Principal(id="colleague", tenant="omega"))
     assert views[0].ordered() is colleague.ordered()
 
 
@@ -189,7 +188,7 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
 
 async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
     resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(40))), ROOT)
-    view = narrowed._reader._view_of(resource, ROOT)
+    view = narrowed._reader.view_of(resource, ROOT)
     for number in range(40):
         view.ordered(({"field": f"c{number}"},))
     assert len(view.derived._orders) <= 16
