@@ -125,14 +125,8 @@ class DualResponseServer:
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
         self.inquiries = Inquiries(self._reader, self.settings)
-        self._creator = Creator(
-            self._sources,
-            self._reader,
-            self._gate,
-            self._jobs,
-            settings=self.settings,
-            addresses=self._addresses,
-        )
+        made = (self._sources, self._reader, self._gate, self._jobs)
+        self._creator = Creator(*made, settings=self.settings, addresses=self._addresses)
         self._housekeeper = Housekeeper(
             self.store,
             accesses,

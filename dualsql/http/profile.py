@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dualsql.errors import BadParameterError
-from dualsql.http.fields import MAXIMUM_NAME_LENGTH, refuse_unknown, split_query
+from dualsql.http.fields import MAXIMUM_NAME_LENGTH, split_query
+from dualsql.suggesting import refuse_unknown
 
 PROFILE_METHODS = ("GET", "HEAD", "OPTIONS")
 

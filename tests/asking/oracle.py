@@ -49,7 +49,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(plain, schema=schema, orient="row")
 
 
-def _condition(part: Mapping[str, Any]) -> pl.Expr:
+def _condition(part: Mapping[str, Any]) -> Any:
     for word, combine in (("and", and_), ("or", or_)):
         if word in part:
             return reduce(combine, map(_condition, part[word]))
@@ -58,7 +58,7 @@ def _condition(part: Mapping[str, Any]) -> pl.Expr:
     return _compared(pl.col(part["column"]), part["op"], part.get("value"))
 
 
-def _compared(column: pl.Expr, operator: str, value: Any) -> pl.Expr:
+def _compared(column: pl.Expr, operator: str, value: Any) -> Any:
     match operator:
         case "is_null":
             return column.is_null() if value is not False else column.is_not_null()
@@ -71,8 +71,7 @@ def _compared(column: pl.Expr, operator: str, value: Any) -> pl.Expr:
         case "starts_with":
             return column.str.starts_with(value)
         case _:
-            found: pl.Expr = getattr(column, {"lt": "__lt__"}.get(operator, f"__{operator}__"))(value)
-            return found
+            return getattr(column, f"__{operator}__")(value)
 
 
 def _grouped(frame: pl.DataFrame, spec: Mapping[str, Any]) -> pl.DataFrame:
