@@ -64,6 +64,7 @@ def modules() -> dict[str, str]:
             DualResponseClient,
             "Tool results in, dual responses out, for code that waits",
             "from dualsql_client.portal import Portal\n"
+            "from dualsql_client.stepping import each_of, stepped\n"
             "from dualsql_client.client import DualResponseClient, _RETRY\n"
             "from dualsql_client.sync_parsed import SyncParsedDualResponse\n",
         ),
@@ -173,13 +174,21 @@ def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., A
         case "aclose":
             return CLIENT_CLOSE
     called, passed = f"{target}.{node.name}", arguments(node)
-    if inspect.isasyncgenfunction(function):
+    if streamed := [each.arg for each in node.args.args if takes_stream(each)]:
+        passed = re.sub(rf"\b({'|'.join(streamed)})\b", r"each_of(\1)", passed)
+        call = f"stepped({called}({passed}))"
+    elif inspect.isasyncgenfunction(function):
         call = f"self._portal.each({called}, {passed})"
     elif inspect.iscoroutinefunction(function):
         call = f"self._portal.call({called}, {passed})"
     else:
         call = f"{called}({passed})"
     return returned(call.replace(", )", ")"), ast.unparse(node.returns) if node.returns else "")
+
+
+def takes_stream(argument: ast.arg) -> bool:
+    """Whether it is iterated with `async for`; what takes its place is iterated where it is, not in the portal."""
+    return argument.annotation is not None and ast.unparse(argument.annotation).startswith("AsyncIterable[")
 
 
 def returned(call: str, annotation: str) -> str:
@@ -205,7 +214,7 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     name = RENAMED.get(node.name, node.name)
     returns = ast.unparse(node.returns) if node.returns else "None"
     returns = re.sub(r"AsyncGenerator\[(.+), None\]", r"Generator[\1, None, None]", returns)
-    line = f"    def {name}({ast.unparse(node.args)}) -> {returns}"
+    line = f"    def {name}({ast.unparse(node.args)}) -> {returns}".replace("AsyncIterable[", "Iterable[")
     for word, sync in WORDS.items():
         line = re.sub(rf"\b{word}\b", sync, line)
     return line
@@ -229,7 +238,7 @@ def parsed(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionD
 
 def imports_of(kind: type, more: str) -> str:
     """All imports of the modules its methods are written in; ruff removes those that are too many."""
-    lines = ["from collections.abc import Generator", *more.splitlines()]
+    lines = ["from collections.abc import Generator, Iterable", *more.splitlines()]
     for module_name in dict.fromkeys(base.__module__ for base in kind.__mro__[:-1]):
         tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
         lines += [ast.unparse(node) for node in tree.body if is_import(node)]

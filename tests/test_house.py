@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,12 @@ def test_functions_are_short() -> None:
     assert [name for name, length in lengths.items() if length > LONGEST_FUNCTION] == []
     assert median(lengths.values()) <= 8
     assert quantiles(lengths.values(), n=10)[-1] <= 30
+
+
+def test_the_synchronous_client_is_what_its_script_writes() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "make_sync_client.py"))
+    stale = [name for name, text in script["modules"]().items() if not script["is_written"](name, text)]
+    assert stale == [], "run: python scripts/make_sync_client.py"
 
 
 def test_nothing_tracked_names_a_machine_or_an_index() -> None:

@@ -29,4 +29,6 @@ CSV = Format("csv", "text/csv", (".csv",), Records)
 ARROW = Format("arrow", "application/vnd.apache.arrow.stream", (".arrows", ".arrow"), Messages)
 PARQUET = Format("parquet", "application/vnd.apache.parquet", (".parquet",), lambda _: Whole())
 
-BY_SUFFIX = {suffix: found for found in (NDJSON, CSV, ARROW, PARQUET) for suffix in found.suffixes}
+_FORMATS = (NDJSON, CSV, ARROW, PARQUET)
+BY_NAME = {found.name: found for found in _FORMATS}
+BY_SUFFIX = {suffix: found for found in _FORMATS for suffix in found.suffixes}

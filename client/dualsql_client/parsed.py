@@ -28,7 +28,7 @@ from dualsql_client.streaming import RowStream
 from dualsql_client.tables import read_table
 from dualsql_client.transport import Transport
 from dualsql_client.waiting import settled
-from dualsql_client.wire import Column, PageRequest, Row, RowsRequest, SortKey, TotalCountKind
+from dualsql_client.wire import Column, PageRequest, Row, RowsRequest, SortKey, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,19 +207,29 @@ class ParsedDualResponse:
         frame: pd.DataFrame = table.to_pandas(types_mapper=pandas.ArrowDtype)
         return frame
 
-    async def save(self, path: str | PathLike[str], **options: Unpack[StreamOptions]) -> Path:
+    async def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        file_format: StreamFormat | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
         `.arrows` or `.arrow` (both Arrow's stream format).
 
         It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
         of the stream, without the record at its end that counts the rows.
 
+        Args:
+            file_format: "csv", "ndjson", "parquet" or "arrow", whatever the suffix.
+            options: see StreamOptions.
+
         Raises what `fetch_stream` raises, and
-            ValueError: no format has that suffix.
+            ValueError: no format has that suffix, or that name.
             OSError: the file cannot be written.
         """
         target = Path(path)
-        await write(self._blocks(format_of(target), options), target)
+        await write(self._blocks(format_of(target, file_format), options), target)
         return target
 
     async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:

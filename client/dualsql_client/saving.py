@@ -9,21 +9,24 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from dualsql_client.formats import BY_SUFFIX, Format
+from dualsql_client.formats import BY_NAME, BY_SUFFIX, Format
 from dualsql_client.framing import Block
+from dualsql_client.wire import StreamFormat
 
 _BUFFER_BYTES = 1024 * 1024
 
 
-def format_of(path: Path) -> Format:
-    """The format that the suffix names.
+def format_of(path: Path, name: StreamFormat | None = None) -> Format:
+    """The format of that name, or that the suffix names.
 
     Raises:
-        ValueError: none does.
+        ValueError: there is none.
     """
-    found = BY_SUFFIX.get(path.suffix.lower())
-    if found is None:
+    found = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
+    if found is None and name is None:
         raise ValueError(f"The file's suffix must be one of {', '.join(BY_SUFFIX)}.")
+    if found is None:
+        raise ValueError(f"A file can be of {', '.join(BY_NAME)}, not {name}.")
     return found
 
 

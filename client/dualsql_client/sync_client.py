@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -10,6 +10,7 @@ from typing import Literal, Self, overload
 from dualsql_client.client import _RETRY, DualResponseClient
 from dualsql_client.portal import Portal
 from dualsql_client.retrying import Retry
+from dualsql_client.stepping import each_of, stepped
 from dualsql_client.sync_parsed import SyncParsedDualResponse
 from dualsql_client.transport import HTTPClient
 
@@ -99,13 +100,13 @@ class SyncDualResponseClient:
         """All dual responses in a run result, a message list or the like; one per resource."""
         return [SyncParsedDualResponse(self._portal, found) for found in self._client.find(anything)]
 
-    def find_in(self, events: AsyncIterable[object]) -> Generator[SyncParsedDualResponse, None, None]:
+    def find_in(self, events: Iterable[object]) -> Generator[SyncParsedDualResponse, None, None]:
         """The dual responses in a stream of events, each as soon as one holds it.
 
         A resource that first came as a bare link comes once more, when its sample does. A URI in a text counts for
         nothing here: events hold pieces of texts, and a URI that was cut is another one.
         """
-        for found in self._portal.each(self._client.find_in, events):
+        for found in stepped(self._client.find_in(each_of(events))):
             yield SyncParsedDualResponse(self._portal, found)
 
     def list_resources(self, *, page_size: int = 100) -> Generator[SyncParsedDualResponse, None, None]:

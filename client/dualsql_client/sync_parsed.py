@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.parsed import ParsedDualResponse, StreamOptions
 from dualsql_client.portal import Portal
-from dualsql_client.wire import Column, Row, SortKey, TotalCountKind
+from dualsql_client.wire import Column, Row, SortKey, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,18 +181,28 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.to_pandas, **options)
 
-    def save(self, path: str | PathLike[str], **options: Unpack[StreamOptions]) -> Path:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        file_format: StreamFormat | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
         `.arrows` or `.arrow` (both Arrow's stream format).
 
         It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
         of the stream, without the record at its end that counts the rows.
 
+        Args:
+            file_format: "csv", "ndjson", "parquet" or "arrow", whatever the suffix.
+            options: see StreamOptions.
+
         Raises what `fetch_stream` raises, and
-            ValueError: no format has that suffix.
+            ValueError: no format has that suffix, or that name.
             OSError: the file cannot be written.
         """
-        return self._portal.call(self._parsed.save, path, **options)
+        return self._portal.call(self._parsed.save, path, file_format=file_format, **options)
 
     def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
         """What the server says about the resource now.

@@ -12,10 +12,15 @@ from rich.console import Console
 
 from dualsql.cli.migrate import migrate
 from dualsql.errors import DualResponseError
+from dualsql_client.cli.commands import fetch_command, view_command
 
 app = typer.Typer(
     help="The dual response pattern for SQLAlchemy.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+
+# The application's commands, for those who have the server at hand.
+app.command("fetch")(fetch_command)
+app.command("view")(view_command)
 
 
 @app.command("migrate")

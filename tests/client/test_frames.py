@@ -33,12 +33,9 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
-from dualsql import DualResponseServer
 from dualsql_client import DualResponseClient, ParsedDualResponse
-from tests.client.hosting import listening_socket, origin_of, serving
+from tests.client.served import serving_results
 
 METADATA = MetaData()
 MEASURES = Table(
@@ -84,13 +81,11 @@ async def measures(engine: AsyncEngine) -> AsyncIterator[ParsedDualResponse]:
     async with engine.begin() as connection:
         await connection.run_sync(METADATA.create_all)
         await connection.execute(insert(MEASURES), ROWS)
-    with listening_socket() as bound:
-        base_url = f"{origin_of(bound)}/resources"
-        dual = DualResponseServer(engine, base_url=base_url, tables=METADATA)
-        app = Starlette(routes=[Mount("/resources", dual.router())], lifespan=dual.lifespan)
-        async with serving(app, bound), DualResponseClient(base_url) as client:
-            response = await dual.create_response(select(MEASURES).order_by(MEASURES.c.id), name="Measures")
-            yield client.parse(response.to_mcp_tool_result(), strict=True)
+    async with (
+        serving_results(engine, METADATA, select(MEASURES).order_by(MEASURES.c.id)) as served,
+        DualResponseClient(served.base_url) as client,
+    ):
+        yield client.parse(served.tool_result, strict=True)
 
 
 def kept(engine: AsyncEngine) -> list[dict[str, Any]]:

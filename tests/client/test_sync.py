@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import runpy
 import signal
 import subprocess
 import sys
@@ -18,13 +17,9 @@ from typing import Any, TypeVar, assert_type
 import polars as pl
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
 
-from dualsql import DualResponseServer
-from dualsql.settings import ALL_ACTIONS
 from dualsql_client import (
     DualResponseClient,
     FetchResult,
@@ -37,9 +32,9 @@ from dualsql_client import (
 )
 from dualsql_client.portal import Portal
 from dualsql_client.wire import Row
-from tests.client.hosting import Contract, Host, listening_socket, origin_of, serving, structured
+from tests.client.hosting import Contract, Host, structured
+from tests.client.served import Served, serving_results
 
-ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 Threads = Callable[[], list[threading.Thread]]
 
@@ -63,29 +58,6 @@ def elsewhere(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
     portal.close()
 
 
-class Served:
-    """A real server, and the tool results it gives."""
-
-    def __init__(self, database: str) -> None:
-        self.bound = listening_socket()
-        self.base_url = f"{origin_of(self.bound)}/resources"
-        self.dual = DualResponseServer(
-            database, base_url=self.base_url, tables=METADATA, anonymous_actions=ALL_ACTIONS
-        )
-
-    async def __aenter__(self) -> Served:
-        app = Starlette(routes=[Mount("/resources", self.dual.router())], lifespan=self.dual.lifespan)
-        self._serving = serving(app, self.bound)
-        await self._serving.__aenter__()
-        response = await self.dual.create_response(select(SCHOOLS), name="Schools", sample_size=3)
-        self.tool_result = response.to_mcp_tool_result()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._serving.__aexit__(None, None, None)
-        self.bound.close()
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     database = f"sqlite:///{tmp_path_factory.mktemp('schools') / 'schools.sqlite'}"
@@ -94,7 +66,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         METADATA.create_all(connection)
         connection.execute(insert(SCHOOLS), ROWS)
     engine.dispose()
-    with elsewhere(Served(database)) as running:
+    with elsewhere(serving_results(database, METADATA, select(SCHOOLS))) as running:
         yield running
 
 
@@ -114,18 +86,13 @@ def client(served: Served) -> Iterator[SyncDualResponseClient]:
 def threads(served: Served, host: Host) -> Threads:
     """The clients' threads that were not there before."""
     before = set(threading.enumerate())
-    return lambda: [thread for thread in threading.enumerate() if thread not in before]
+    return lambda: [
+        thread for thread in threading.enumerate() if thread.name == "dualsql-client" and thread not in before
+    ]
 
 
 def surface(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
-
-
-def test_it_is_what_the_script_writes() -> None:
-    modules = runpy.run_path(str(ROOT / "scripts" / "make_sync_client.py"))["modules"]()
-    for name, text in modules.items():
-        written = (ROOT / "client" / "dualsql_client" / name).read_text(encoding="utf-8")
-        assert written == text, "run: python scripts/make_sync_client.py"
 
 
 def test_its_surface_is_the_asynchronous_one() -> None:
@@ -154,7 +121,7 @@ def test_every_row_without_an_await(served: Served, client: SyncDualResponseClie
 
 def test_pins_and_deletes(served: Served, client: SyncDualResponseClient) -> None:
     async def made() -> dict[str, Any]:
-        return (await served.dual.create_response(select(SCHOOLS), name="Two")).to_mcp_tool_result()
+        return await served.tool_result_of(select(SCHOOLS))
 
     portal = Portal()
     other = client.parse(portal.call(made), strict=True)
@@ -174,6 +141,21 @@ def test_what_is_not_there(client: SyncDualResponseClient) -> None:
         client.parse("nothing", strict=True)
     with pytest.raises(NotConfiguredError):
         SyncDualResponseClient().find(structured())[0].fetch()
+
+
+def test_events_are_looked_through_where_they_are(client: SyncDualResponseClient) -> None:
+    seen: list[threading.Thread] = []
+
+    def events() -> Iterator[object]:
+        for event in ("thinking", {"result": structured()}, "done"):
+            seen.append(threading.current_thread())
+            yield event
+
+    found = client.find_in(events())
+    assert next(found).name == "Institutions"
+    assert len(seen) == 2, "the rest has not happened yet"
+    assert list(found) == []
+    assert set(seen) == {threading.current_thread()}
 
 
 async def test_inside_a_running_event_loop(served: Served) -> None:

@@ -1,0 +1,14 @@
+"""The command `dualsql-client`; the rule: what is missing is named in one line, with the words that mend it."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    try:
+        from dualsql_client.cli.commands import app
+    except ModuleNotFoundError as error:
+        sys.exit(f'dualsql: {error.name} is not installed. Try: pip install "dualsql-client[cli]"')
+    app()

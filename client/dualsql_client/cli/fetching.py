@@ -1,0 +1,93 @@
+"""All rows of a result into a file, and what came; the rule: what is said of the file is read from the file."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+
+from typing_extensions import Unpack
+
+from dualsql_client.parsed import ParsedDualResponse, StreamOptions
+from dualsql_client.progress import Bar, Progress
+from dualsql_client.wire import StreamFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What is in the file.
+
+    Attributes:
+        rows: None for Parquet where pyarrow is missing, which could count them.
+        bytes: the size of the file.
+        sha256: of the file, as the program sha256sum prints it. An NDJSON file is its rows and nothing else, a CSV file
+            has its heading besides: for them it is the checksum of the rows, whatever became of the connection.
+    """
+
+    path: Path
+    rows: int | None
+    bytes: int
+    seconds: float
+    sha256: str
+
+
+async def fetch(
+    parsed: ParsedDualResponse,
+    path: Path,
+    file_format: StreamFormat | None,
+    *,
+    bar: bool,
+    **options: Unpack[StreamOptions],
+) -> Fetched:
+    """Save all rows at `path`, on as many connections as it takes.
+
+    Raises what `ParsedDualResponse.save` raises.
+    """
+    meter = _Meter(Bar(parsed.name) if bar else None)
+    started = time.monotonic()
+    try:
+        await parsed.save(path, file_format=file_format, progress=meter.tell, **options)
+    finally:
+        meter.stop()
+    seconds = time.monotonic() - started
+    size, digest, rows = await asyncio.to_thread(_read, path, meter.rows)
+    return Fetched(path=path, rows=rows, bytes=size, seconds=seconds, sha256=digest)
+
+
+def _read(path: Path, rows: int) -> tuple[int, str, int | None]:
+    with path.open("rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+        size = file.tell()
+        file.seek(0)
+        is_parquet = file.read(4) == b"PAR1"
+    return size, digest, _rows_of_parquet(path) if is_parquet else rows
+
+
+class _Meter:
+    """Draws the bar, and remembers how many rows came."""
+
+    def __init__(self, bar: Bar | None) -> None:
+        self.rows = 0
+        self._bar = bar
+        if bar:
+            bar.start()
+
+    def tell(self, progress: Progress) -> None:
+        self.rows = progress.rows
+        if self._bar:
+            self._bar.show(progress)
+
+    def stop(self) -> None:
+        if self._bar:
+            self._bar.stop()
+
+
+def _rows_of_parquet(path: Path) -> int | None:
+    try:
+        from pyarrow import parquet
+    except ImportError:  # the extra is not installed
+        return None
+    rows: int = parquet.read_metadata(path).num_rows
+    return rows

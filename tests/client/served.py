@@ -1,0 +1,59 @@
+"""A real server with a result, for the application's half; the rule: nothing of it but HTTP is seen by the tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import MetaData, Select
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql import DualResponseServer
+from dualsql.settings import ALL_ACTIONS
+from tests.client.hosting import listening_socket, origin_of, serving
+
+
+@dataclass
+class Served:
+    """It runs.
+
+    Attributes:
+        tool_result: as MCP has it, of the result that was made first.
+    """
+
+    base_url: str
+    dual: DualResponseServer
+    tool_result: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        """Where that result is."""
+        url: str = self.tool_result["structuredContent"]["resource"]["url"]
+        return url
+
+    async def tool_result_of(self, statement: Select[Any], **options: Any) -> dict[str, Any]:
+        """That of another one."""
+        response = await self.dual.create_response(
+            statement, **{"name": "Schools", "sample_size": 3} | options
+        )
+        return response.to_mcp_tool_result()
+
+
+@asynccontextmanager
+async def serving_results(
+    database: str | AsyncEngine, tables: MetaData, statement: Select[Any], **settings: Any
+) -> AsyncIterator[Served]:
+    """Serve the statement's result, named "Schools", on loopback until the end of the block."""
+    with listening_socket() as bound:
+        base_url = f"{origin_of(bound)}/resources"
+        options = {"anonymous_actions": ALL_ACTIONS, "allowed_hosts": ["*"]} | settings
+        dual = DualResponseServer(database, base_url=base_url, tables=tables, **options)
+        app = Starlette(routes=[Mount("/resources", dual.router())], lifespan=dual.lifespan)
+        async with serving(app, bound):
+            served = Served(base_url, dual, {})
+            served.tool_result = await served.tool_result_of(statement)
+            yield served

@@ -1,0 +1,247 @@
+"""`dualsql fetch` as a person runs it: against a real server, over connections that break."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import random
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
+from starlette.requests import Request
+from starlette.responses import Response
+from typer.testing import CliRunner
+
+from dualsql import Principal
+from dualsql_client.cli.commands import app
+from tests.client.cutting import CuttingProxy
+from tests.client.hosting import Host
+from tests.client.served import Served, serving_results
+
+METADATA = MetaData()
+SCHOOLS = Table("schools", METADATA, Column("id", Integer, primary_key=True), Column("name", String))
+ROWS = [{"id": number, "name": f'School "{number}", é\n' + "x" * (number % 50)} for number in range(1, 3001)]
+ORDERED = select(SCHOOLS).order_by(SCHOOLS.c.id)
+
+
+class Ran(NamedTuple):
+    """How a command ended."""
+
+    code: int | None
+    output: str
+    errors: str
+
+    @property
+    def told(self) -> dict[str, str]:
+        return dict(re.findall(r"^(\w+) +(\S+)", self.output, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+async def served(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    database = f"sqlite:///{tmp_path_factory.mktemp('schools') / 'schools.sqlite'}"
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        METADATA.create_all(connection)
+        connection.execute(insert(SCHOOLS), ROWS)
+    engine.dispose()
+    async with serving_results(database, METADATA, ORDERED, signed_links=True) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+async def host(anyio_backend: str) -> AsyncIterator[Host]:
+    async with Host().listening() as listening:
+        yield listening
+
+
+async def fetch(*arguments: str | Path, stdin: bytes = b"", **variables: str) -> Ran:
+    """The command in a thread, which spares the seconds that a process takes to begin."""
+    unset = {name: None for name in os.environ if name.startswith("DUALSQL_")}
+    words = ["fetch", *map(str, arguments)]
+    ran = await asyncio.to_thread(CliRunner().invoke, app, words, input=stdin, env=unset | variables)
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
+    return Ran(ran.exit_code, ran.stdout, ran.stderr)
+
+
+async def started(*arguments: str | Path, program: str = "dualsql_client") -> asyncio.subprocess.Process:
+    """The command in a process of its own."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", f"from {program}.cli import main; main()", "fetch", *map(str, arguments),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+async def test_rows_bytes_seconds_and_checksum(served: Served, tmp_path: Path) -> None:
+    target = tmp_path / "rows.ndjson"
+    ran = await fetch(served.url, "-o", target)
+    assert (ran.code, ran.errors) == (0, "")
+    written = target.read_bytes()
+    assert [json.loads(line) for line in written.splitlines()] == ROWS
+    assert ran.told["rows"] == "3,000"
+    assert ran.told["bytes"] == f"{len(written):,}"
+    assert float(ran.told["seconds"]) > 0
+    # The rows and nothing else: anyone can compute it of the rows themselves.
+    rows = b"".join(json.dumps(r, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for r in ROWS)
+    assert ran.told["sha256"] == hashlib.sha256(rows).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+async def test_binary_formats(served: Served, tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    ran = await fetch(f"{served.url}/rows", "-o", target)
+    assert (ran.code, ran.told["rows"]) == (0, "3,000"), ran.errors
+    read = (
+        parquet.read_table if name.endswith("parquet") else lambda path: pa.ipc.open_stream(path).read_all()
+    )
+    assert read(target).to_pylist() == ROWS
+    assert ran.told["sha256"] == hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+async def test_columns_sort_limit_format(served: Served, tmp_path: Path) -> None:
+    target = tmp_path / "rows.txt"
+    ran = await fetch(
+        served.url, "-o", target, "--format", "csv", "--columns", "id", "--sort=-name,id", "--limit", "2"
+    )  # fmt: skip
+    assert ran.told["rows"] == "2", ran.errors
+    first, second = sorted(ROWS, key=lambda row: (row["name"], row["id"]), reverse=True)[:2]
+    assert target.read_bytes() == f"id\r\n{first['id']}\r\n{second['id']}\r\n".encode()
+
+
+@pytest.mark.parametrize("program", ["dualsql_client", "dualsql"])
+async def test_the_command_of_either_package(served: Served, tmp_path: Path, program: str) -> None:
+    process = await started(served.url, "-o", tmp_path / "rows.csv", program=program)
+    output, errors = await process.communicate()
+    assert (process.returncode, errors) == (0, b"")
+    assert output.startswith(b"rows     3,000\nbytes    ")
+
+
+@pytest.mark.parametrize("name", ["rows.ndjson", "rows.csv"])
+async def test_a_connection_that_breaks_changes_nothing(served: Served, tmp_path: Path, name: str) -> None:
+    whole = await fetch(served.url, "-o", tmp_path / f"whole-{name}")
+    drawn = random.Random(7)
+    cuts = iter([drawn.randrange(1_000, 30_000) for _ in range(6)])
+    proxy = CuttingProxy(urlsplit(served.url).port or 0, lambda: next(cuts, None))
+    async with proxy.listening() as origin:
+        broken = await fetch(f"{origin}{urlsplit(served.url).path}", "-o", tmp_path / name)
+    assert proxy.cuts >= 4
+    assert broken.code == 0, broken.errors
+    assert broken.told["sha256"] == whole.told["sha256"]
+
+
+async def test_a_tool_result_in_a_file(served: Served, tmp_path: Path) -> None:
+    written, target = tmp_path / "result.json", tmp_path / "rows.csv"
+    written.write_text(json.dumps({"messages": [{"content": served.tool_result}]}))
+    refused = await fetch(written, "-o", target)
+    assert refused.code == 1
+    assert "not trusted to say where" in refused.errors
+    assert served.url in refused.errors and "--base-url" in refused.errors
+    assert not target.exists()
+    given = await fetch(written, "-o", target, "--base-url", served.base_url)
+    assert given.told["rows"] == "3,000"
+    piped = await fetch("-", "-o", target, stdin=written.read_bytes(), DUALSQL_BASE_URL=served.base_url)
+    assert piped.told["sha256"] == given.told["sha256"]
+
+
+async def test_a_signed_link(served: Served, tmp_path: Path) -> None:
+    ana = Principal(id="ana")
+    response = await served.dual.create_response(ORDERED, name="Schools", principal=ana)
+    url = await served.dual.links.create(response.resource_id, ana, formats=["csv"])
+    ran = await fetch(url, "-o", tmp_path / "rows")
+    assert ran.told["rows"] == "3,000", ran.errors
+    assert (tmp_path / "rows").read_bytes().startswith(b"id,name\r\n")
+    stranger = await fetch(url.partition("/rows")[0], "-o", tmp_path / "rows.csv")
+    assert (stranger.code, stranger.errors.count("\n")) == (1, 1)
+
+
+async def test_a_token_goes_by_the_environment(host: Host, tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    async def asked(request: Request) -> Response:
+        seen.append(request.headers.get("authorization"))
+        line = b'{"id":1}\n{"$summary":{"rows":1,"complete":true}}\n'
+        return Response(line, media_type="application/x-ndjson")
+
+    url = f"{host.serve(asked)}/{'a' * 24}"
+    target = tmp_path / "rows.ndjson"
+    for variables, arguments in (
+        ({}, []),
+        ({"DUALSQL_TOKEN": "one\n"}, []),
+        ({"DUALSQL_TOKEN": "one", "MINE": "two"}, ["--token-env", "MINE"]),
+    ):
+        ran = await fetch(url, "-o", target, *arguments, **variables)
+        assert ran.code == 0, ran.errors
+        assert "one" not in ran.output + ran.errors and "two" not in ran.output + ran.errors
+    assert seen == [None, "Bearer one", "Bearer two"]
+    unset = await fetch(url, "-o", target, "--token-env", "MINE")
+    assert unset.errors == "dualsql: The variable MINE is not set.\n"
+    assert "--token " not in (await fetch("--help")).output
+
+
+BAD = [
+    (["ftp://host/x"], "cannot be read"),
+    (["http://127.0.0.1:1/"], "names no resource"),
+    (["http://127.0.0.1:1/..%2f/rows"], "names no resource"),
+    (["http://ana:secret@127.0.0.1:1/resources/abc"], "user name or password"),
+    (["http://127.0.0.1:1/resources/abc"], "The request to the server failed"),
+    (["missing.json"], "No such file"),
+    (["ordinary.json", "--base-url", "http://127.0.0.1:1"], "no dual response"),
+    (["not.json"], "is not JSON"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD)
+async def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "ordinary.json").write_text('{"content": [{"type": "text", "text": "42"}]}')
+    (tmp_path / "not.json").write_bytes(b"\xff\x00")
+    first, *rest = arguments
+    where = tmp_path / first if (tmp_path / first).exists() else first
+    ran = await fetch(where, *rest, "-o", tmp_path / "rows.csv")
+    assert ran.code == 1
+    assert said in ran.errors
+    assert ran.errors.startswith("dualsql: ") and ran.errors.count("\n") == 1
+    assert "secret" not in ran.errors
+    assert not (tmp_path / "rows.csv").exists()
+
+
+async def test_where_it_cannot_be_written(served: Served, tmp_path: Path) -> None:
+    ran = await fetch(served.url, "-o", tmp_path / "no" / "folder" / "rows.csv")
+    assert (ran.code, ran.errors.count("\n")) == (1, 1)
+    assert "No such file or directory" in ran.errors
+    wrong = await fetch(served.url, "-o", tmp_path / "rows.xlsx")
+    assert (wrong.code, "suffix must be one of" in wrong.errors) == (1, True)
+
+
+async def test_an_interrupt_leaves_what_stood_there(host: Host, tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def silent(request: Request) -> Response:
+        asked.set()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        return Response(status_code=503)
+
+    target = tmp_path / "rows.csv"
+    target.write_text("before")
+    process = await started(f"{host.serve(silent)}/{'a' * 24}", "-o", target)
+    await asked.wait()
+    process.send_signal(signal.SIGINT)
+    _, errors = await process.communicate()
+    assert (process.returncode, errors) == (130, b"Stopped.\n")
+    assert target.read_text() == "before"
+    assert names_in(tmp_path) == ["rows.csv"]
+
+
+def names_in(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
