@@ -37,9 +37,8 @@ class Served:
 
     async def tool_result_of(self, statement: Select[Any], **options: Any) -> dict[str, Any]:
         """That of another one."""
-        response = await self.dual.create_response(
-            statement, **{"name": "Schools", "sample_size": 3} | options
-        )
+        wanted: dict[str, Any] = {"name": "Schools", "sample_size": 3} | options
+        response = await self.dual.create_response(statement, **wanted)
         return response.to_mcp_tool_result()
 
 
@@ -50,7 +49,7 @@ async def serving_results(
     """Serve the statement's result, named "Schools", on loopback until the end of the block."""
     with listening_socket() as bound:
         base_url = f"{origin_of(bound)}/resources"
-        options = {"anonymous_actions": ALL_ACTIONS, "allowed_hosts": ["*"]} | settings
+        options: dict[str, Any] = {"anonymous_actions": ALL_ACTIONS, "allowed_hosts": ["*"]} | settings
         dual = DualResponseServer(database, base_url=base_url, tables=tables, **options)
         app = Starlette(routes=[Mount("/resources", dual.router())], lifespan=dual.lifespan)
         async with serving(app, bound):

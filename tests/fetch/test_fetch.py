@@ -34,6 +34,8 @@ SCHOOLS = Table("schools", METADATA, Column("id", Integer, primary_key=True), Co
 ROWS = [{"id": number, "name": f'School "{number}", é\n' + "x" * (number % 50)} for number in range(1, 3001)]
 ORDERED = select(SCHOOLS).order_by(SCHOOLS.c.id)
 
+Variables = dict[str, str | None]
+
 
 class Ran(NamedTuple):
     """How a command ended."""
@@ -65,11 +67,13 @@ async def host(anyio_backend: str) -> AsyncIterator[Host]:
         yield listening
 
 
-async def fetch(*arguments: str | Path, stdin: bytes = b"", **variables: str) -> Ran:
+async def fetch(*arguments: str | Path, stdin: bytes = b"", variables: Variables | None = None) -> Ran:
     """The command in a thread, which spares the seconds that a process takes to begin."""
-    unset = {name: None for name in os.environ if name.startswith("DUALSQL_")}
+    environment: Variables = {name: None for name in os.environ if name.startswith("DUALSQL_")}
     words = ["fetch", *map(str, arguments)]
-    ran = await asyncio.to_thread(CliRunner().invoke, app, words, input=stdin, env=unset | variables)
+    ran = await asyncio.to_thread(
+        CliRunner().invoke, app, words, input=stdin, env=environment | (variables or {})
+    )
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
     return Ran(ran.exit_code, ran.stdout, ran.stderr)
 
@@ -150,7 +154,9 @@ async def test_a_tool_result_in_a_file(served: Served, tmp_path: Path) -> None:
     assert not target.exists()
     given = await fetch(written, "-o", target, "--base-url", served.base_url)
     assert given.told["rows"] == "3,000"
-    piped = await fetch("-", "-o", target, stdin=written.read_bytes(), DUALSQL_BASE_URL=served.base_url)
+    piped = await fetch(
+        "-", "-o", target, stdin=written.read_bytes(), variables={"DUALSQL_BASE_URL": served.base_url}
+    )
     assert piped.told["sha256"] == given.told["sha256"]
 
 
@@ -175,12 +181,13 @@ async def test_a_token_goes_by_the_environment(host: Host, tmp_path: Path) -> No
 
     url = f"{host.serve(asked)}/{'a' * 24}"
     target = tmp_path / "rows.ndjson"
-    for variables, arguments in (
+    tried: list[tuple[Variables, list[str]]] = [
         ({}, []),
         ({"DUALSQL_TOKEN": "one\n"}, []),
         ({"DUALSQL_TOKEN": "one", "MINE": "two"}, ["--token-env", "MINE"]),
-    ):
-        ran = await fetch(url, "-o", target, *arguments, **variables)
+    ]
+    for variables, arguments in tried:
+        ran = await fetch(url, "-o", target, *arguments, variables=variables)
         assert ran.code == 0, ran.errors
         assert "one" not in ran.output + ran.errors and "two" not in ran.output + ran.errors
     assert seen == [None, "Bearer one", "Bearer two"]

@@ -74,7 +74,7 @@ def fetch_command(
         form = file_format or (None if output.suffix else named.format)
         async with named.opened(_token(token_env)) as parsed:
             bar = not quiet and sys.stderr.isatty()
-            return await fetch(parsed, output, form, bar=bar, **_options(columns, sort, limit))
+            return await fetch(parsed, output, form, bar=bar, options=_options(columns, sort, limit))
 
     _print(_run(run()))
 
@@ -92,8 +92,7 @@ def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv 
             ) from error
         async with read_source(source, base_url).opened(_token(token_env)) as parsed:
             # Asked before the screen is taken, so that what is refused is said in the terminal.
-            await parsed.get_metadata()
-            await Viewer(parsed).run_async()
+            await Viewer(parsed, await parsed.get_metadata()).run_async()
 
     _run(run())
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 
-from typing_extensions import Unpack
-
 from dualsql_client.parsed import ParsedDualResponse, StreamOptions
 from dualsql_client.progress import Bar, Progress
 from dualsql_client.wire import StreamFormat
@@ -39,16 +37,20 @@ async def fetch(
     file_format: StreamFormat | None,
     *,
     bar: bool,
-    **options: Unpack[StreamOptions],
+    options: StreamOptions,
 ) -> Fetched:
     """Save all rows at `path`, on as many connections as it takes.
+
+    Args:
+        options: all but `progress`, which is a bar's here.
 
     Raises what `ParsedDualResponse.save` raises.
     """
     meter = _Meter(Bar(parsed.name) if bar else None)
     started = time.monotonic()
     try:
-        await parsed.save(path, file_format=file_format, progress=meter.tell, **options)
+        told: StreamOptions = {**options, "progress": meter.tell}
+        await parsed.save(path, file_format=file_format, **told)
     finally:
         meter.stop()
     seconds = time.monotonic() - started
