@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import TableClause
-
+from dualsql.catalogue import Catalogue, Visible
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.execute import Source
 from dualsql.freeze import Registry
@@ -16,9 +15,6 @@ from dualsql.narrowing import Policy
 from dualsql.queries import SavedQuery
 from dualsql.resource import Principal
 from dualsql.statement import Statement
-
-Visible = Callable[[Principal | None, TableClause], bool]
-"""Whether a caller may know of a table; it must be quick, for it is asked about every table of every text."""
 
 _SHOWN = 60
 _LISTED = 40
@@ -60,6 +56,22 @@ class Questions:
     def dialects(self) -> Mapping[str, str]:
         """SQLAlchemy's name of the dialect of each database, by the database's name."""
         return {name: source.engine.dialect.name for name, source in self._sources.items()}
+
+    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
+        """What may be seen of the tables and saved queries: `catalogue.seen_by(principal)`.
+
+        Args:
+            visible: hides tables besides those that the hooks deny.
+            scheme: of the URIs.
+
+        Raises:
+            ConfigurationError: the scheme cannot be used.
+        """
+        dialects = {name: source.engine.dialect for name, source in self._sources.items()}
+        queries = self.saved.values()
+        return Catalogue(
+            self._registry, dialects, self._policy, queries=queries, visible=visible, scheme=scheme
+        )
 
     def of_text(
         self,

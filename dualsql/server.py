@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from starlette.requests import Request
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dualsql.access import Authorize
@@ -52,6 +53,7 @@ from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import Count
+from dualsql.watching import Watch
 from dualsql_client.figures import Profile
 from dualsql_client.wire import ResourceMetadata, SortKey
 
@@ -105,11 +107,11 @@ class DualResponseServer:
             self.store, seal, self.settings, authenticate=authenticate, authorize=authorize, audit=audit
         )
         self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
-        self._registry = checked_registry(tables, self.settings)
-        self._policy = Policy(self._registry, hooks)
-        self._sources = open_sources(databases, self._registry, self.settings)
+        registry = checked_registry(tables, self.settings)
+        self._policy = Policy(registry, hooks)
+        self._sources = open_sources(databases, registry, self.settings)
         self.questions = Questions(
-            self._registry, self._sources, self._policy, checked_queries(queries, self._sources)
+            registry, self._sources, self._policy, checked_queries(queries, self._sources)
         )
         accesses = AccessLog(self.store)
         self._reader = Reader(
@@ -133,6 +135,7 @@ class DualResponseServer:
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
         )
+        self.watch = Watch(self.store, self.settings)
         self._starting = asyncio.Lock()
         self._is_ready = False
         self._is_closed = False
@@ -263,7 +266,9 @@ class DualResponseServer:
         Nobody's rights are checked (see `open_resource`); `principal` is for the audit.
         """
         await self._gate.note("pin", principal, resource_id=resource_id)
-        return await self.store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+        is_pinned = await self.store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+        self.watch.look()
+        return is_pinned
 
     async def delete_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Delete the resource; its links are dead from here on. False when there was none.
@@ -273,6 +278,7 @@ class DualResponseServer:
         await self._gate.note("delete", principal, resource_id=resource_id)
         is_deleted = await self.store.delete(resource_id) == 1
         self._jobs.forget(resource_id)
+        self.watch.look()
         return is_deleted
 
     async def list_resources(
@@ -315,30 +321,20 @@ class DualResponseServer:
         return tool(self, server, **options)
 
     def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """What may be seen of the tables and saved queries: `catalogue.seen_by(principal)`.
-
-        Args:
-            visible: hides tables besides those that the hooks deny: `visible(principal, table)` says True to show one.
-            scheme: of the URIs.
-
-        Raises:
-            ConfigurationError: the scheme cannot be used.
-        """
-        dialects = {name: source.engine.dialect for name, source in self._sources.items()}
-        return Catalogue(
-            self._registry,
-            dialects,
-            self._policy,
-            queries=self.queries.values(),
-            visible=visible,
-            scheme=scheme,
-        )
+        """What a principal may see of tables and saved queries; see `Questions.catalogue`."""
+        return self.questions.catalogue(visible=visible, scheme=scheme)
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""
         from dualsql.http import build_router
 
         return build_router(self)
+
+    def well_known(self) -> Route:
+        """A route for the root of an application, where `/.well-known/resource-link-service` is looked for."""
+        from dualsql.http.well_known import well_known_route
+
+        return well_known_route(self)
 
     # Living and dying -----------------------------------------------------------------------------------
 
@@ -379,6 +375,7 @@ class DualResponseServer:
             closing.push_async_callback(self.store.close)
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)
+            closing.push_async_callback(self.watch.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -79,6 +79,8 @@ class Settings:
         result_cache: keep the rows of pages for a while; off unless given. Each page then says whether it was `cached`.
         cleanup_interval: pause between two sweeps.
         gone_retention: how long an expired resource answers 410 instead of 404.
+        watch_interval: how often resources that a client subscribes to are looked up, for what another process did.
+        maximum_watched: how many they may be.
         keep_sample: store the sample rows with the resource (data at rest).
         allow_text: accept text() and literal_column() in statements.
         anonymous_actions: what the bearer of a link without a principal may do with a resource without one; not
@@ -130,6 +132,8 @@ class Settings:
     result_cache: ResultCache | None = None
     cleanup_interval: timedelta = timedelta(seconds=60)
     gone_retention: timedelta = timedelta(hours=24)
+    watch_interval: timedelta = timedelta(seconds=5)
+    maximum_watched: int = 1_000
     keep_sample: bool = False
     allow_text: bool = False
     anonymous_actions: frozenset[Action] = frozenset({"read", "delete"})
@@ -153,7 +157,7 @@ _POSITIVE = frozenset(
     maximum_concurrent_queries maximum_document_size maximum_groups maximum_link_lifetime
     maximum_page_size maximum_pending maximum_profile_columns maximum_stream_bytes maximum_stream_duration
     maximum_stream_rows maximum_streams pending_lease pending_timeout profile_budget profile_sample
-    query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout""".split()
+    query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout watch_interval""".split()
 )
 
 
@@ -226,6 +230,8 @@ class SettingsOptions(TypedDict, total=False):
     result_cache: ResultCache | None
     cleanup_interval: timedelta
     gone_retention: timedelta
+    watch_interval: timedelta
+    maximum_watched: int
     keep_sample: bool
     allow_text: bool
     anonymous_actions: frozenset[Action]

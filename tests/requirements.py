@@ -241,6 +241,12 @@ PROMISES: dict[str, dict[str, Tests]] = {
         ),
         "what is not found is answered with what was meant": (
             "catalogue/test_finding.py::test_a_misspelt_name_is_answered_with_a_near_one",
+            "mcp/test_catalogue.py::test_a_table_is_described",
+        ),
+        "MCP clients list, read, page and complete it": (
+            "mcp/test_catalogue.py::test_everything_is_listed_and_everything_listed_is_read",
+            "mcp/test_catalogue.py::test_a_long_list_comes_in_pages",
+            "mcp/test_catalogue.py::test_completion_knows_what_was_chosen_before",
         ),
     },
     "004 envelope": {
@@ -357,6 +363,11 @@ BEYOND: dict[str, str] = {
     "live/test_connections.py": "real connections: slow, cut, endless",
     "live/test_streams.py": "streams over real sockets: readers who leave or stall, databases that break",
     "mcp/test_execute_query.py": "the tools that run what a model asks in words",
+    "mcp/test_catalogue_tenants.py": "two tenants look at one catalogue",
+    "mcp/test_discovery.py": "capabilities, the well-known document, the system prompt",
+    "mcp/test_resources.py": "stored results read over MCP",
+    "mcp/test_subscriptions.py": "who is told that a result has changed",
+    "server/test_watching.py": "what is told of resources that are followed, and what it costs",
     "mcp/test_extras.py": "no SDK is needed that is not used",
     "mcp/test_hosts.py": "what is said of hosts has a source",
     "mcp/test_identity.py": "who calls a tool owns its result",

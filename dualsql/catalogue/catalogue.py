@@ -17,7 +17,9 @@ from dualsql.queries import SavedQuery
 from dualsql.resource import Principal
 
 Visible = Callable[[Principal | None, Any], bool]
-"""An operator's own word on whether a principal sees a Table: it hides what the rules allow, and shows nothing more."""
+"""An operator's own word on whether a principal may know of a Table: it hides what the rules allow, and shows no more.
+
+It must be quick: it is asked about every table at every look."""
 
 
 class Rules(Protocol):

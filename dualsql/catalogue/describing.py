@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 
 from sqlalchemy import Enum, ForeignKeyConstraint, Table, UniqueConstraint
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import CompileError, NoReferenceError
 from sqlalchemy.types import TypeEngine
+from typing_extensions import TypedDict
 
 from dualsql.formats.text import single_line
 from dualsql.queries import SavedQuery
 
-MOST_COLUMNS = 500
+MOST_COLUMNS = 300
 """Columns of one table that are described; how many it has is said."""
 
 _LONGEST_COMMENT = 1_000

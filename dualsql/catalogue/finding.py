@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import TypedDict
+
+from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import Entry, Seen

@@ -23,8 +23,9 @@ from dualsql.http.fields import (
 from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 
-_QUERY_NAMES = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
-_BODY_NAMES = ("offset", "cursor", "limit", "sort", "big_integers")
+PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
+PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers")
+LISTING_QUERY = ("limit", "cursor")
 _LINK = b"link="
 
 
@@ -49,7 +50,7 @@ def parse_query(query_string: bytes) -> PageParameters | None:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
     """
     values = split_query(query_string)
-    refuse_unknown(values, _QUERY_NAMES, "query parameter")
+    refuse_unknown(values, PAGE_QUERY, "query parameter")
     if not values:
         return None
     return PageParameters(
@@ -82,7 +83,7 @@ def refuse_query(query_string: bytes) -> None:
 def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
     """Limit and cursor of GET on the collection; the cursor is as opaque as it came."""
     values = split_query(query_string)
-    refuse_unknown(values, ("limit", "cursor"), "query parameter")
+    refuse_unknown(values, LISTING_QUERY, "query parameter")
     limit = integer_text("limit", values["limit"]) if "limit" in values else None
     return limit, values.get("cursor")
 
@@ -112,7 +113,7 @@ def parse_body(body: bytes) -> PageParameters:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
     """
     values = json_object(body)
-    refuse_unknown(values, _BODY_NAMES, "key")
+    refuse_unknown(values, PAGE_BODY, "key")
     return PageParameters(
         offset=integer_value("offset", values.get("offset", 0)),
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,

@@ -33,6 +33,7 @@ from dualsql.http.questions import question_routes
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
 from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
+from dualsql.http.well_known import well_known_route
 from dualsql.resource import Principal, Resource
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
@@ -61,6 +62,7 @@ def build_router(server: Resources) -> ASGIApp:
     routes = Routes(server)
     return Router(
         routes=[
+            well_known_route(server),
             Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"]),
             Route(COLLECTION, problem_response(not_found())),
             Route(PATH, answering(routes.read), methods=["GET", "HEAD"]),

@@ -24,7 +24,7 @@ from dualsql.resuming import TOKEN_LENGTH, Resumption
 from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 
-_NAMES = (
+ROWS_NAMES = (
     "format", "columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume", "after", "last",
 )  # fmt: skip
 _MOST_COLUMNS = 10_000
@@ -55,7 +55,7 @@ def parse_rows_query(query_string: bytes) -> RowsParameters:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
     """
     texts = split_query(query_string)
-    refuse_unknown(texts, _NAMES, "query parameter")
+    refuse_unknown(texts, ROWS_NAMES, "query parameter")
     values: dict[str, Any] = dict(texts)
     for name in ("limit", "after"):
         if name in values:
@@ -74,7 +74,7 @@ def parse_rows_body(body: bytes) -> RowsParameters:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
     """
     values = json_object(body)
-    refuse_unknown(values, _NAMES, "key")
+    refuse_unknown(values, ROWS_NAMES, "key")
     return _read(values, sort_value(values.get("sort")))
 
 

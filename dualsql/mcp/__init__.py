@@ -12,11 +12,24 @@ signatures  a function with the signature of another one
 official    tools of `mcp.server.MCPServer`
 fast        tools of `fastmcp.FastMCP`
 
+catalogue            tables and saved queries as resources and tools, as far as a caller may see them
+catalogue_shelf      ... the resources
+catalogue_tools      ... the tools
+resources            stored results as resources, subscriptions, discovery, the prompt
+resources_shelf      ... the resources
+subscriptions        ... who is told that a result has changed
+discovery            the REST half among a server's capabilities
+prompt               words that teach a model the pattern
+resources_serving    resources of ours beside those of a server, for either SDK
+
 What a result is on the wire stands in `dualsql.response`, and nowhere here.
 """
 
 from dualsql.mcp.answer import Answer
+from dualsql.mcp.catalogue import add_catalogue
 from dualsql.mcp.execute_query import add_execute_query, add_query
+from dualsql.mcp.prompt import system_prompt
+from dualsql.mcp.resources import add_resources
 from dualsql.mcp.tool import Function, PlainToolOptions, ToolOptions, plain_tool, tool
 
 __all__ = [
@@ -24,8 +37,11 @@ __all__ = [
     "Function",
     "PlainToolOptions",
     "ToolOptions",
+    "add_catalogue",
     "add_execute_query",
     "add_query",
+    "add_resources",
     "plain_tool",
+    "system_prompt",
     "tool",
 ]

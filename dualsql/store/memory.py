@@ -12,7 +12,7 @@ from typing import Any
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource
 from dualsql.store.failures import already_stored
-from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
+from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Standing, Usage, Viewer
 from dualsql.store.rows import failed_values, from_row, settled_values, to_row
 from dualsql.tables import in_utc
 from dualsql_client.wire import ToolProblem
@@ -98,6 +98,10 @@ class MemoryStore:
         for resource_id in doomed:
             del self._rows[resource_id]
         return len(doomed)
+
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+        known = {name: self._rows[name] for name in resource_ids if name in self._rows}
+        return {name: Standing(row["status"], row["expires_at"]) for name, row in known.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         expired = [row for row in self._rows.values() if _has_expired(row, before)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from dualsql.resource import Principal, Resource
+from dualsql.resource import Principal, Resource, Status
 from dualsql.totals import Total
 from dualsql_client.wire import ToolProblem
 
@@ -55,6 +55,13 @@ class Viewer:
 
     principal: Principal | None
     since: datetime
+
+
+class Standing(NamedTuple):
+    """What becomes of a resource in time; `expires_at` is None for a pinned one."""
+
+    status: Status
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,10 @@ class ResourceStore(Protocol):
 
         The condition is tested in the same step as the deletion. Returns how many were deleted.
         """
+        ...
+
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+        """How each of these stands, of those that are there. At most 1,000 are asked for at a time."""
         ...
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:

@@ -37,7 +37,7 @@ from dualsql.resource import Principal, Resource
 from dualsql.store.connections import Connections
 from dualsql.store.engines import borrowed_engine, own_engine
 from dualsql.store.glance import Glance
-from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Usage, Viewer
+from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Standing, Usage, Viewer
 from dualsql.store.rows import failed_values, from_row, is_storable_id, settled_values, to_row, unreadable
 from dualsql.tables import UTCTimestamp, links, resources
 from dualsql.totals import Total
@@ -125,6 +125,11 @@ class SQLResourceStore:
         ids = sorted(filter(is_storable_id, set(resource_ids)))
         batches = [ids[start : start + DELETE_BATCH] for start in range(0, len(ids), DELETE_BATCH)]
         return sum([await self._change(_delete(batch, expired_before)) for batch in batches])
+
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+        ids = sorted(filter(is_storable_id, resource_ids))
+        rows = await self._rows(select(_t.id, _t.status, _t.expires_at).where(_t.id.in_(ids)))
+        return {row["id"]: Standing(row["status"], row["expires_at"]) for row in rows}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         expired = select(_t.id).where(_t.expires_at <= before).order_by(_t.expires_at, _t.id)

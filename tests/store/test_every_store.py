@@ -43,6 +43,15 @@ class TestSaveAndGet:
     async def test_an_unknown_id_is_none(self, store: ResourceStore) -> None:
         assert await store.get("nobody") is None
 
+    async def test_how_many_stand_is_one_question(self, store: ResourceStore) -> None:
+        saved = [resource(expires_at=at) for at in (minutes(-1), minutes(5), None)]
+        saved.append(resource(status="pending", pending_until=minutes(1)))
+        for item in saved:
+            await store.save(item)
+        asked = [*(item.id for item in saved), "nobody", "no\x00body", "x" * 1_000]
+        assert await store.standings(asked) == {item.id: (item.status, item.expires_at) for item in saved}
+        assert await store.standings([]) == {}
+
     async def test_an_expired_resource_is_still_there(self, store: ResourceStore) -> None:
         saved = resource(expires_at=minutes(-1))
         await store.save(saved)

@@ -1,0 +1,223 @@
+"""Clients are told when a result is pinned, has expired or is gone: in both eras of the protocol, on either SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import mcp
+import pytest
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ResourceUpdated, Subscription, ToolsListChanged
+from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceUpdatedNotification
+from sqlalchemy import select
+
+from dualsql import DualResponseServer, SQLResourceStore
+from dualsql.identity import BearerTokens
+from dualsql.mcp import add_resources
+from dualsql.mcp.resources_serving import low_level
+from dualsql.mcp.subscriptions import MOST_URIS
+from dualsql.store import upgrade
+from tests.client.hosting import listening_socket, origin_of
+from tests.engines import sqlite_url_in
+from tests.mcp.conftest import Host, MakeDual
+from tests.mcp.test_identity import Verifier, guarded, running, search
+from tests.schools import School
+
+ALL = select(School.id).order_by(School.id)
+SDKS = ["official", "fastmcp"]
+
+# What older clients send is what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
+
+
+@pytest.fixture(params=SDKS)
+def server(request: pytest.FixtureRequest) -> Any:
+    return Host(request.param).server()
+
+
+async def told(stream: Subscription) -> Any:
+    """The next event of a stream."""
+    return await asyncio.wait_for(anext(aiter(stream)), 20)
+
+
+async def test_a_stream_tells_of_pins_and_deletions(dual: DualResponseServer, server: Any) -> None:
+    add_resources(dual, server)
+    response = await dual.create_response(ALL, name="All")
+    uri = response.resource_uri
+    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
+        assert stream.honored.resource_subscriptions == [uri]
+        await dual.pin_resource(response.resource_id)
+        assert await told(stream) == ResourceUpdated(uri=uri)
+        await dual.delete_resource(response.resource_id)
+        assert await told(stream) == ResourceUpdated(uri=uri)
+
+
+async def test_a_stream_tells_of_an_expiry(make_dual: MakeDual, server: Any) -> None:
+    dual = make_dual(watch_interval=timedelta(hours=1))
+    add_resources(dual, server)
+    response = await dual.create_response(ALL, name="All", expiration=timedelta(seconds=1))
+    uri = response.resource_uri
+    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
+        assert await told(stream) == ResourceUpdated(uri=uri)
+        with pytest.raises(MCPError, match="expired"):
+            await client.read_resource(uri)
+
+
+async def test_what_another_process_does_is_told(make_dual: MakeDual, tmp_path: Path, server: Any) -> None:
+    url = sqlite_url_in(tmp_path)
+    await asyncio.to_thread(upgrade, url)
+    secrets = ["s" * 40]
+    here = make_dual(store=SQLResourceStore(url), secrets=secrets, watch_interval=timedelta(seconds=0.2))
+    there = make_dual(store=SQLResourceStore(url), secrets=secrets)
+    add_resources(here, server)
+    response = await here.create_response(ALL, name="All")
+    uri = response.resource_uri
+    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
+        await there.pin_resource(response.resource_id)
+        assert await told(stream) == ResourceUpdated(uri=uri)
+
+
+async def test_several_streams_are_told_once_each(make_dual: MakeDual, server: Any) -> None:
+    dual = make_dual(watch_interval=timedelta(seconds=0.2))
+    add_resources(dual, server)
+    response = await dual.create_response(ALL, name="All")
+    uri = response.resource_uri
+    async with (
+        mcp.Client(low_level(server)) as client,
+        client.listen(resource_subscriptions=[uri, uri]) as one,
+        client.listen(resource_subscriptions=[uri]) as two,
+    ):
+        await dual.pin_resource(response.resource_id)
+        assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
+        async with client.listen(resource_subscriptions=[uri]):
+            pass
+        await dual.delete_resource(response.resource_id)
+        assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
+    assert dual.watch._task is not None
+    await asyncio.wait_for(dual.watch._task, 20)  # it ends when nobody listens
+
+
+async def test_a_tool_s_own_event_comes_on_the_same_stream(dual: DualResponseServer) -> None:
+    server: Any = Host("official").server()
+
+    async def change(context: Context[Any, Any]) -> str:
+        await context.notify_tools_changed()
+        return "done"
+
+    server.tool()(change)
+    add_resources(dual, server)
+    response = await dual.create_response(ALL, name="All")
+    async with mcp.Client(server) as client:
+        asked: dict[str, Any] = {
+            "resource_subscriptions": [response.resource_uri],
+            "tools_list_changed": True,
+        }
+        async with client.listen(**asked) as stream:
+            await client.call_tool("change")
+            assert await told(stream) == ToolsListChanged()
+            await dual.pin_resource(response.resource_id)
+            assert await told(stream) == ResourceUpdated(uri=response.resource_uri)
+
+
+async def test_an_older_client_subscribes_and_unsubscribes(dual: DualResponseServer, server: Any) -> None:
+    add_resources(dual, server)
+    one, two = [await dual.create_response(ALL, name="All") for _ in range(2)]
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.put_nowait(str(message.params.uri))
+
+    async with mcp.Client(low_level(server), mode="legacy", message_handler=take) as client:
+        assert client.server_capabilities.resources is not None
+        assert client.server_capabilities.resources.subscribe is True
+        for response in (one, two, two):
+            await client.subscribe_resource(response.resource_uri)
+        await client.unsubscribe_resource(one.resource_uri)
+        await client.unsubscribe_resource(one.resource_uri)
+        await dual.pin_resource(one.resource_id)
+        await dual.pin_resource(two.resource_id)
+        assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
+        await dual.delete_resource(two.resource_id)
+        assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
+        await client.subscribe_resource((await dual.create_response(ALL, name="x")).resource_uri)
+        assert dual.watch._listeners
+    assert heard.empty()
+    assert not dual.watch._listeners
+
+
+async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
+    dual: DualResponseServer, server: Any
+) -> None:
+    add_resources(dual, server)
+    async with mcp.Client(low_level(server), mode="legacy") as client:
+        for uri in ("resource://" + "x" * 27, "resource://x", "notes://today"):
+            with pytest.raises(MCPError) as caught:
+                await client.subscribe_resource(uri)
+            assert caught.value.error.code == -32602
+            await client.unsubscribe_resource(uri)
+
+
+async def test_there_is_an_end_to_what_one_stream_follows(dual: DualResponseServer, server: Any) -> None:
+    add_resources(dual, server)
+    many = [f"resource://{number:027}" for number in range(MOST_URIS + 1)]
+    async with mcp.Client(low_level(server)) as client:
+        with pytest.raises(MCPError, match="At most 100"):
+            async with client.listen(resource_subscriptions=many):
+                pass
+
+
+async def test_when_too_many_are_followed_already(make_dual: MakeDual, server: Any) -> None:
+    dual = make_dual(maximum_watched=1)
+    add_resources(dual, server)
+    one, two = [(await dual.create_response(ALL, name="All")).resource_uri for _ in range(2)]
+    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[one]):
+        with pytest.raises(MCPError, match="No more resources"):
+            async with client.listen(resource_subscriptions=[two]):
+                pass
+
+
+@asynccontextmanager
+async def client_of(origin: str, token: str, **options: Any) -> AsyncIterator[mcp.Client]:
+    """A client that shows `token`, over real HTTP."""
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
+        transport = streamable_http_client(f"{origin}/mcp", http_client=http)
+        async with mcp.Client(transport, **options) as client:
+            yield client
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_over_http_only_the_owner_hears_of_a_result(make_dual: MakeDual, sdk: Any) -> None:
+    host = Host(sdk)
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        dual = make_dual(base_url=f"{origin}/resources", authenticate=BearerTokens(Verifier()))
+        server = guarded(host, origin)
+        search(dual, server)
+        add_resources(dual, server)
+        async with (
+            running(dual, server, listening),
+            client_of(origin, "token-of-ana") as ana,
+            client_of(origin, "token-of-bob") as bob,
+        ):
+            found = (await ana.call_tool("search", {})).structured_content
+            assert found is not None
+            uri, url = found["resource"]["uri"], found["resource"]["url"]
+            async with (
+                ana.listen(resource_subscriptions=[uri]) as hers,
+                bob.listen(resource_subscriptions=[uri, "resource://" + "x" * 27]) as his,
+            ):
+                assert hers.honored.resource_subscriptions == [uri]
+                assert not his.honored.resource_subscriptions
+                async with httpx.AsyncClient(headers={"Authorization": "Bearer token-of-ana"}) as rest:
+                    assert (await rest.put(url)).status_code == 200
+                assert await told(hers) == ResourceUpdated(uri=uri)

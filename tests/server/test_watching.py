@@ -1,0 +1,215 @@
+"""What is told of resources that somebody follows, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dualsql import LimitExceededError, Settings, StorageError
+from dualsql.resource import Resource, new_resource
+from dualsql.store import MemoryStore, ResourceChanges
+from dualsql.store.protocol import Standing
+from dualsql.watching import Watch
+
+HOUR = timedelta(hours=1)
+SOON = timedelta(milliseconds=100)
+
+
+class CountingStore(MemoryStore):
+    """A real store that counts looks, and fails if it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: asyncio.Queue[int] = asyncio.Queue()
+        self.is_down = False
+
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+        self.looks.put_nowait(len(resource_ids))
+        if self.is_down:
+            raise StorageError("The store is away.")
+        return await super().standings(resource_ids)
+
+
+def resource(lifetime: timedelta = HOUR) -> Resource:
+    made = new_resource(
+        name="r",
+        source="default",
+        document=b"x",
+        columns=[],
+        total_count=1,
+        total_count_kind="exact",
+        lifetime=lifetime,
+        principal=None,
+        metadata={},
+    )
+    return replace(made, signature=b"s")
+
+
+class Told:
+    """A listener, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.events: asyncio.Queue[str] = asyncio.Queue()
+
+    async def __call__(self) -> None:
+        self.events.put_nowait("changed")
+
+    async def heard(self) -> None:
+        await asyncio.wait_for(self.events.get(), 20)
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore()
+
+
+@pytest.fixture
+async def watch(store: CountingStore) -> AsyncIterator[Watch]:
+    watch = Watch(store, Settings(watch_interval=SOON, maximum_watched=3))
+    yield watch
+    await watch.stop()
+
+
+async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: Watch) -> None:
+    found, told = resource(), Told()
+    await store.save(found)
+    watch.follow(found, told)
+    await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+    await told.heard()
+    await store.delete(found.id)
+    await told.heard()
+    assert told.events.empty()
+
+
+async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -> None:
+    watch, found, told = Watch(store, Settings(watch_interval=HOUR, maximum_watched=3)), resource(), Told()
+    await store.save(found)
+    watch.follow(found, told)
+    await store.delete(found.id)
+    watch.look()
+    await told.heard()
+    await watch.stop()
+
+
+async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
+    watch, found, told = (
+        Watch(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        resource(SOON),
+        Told(),
+    )
+    await store.save(found)
+    watch.follow(found, told)
+    await told.heard()
+    await watch.stop()
+
+
+async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
+    watch, found, told = Watch(store, Settings(watch_interval=HOUR, maximum_watched=3)), resource(), Told()
+    await store.save(found)
+    await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+    watch.follow(found, told)
+    await told.heard()
+    await watch.stop()
+
+
+async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: Watch) -> None:
+    later = datetime.now(UTC) + HOUR
+    found, told = replace(resource(), status="pending", pending_until=later), Told()
+    await store.save(found)
+    watch.follow(found, told)
+    await store.settle(replace(found, status="ready", pending_until=None))
+    await told.heard()
+
+
+async def test_a_longer_life_is_no_change(store: CountingStore, watch: Watch) -> None:
+    found, told = resource(), Told()
+    await store.save(found)
+    watch.follow(found, told)
+    now = datetime.now(UTC)
+    await store.update(found.id, ResourceChanges(extend_to=now + 5 * HOUR, now=now))
+    await looked(store, 3)
+    assert told.events.empty()
+
+
+async def looked(store: CountingStore, times: int) -> list[int]:
+    """How many resources the next looks into the store were for."""
+    return [await asyncio.wait_for(store.looks.get(), 20) for _ in range(times)]
+
+
+async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch: Watch) -> None:
+    unfollow = []
+    for _ in range(3):
+        found = resource()
+        await store.save(found)
+        unfollow.append(watch.follow(found, Told()))
+    assert (await looked(store, 4))[1:] == [3, 3, 3]
+    for end in unfollow:
+        end()
+        end()
+    task = watch._task
+    assert task is not None
+    await asyncio.wait_for(task, 20)
+    assert not watch._listeners
+    assert not watch._standings
+
+
+async def test_two_listeners_are_told_and_one_that_ended_is_not(store: CountingStore, watch: Watch) -> None:
+    found, one, two, gone = resource(), Told(), Told(), Told()
+    await store.save(found)
+    for told in (one, two):
+        watch.follow(found, told)
+    watch.follow(found, gone)()
+    await store.delete(found.id)
+    await one.heard()
+    await two.heard()
+    assert gone.events.empty()
+
+
+async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
+    store: CountingStore, watch: Watch
+) -> None:
+    found, told = resource(), Told()
+    await store.save(found)
+
+    async def fails() -> None:
+        raise ConnectionError("gone")
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    for listener in (fails, hangs, told):
+        watch.follow(found, listener)
+    await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+    await told.heard()
+    await store.delete(found.id)
+    await told.heard()
+
+
+async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: Watch) -> None:
+    followed = [resource() for _ in range(3)]
+    for found in followed:
+        await store.save(found)
+        watch.follow(found, Told())
+    watch.follow(followed[0], Told())
+    with pytest.raises(LimitExceededError):
+        watch.follow(resource(), Told())
+
+
+async def test_a_store_that_is_away_is_asked_again(
+    store: CountingStore, watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found, told = resource(), Told()
+    await store.save(found)
+    store.is_down = True
+    with caplog.at_level(logging.WARNING):
+        watch.follow(found, told)
+        await looked(store, 2)
+    assert "Watching resources" in caplog.text
+    await store.delete(found.id)
+    store.is_down = False
+    await told.heard()
