@@ -11,13 +11,14 @@ from typing import Annotated, Any, Protocol, Unpack
 
 from pydantic import Field
 
+from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.mcp.answer import Answer
 from dualsql.mcp.manners import Responder
 from dualsql.mcp.problems import MalformedCallError
 from dualsql.mcp.tool import ToolOptions, tool
 from dualsql.mcp.wording import titled
-from dualsql.questions import Question, Questions, Visible, sql_reader
+from dualsql.questions import Question, Questions, sql_reader
 from dualsql.resource import Principal
 
 _ENGINES = {
