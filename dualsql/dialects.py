@@ -31,6 +31,9 @@ class Capabilities:
         splits_statements: one string sent to it may hold several statements.
         groups_strictly: an output column must be grouped by, or depend on the primary key of a table.
         has_row_security: rows can be narrowed by policies that read a setting of the transaction.
+        has_roles: a session can give up its user's rights for those of a role.
+        has_schemas: one database has several schemas, and a connection reads them all.
+        has_loose_types: a column may hold values of other types than its own.
         sortable: makes an expression of any type fit for ORDER BY.
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
         nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
@@ -47,6 +50,9 @@ class Capabilities:
     splits_statements: bool
     groups_strictly: bool
     has_row_security: bool
+    has_roles: bool
+    has_schemas: bool
+    has_loose_types: bool
     sortable: Transform
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     nulls_last_by_default: tuple[bool, bool]
@@ -129,6 +135,9 @@ _SQLITE = Capabilities(
     splits_statements=False,
     groups_strictly=False,
     has_row_security=False,
+    has_roles=False,
+    has_schemas=False,
+    has_loose_types=True,
     sortable=_as_it_is,
     distinguishing=_sqlite_keys,
     nulls_last_by_default=(False, True),
@@ -142,6 +151,9 @@ _POSTGRESQL = Capabilities(
     splits_statements=False,
     groups_strictly=True,
     has_row_security=True,
+    has_roles=True,
+    has_schemas=True,
+    has_loose_types=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_postgresql_keys,
     nulls_last_by_default=(True, False),
@@ -156,6 +168,9 @@ _MYSQL = Capabilities(
     splits_statements=True,
     groups_strictly=False,
     has_row_security=False,
+    has_roles=False,
+    has_schemas=False,
+    has_loose_types=False,
     sortable=_as_it_is,
     distinguishing=_mysql_keys,
     nulls_last_by_default=(False, True),
@@ -171,6 +186,9 @@ _DUCKDB = Capabilities(
     splits_statements=True,
     groups_strictly=True,
     has_row_security=False,
+    has_roles=False,
+    has_schemas=False,
+    has_loose_types=False,
     sortable=_as_it_is,
     distinguishing=_duckdb_keys,
     nulls_last_by_default=(True, True),

@@ -28,7 +28,7 @@ from dualsql.creating import Creator
 from dualsql.creation import ResponseOptions, checked_creation
 from dualsql.cursors import Cursors
 from dualsql.errors import ConfigurationError
-from dualsql.execute import Database, open_sources, prove_read_only, prove_row_security
+from dualsql.execute import Database, open_sources, prove
 from dualsql.gate import Gate, Listing
 from dualsql.identity import Audit, Authenticate
 from dualsql.inquiries import Inquiries
@@ -352,11 +352,7 @@ class DualResponseServer:
         async with self._starting:
             if not self._is_ready:
                 for source in self._sources.values():
-                    await prove_read_only(source, timeout=self.settings.query_timeout)
-                    if self._policy.secured:
-                        await prove_row_security(
-                            source, self._policy.secured, timeout=self.settings.query_timeout
-                        )
+                    await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
                 self._housekeeper.start()
                 self._jobs.start()
                 self._is_ready = True

@@ -58,6 +58,8 @@ class Settings:
         stream_stall_timeout: how long its reader may take nothing.
         maximum_streams: how many run at once on one database; each holds a connection while its reader reads.
         snapshot_tags: by source: while the tag is the same, so are the rows, and streams of them get an ETag.
+        read_only_roles: by source: the role that every session takes (PostgreSQL's SET LOCAL ROLE); the server does not
+            start if that role may change a table.
         maximum_document_size: bytes of a frozen Select, before compression.
         text_budget: characters of the sample in a tool result's text.
         results_budget: ... and in its structured content, as JSON; rows and then cells are cut to fit, and it is said.
@@ -112,6 +114,7 @@ class Settings:
     stream_stall_timeout: timedelta = timedelta(minutes=1)
     maximum_streams: int = 10
     snapshot_tags: SnapshotTags = field(default_factory=dict)
+    read_only_roles: Mapping[str, str] = field(default_factory=dict)
     maximum_document_size: int = 1024 * 1024
     text_budget: int = 4_000
     results_budget: int = 16_000
@@ -210,6 +213,7 @@ class SettingsOptions(TypedDict, total=False):
     stream_stall_timeout: timedelta
     maximum_streams: int
     snapshot_tags: SnapshotTags
+    read_only_roles: Mapping[str, str]
     maximum_document_size: int
     text_budget: int
     results_budget: int

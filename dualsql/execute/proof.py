@@ -8,7 +8,7 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import ARRAY, Table, Text, func, literal, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,6 +17,22 @@ from dualsql.execute.failures import database_errors
 from dualsql.execute.guards import Fault
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
+
+_WRITES = "INSERT, UPDATE, DELETE, TRUNCATE"
+
+
+async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
+    """All that a source promises; `secured` are the tables that it narrows by its own policies.
+
+    Raises:
+        ConfigurationError: a promise is not kept.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+    """
+    await prove_read_only(source, timeout=timeout)
+    if source.role is not None:
+        await prove_role(source, timeout=timeout)
+    if secured:
+        await prove_row_security(source, secured, timeout=timeout)
 
 
 async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
@@ -69,4 +85,28 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
         raise ConfigurationError(
             f"Row security is not active for the user of {source.name!r} on: {', '.join(found)}."[:1000],
             hint="ENABLE ROW LEVEL SECURITY on each, and connect as a user that neither owns nor bypasses them.",
+        )
+
+
+async def prove_role(source: Source, *, timeout: timedelta) -> None:
+    """Ask the database whether the role of `source` could change a table, were its sessions not read-only.
+
+    Raises:
+        ConfigurationError: it could.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved; there may be no such role.
+    """
+
+    async def writable(connection: AsyncConnection) -> Sequence[str]:
+        quote = connection.dialect.identifier_preparer.format_table
+        names = [quote(table) for table in source.registry.tables.values() if isinstance(table, Table)]
+        listed = func.unnest(literal(names, ARRAY(Text))).table_valued("name")
+        may_write = func.has_table_privilege(listed.c.name, _WRITES)
+        return (await connection.execute(select(listed.c.name).where(may_write))).scalars().all()
+
+    with database_errors(source):
+        found = await in_session(source, None, writable, timeout=timeout)
+    if found:
+        raise ConfigurationError(
+            f"The role {source.role!r} can change: {', '.join(found)}."[:1000],
+            hint="GRANT it SELECT and nothing more; a superuser can always write.",
         )

@@ -70,6 +70,8 @@ async def apart(
 
 def _terms(source: Source, narrowing: Narrowing | None, limit: timedelta | None) -> Terms:
     settings = () if narrowing is None else tuple(narrowing.settings)
+    if source.role is not None:
+        settings = (("role", source.role), *settings)
     return Terms(limit=source.limits.longest_stream if limit is None else limit, settings=settings)
 
 

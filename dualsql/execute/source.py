@@ -43,6 +43,7 @@ class Source:
         owns_engine: made here from a URL, so disposed here.
         turn: taken by every session when the pool has one connection for all.
         quick: reads pages of a SQLite file without the pool.
+        role: whose rights its sessions have, in place of its user's.
         finishing: sessions whose caller was cancelled, on their way to give back their connection.
     """
 
@@ -55,6 +56,7 @@ class Source:
     owns_engine: bool
     turn: asyncio.Lock | None
     quick: QuickReader | None = None
+    role: str | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
 
@@ -112,6 +114,12 @@ def open_source(
             f"dualsql cannot keep a {engine.dialect.name} database read-only.",
             hint="Use SQLite, PostgreSQL, MariaDB or DuckDB.",
         )
+    role = settings.read_only_roles.get(name)
+    if role is not None and not capabilities.has_roles:
+        raise ConfigurationError(
+            f"{capabilities.name} has no roles that a session could take.",
+            hint="Give dualsql a database user that may only read.",
+        )
     if owned:
         guard.prepare(engine.sync_engine)
     return Source(
@@ -123,6 +131,7 @@ def open_source(
         limits=Limits(settings),
         owns_engine=owned,
         quick=quick_reader(engine.sync_engine) if owned else None,
+        role=role,
         turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
     )
 

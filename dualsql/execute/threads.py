@@ -110,6 +110,10 @@ class ThreadedConnection:
         """Close the driver's connection instead of giving it back."""
         await self.run(self.sync_connection.invalidate)
 
+    async def run_sync(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, given the connection, in its thread."""
+        return await self.run(work, self.sync_connection)
+
     async def run(self, work: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """What `work` returns, called in the connection's thread."""
         call = partial(work, *arguments, **options)

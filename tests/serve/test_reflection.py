@@ -1,0 +1,229 @@
+"""What `dualsql serve` finds in a database: every engine that queries run on, with what people keep in them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+from sqlalchemy import Column, Date, Integer, MetaData, Table, make_url, select
+
+from dualsql import ConfigurationError, DualResponseServer
+from dualsql.execute import Reflected, Selection, open_source, reflect
+from dualsql.execute.reflection import MOST_TABLES
+from dualsql.freeze import Registry
+from dualsql.settings import Settings
+from tests.engines import PostgreSQL, opened
+
+TABLES = [
+    "CREATE TABLE makers (id INTEGER PRIMARY KEY, name VARCHAR(40) NOT NULL, added TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+    "CREATE TABLE parts (maker_id INTEGER NOT NULL, number INTEGER NOT NULL, price DECIMAL(10, 2), PRIMARY KEY (maker_id, number),"
+    " FOREIGN KEY (maker_id) REFERENCES makers (id))",
+    "CREATE VIEW dear_parts AS SELECT * FROM parts WHERE price > 100",
+    "CREATE TABLE dualsql_resources (id INTEGER)",
+]
+
+EVERYTHING = Selection(everything=True)
+
+
+async def run(url: str, *statements: str) -> None:
+    async with opened(url) as engine, engine.begin() as connection:
+        for statement in statements:
+            await connection.exec_driver_sql(statement)
+
+
+async def reflected(url: str, selection: Selection, settings: Settings | None = None) -> Reflected:
+    source = open_source("default", url, Registry(MetaData()), settings)
+    try:
+        return await reflect(source, selection)
+    finally:
+        await source.close()
+
+
+async def test_tables_views_keys_and_types(source_url: str) -> None:
+    await run(source_url, *TABLES)
+    found = await reflected(source_url, EVERYTHING)
+    assert sorted(found.metadata.tables) == ["dear_parts", "makers", "parts"], "and not where results are kept"
+    assert found.left_out == []
+    parts, view = found.metadata.tables["parts"], found.metadata.tables["dear_parts"]
+    assert [column.name for column in parts.primary_key] == ["maker_id", "number"]
+    assert {key.target_fullname for key in parts.c.maker_id.foreign_keys} == {"makers.id"}
+    assert parts.c.price.type.python_type.__name__ == "Decimal"
+    assert not parts.c.number.nullable
+    assert view.info == {"is_view": True}
+    assert not list(view.primary_key)
+    assert found.metadata.tables["makers"].c.added.server_default is None, "a default is SQL of somebody's"
+
+
+async def test_only_what_is_named_and_no_key_that_leads_out_of_it(source_url: str) -> None:
+    await run(source_url, *TABLES)
+    found = await reflected(source_url, Selection(tables=["parts"]))
+    assert list(found.metadata.tables) == ["parts"]
+    assert not found.metadata.tables["parts"].foreign_keys
+
+
+async def test_what_is_not_there_is_named_and_the_nearest_with_it(source_url: str) -> None:
+    await run(source_url, *TABLES)
+    for selection, name in ((Selection(tables=["part"]), "parts"), (Selection(schema="nowhere"), "")):
+        with pytest.raises(ConfigurationError, match="There is no") as refusal:
+            await reflected(source_url, selection)
+        assert name in refusal.value.hint
+    with pytest.raises(ConfigurationError, match="'dualsql_resources'"):
+        await reflected(source_url, Selection(tables=["dualsql_resources"]))
+
+
+async def test_an_empty_database(source_url: str) -> None:
+    await run(source_url, "CREATE TABLE gone (id INTEGER)", "DROP TABLE gone")
+    with pytest.raises(ConfigurationError, match="There are no tables"):
+        await reflected(source_url, EVERYTHING)
+
+
+@pytest.mark.parametrize("options", [{}, {"schema": "a", "tables": ["b"]}, {"tables": ["b"], "everything": True}])
+def test_a_selection_is_exactly_one(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="Which tables"):
+        Selection(**options)  # type: ignore[arg-type]
+
+
+async def test_too_many(sqlite_url: str) -> None:
+    with closing(sqlite3.connect(str(make_url(sqlite_url).database))) as connection:
+        tables = "".join(f"CREATE TABLE t{n} (id INTEGER);" for n in range(MOST_TABLES + 1))
+        connection.executescript(f"BEGIN; {tables} COMMIT;")
+    with pytest.raises(ConfigurationError, match="1,001 tables are more"):
+        await reflected(sqlite_url, EVERYTHING)
+    assert len((await reflected(sqlite_url, Selection(tables=["t7", "t8"]))).metadata.tables) == 2
+
+
+async def test_what_is_broken_is_left_out(source_url: str) -> None:
+    await run(
+        source_url,
+        *TABLES,
+        "CREATE TABLE doomed (id INTEGER)",
+        *(["CREATE VIEW broken AS SELECT id FROM doomed", "DROP TABLE doomed"] if "postgresql" not in source_url else []),
+    )
+    found = await reflected(source_url, EVERYTHING)
+    assert "broken" not in found.metadata.tables
+    assert {"makers", "parts", "dear_parts"} <= set(found.metadata.tables)
+    assert list(found.left_out) == ([] if "postgresql" in source_url else ["broken"])
+
+
+async def test_names_as_people_write_them(source_url: str) -> None:
+    names = ['we"ird', "SELECT", "naïve %s ?", "100% :x {y}", "-- x", "Two words"]
+    made = MetaData()
+    for name in names:
+        Table(name, made, Column("id", Integer, primary_key=True), Column(name, Integer))
+    async with opened(source_url) as engine, engine.begin() as connection:
+        await connection.run_sync(made.create_all)
+    found = await reflected(source_url, EVERYTHING)
+    assert set(found.metadata.tables) == set(names)
+    assert all(table.c.keys() == ["id", table.name] for table in found.metadata.tables.values())
+
+
+PECULIAR = {
+    "postgresql": [
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE DOMAIN positive AS INTEGER CHECK (VALUE > 0)",
+        "CREATE TYPE pair AS (a INTEGER, b TEXT)",
+        "CREATE TABLE odd (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, m mood, ms mood[], d positive, p pair, pt POINT, x XML,"
+        " j JSONB, t TSVECTOR, i INET, c CIDR, mac MACADDR, b BIT(3), vb VARBIT, r INT4RANGE, mr INT4MULTIRANGE, iv INTERVAL, mo MONEY, u UUID, ba BYTEA,"
+        " a INTEGER[], tz TIMESTAMPTZ, ti TIME, o OID, reg REGCLASS, ch \"char\", bp BPCHAR(3), bx BOX, l PG_LSN)",
+        "INSERT INTO odd (m, ms, d, p, pt, x, j, t, i, c, mac, b, vb, r, mr, iv, mo, u, ba, a, tz, ti, o, reg, ch, bp, bx, l) VALUES ('sad', '{ok}', 1, '(1,x)', '(1,2)',"
+        " '<a/>', '{}', 'a b', '::1', '10.0.0.0/8', '08:00:2b:01:02:03', '101', '1', '[1,3)', '{[1,3)}', '1 day', 3, gen_random_uuid(), 'x', '{1}', now(), '10:00', 1, 'odd', 'a', 'abc', '(1,2),(3,4)', '0/0')",
+        "COMMENT ON TABLE odd IS 'Oddities'",
+        "COMMENT ON COLUMN odd.m IS 'How one feels'",
+    ],
+    "mariadb": [
+        "CREATE TABLE odd (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT COMMENT 'Its number', m ENUM('sad', 'ok') COMMENT 'How one feels', s SET('a', 'b'),"
+        " y YEAR, b BIT(3), j JSON, g POINT, t TINYINT(1), d DOUBLE, ts TIMESTAMP, ti TIME, bl BLOB, u UUID, i INET6, mt MEDIUMTEXT, de DECIMAL(20, 4)) COMMENT 'Oddities'",
+        "INSERT INTO odd (m, s, y, b, j, g, t, d, ts, ti, bl, u, i, mt, de) VALUES ('sad', 'a,b', 2025, b'101', '{}', POINT(1, 2), 1, 1.5, now(), '10:00',"
+        " 'x', uuid(), '::1', 'x', 1.5)",
+    ],
+    "sqlite": [
+        "CREATE TABLE odd (id INTEGER PRIMARY KEY, m, d DATE, dt DATETIME, t TIMESTAMP, b BOOLEAN, n NUMERIC, de DECIMAL(10, 2), r REAL, j JSON, bl BLOB, v VARCHAR(3), x STRANGE(1), ti TIME)",
+        "INSERT INTO odd VALUES (1, 'x', '2025-01-01', '2025-01-01 10:00:00', '2025-01-01 10:00:00.5', 1, 1.5, 1.25, 2.5, '{}', x'00ff', 'x', 'y', '10:00')",
+    ],
+}  # fmt: skip
+
+
+UNKNOWN = {"postgresql": ["odd.bx", "odd.l", "odd.p", "odd.pt", "odd.x"], "mariadb": ["odd.g", "odd.i"], "sqlite": []}
+
+
+async def test_every_type_comes_through_or_is_said_to_be_left_out(source_url: str) -> None:
+    kind = next(kind for kind in PECULIAR if kind[:5] in source_url.replace("mysql", "maria"))
+    await run(source_url, *PECULIAR[kind])
+    found = await reflected(source_url, EVERYTHING)
+    [table] = found.metadata.tables.values()
+    assert list(found.left_out) == UNKNOWN[kind]
+    async with DualResponseServer(source_url, base_url="http://127.0.0.1/r", tables=found.metadata) as dual:
+        for column in table.c:
+            [row] = (await dual.create_response(select(column), name="x")).sample
+            assert row[column.name] is not None, column.name
+        assert len((await dual.create_response(select(table), name="x")).sample) == 1
+    if kind != "sqlite":
+        assert (table.comment, table.c.m.comment) == ("Oddities", "How one feels")
+
+
+async def test_sqlite_s_columns_have_the_types_of_what_they_hold(sqlite_url: str) -> None:
+    """SQLite keeps any value in any column; one that does not fit its column's type would fail every answer."""
+    await run(
+        sqlite_url,
+        "CREATE TABLE loose (id INTEGER PRIMARY KEY, day DATE, amount DECIMAL(8, 2), tiny NUMERIC, file BLOB)",
+        "INSERT INTO loose VALUES (1, 'yesterday', 'n/a', 1e-12, 'text'), (2, '2025-01-31', 5, 2, x'00')",
+        "CREATE TABLE strict_enough (id INTEGER PRIMARY KEY, day DATE)",
+        "INSERT INTO strict_enough VALUES (1, '2025-01-31')",
+    )
+    found = (await reflected(sqlite_url, EVERYTHING)).metadata
+    assert isinstance(found.tables["strict_enough"].c.day.type, Date)
+    async with DualResponseServer(sqlite_url, base_url="http://127.0.0.1/r", tables=found) as dual:
+        response = await dual.create_response(select(found.tables["loose"]), name="x")
+    assert response.sample[0] == {"id": 1, "day": "yesterday", "amount": "n/a", "tiny": 1e-12, "file": "text"}
+
+
+async def test_duckdb(tmp_path: Path) -> None:
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+        connection.execute("CREATE TABLE makers (id INTEGER PRIMARY KEY, big HUGEINT, m mood, l INTEGER[], s STRUCT(a INTEGER))")
+        connection.execute("INSERT INTO makers VALUES (1, 2, 'ok', [1], {'a': 1})")
+        connection.execute("CREATE VIEW a_view AS SELECT id, 1.5::DOUBLE AS x FROM makers")
+        connection.execute("CREATE SCHEMA other; CREATE TABLE other.things (id INTEGER)")
+    url = f"duckdb:///{path}"
+    found = await reflected(url, EVERYTHING)
+    assert sorted(found.metadata.tables) == ["a_view", "makers"]
+    assert [column.name for column in found.metadata.tables["makers"].primary_key] == ["id"]
+    other = await reflected(url, Selection(tables=["shop.other.things"]))
+    assert list(other.metadata.tables) == ["shop.other.things"]
+    async with DualResponseServer(url, base_url="http://127.0.0.1/r", tables=found.metadata) as dual:
+        for table in found.metadata.tables.values():
+            assert len((await dual.create_response(select(table), name="x")).sample) == 1
+
+
+async def test_postgresql_s_schemas_rights_and_roles(postgresql_url: str, postgresql_server: PostgreSQL) -> None:
+    role = f"reader_{make_url(postgresql_url).database}"
+    await run(
+        postgresql_url,
+        *TABLES,
+        "CREATE SCHEMA sales",
+        "CREATE TABLE sales.orders (id INTEGER PRIMARY KEY, part INTEGER, maker INTEGER REFERENCES makers (id))",
+        "CREATE MATERIALIZED VIEW sales.sums AS SELECT count(*) AS n FROM sales.orders",
+        f"CREATE ROLE {role}",
+        f"GRANT USAGE ON SCHEMA sales TO {role}",
+        f"GRANT SELECT ON makers, sales.sums TO {role}",
+        f"GRANT SELECT (id), UPDATE (part) ON sales.orders TO {role}",
+    )
+    try:
+        everything = await reflected(postgresql_url, EVERYTHING)
+        assert set(everything.metadata.tables) == {"dear_parts", "makers", "parts", "sales.orders", "sales.sums"}
+        [reference] = everything.metadata.tables["sales.orders"].c.maker.foreign_keys
+        assert reference.target_fullname == "makers.id"
+        sales = await reflected(postgresql_url, Selection(schema="sales"))
+        assert set(sales.metadata.tables) == {"sales.orders", "sales.sums"}
+        taken = Settings(read_only_roles={"default": role})
+        as_reader = await reflected(postgresql_url, EVERYTHING, taken)
+        assert set(as_reader.metadata.tables) == {"makers", "sales.sums"}
+        assert as_reader.left_out == ["dear_parts", "parts", "sales.orders"]
+        with pytest.raises(ConfigurationError, match="None of the tables can be read"):
+            await reflected(postgresql_url, Selection(tables=["parts"]), taken)
+    finally:
+        await run(postgresql_url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
