@@ -221,6 +221,11 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_against_server.py::test_through_the_official_sdk",
             "examples/test_readme.py::test_the_two_programs_run_against_each_other",
         ),
+        "MCP and REST share one application, and a context provider is called on each MCP request": (
+            "serve/test_application.py::test_the_context_provider_is_called_on_every_mcp_request",
+            "serve/test_application.py::test_who_calls_is_known_in_tools_and_over_rest_by_one_function",
+            "serve/test_command.py::test_a_database_is_served_until_somebody_stops_it",
+        ),
         "the pattern works with any SDK's tool results": (
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_the_official_sdk_live",
@@ -238,6 +243,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
         ),
         "contents are a list of URIs and metadata": (
             "catalogue/test_definitions.py::test_contents_are_a_list_of_uris_and_metadata",
+        ),
+        "the endpoint is stateless: it takes POST, and answers other methods 405": (
+            "serve/test_application.py::test_a_stateless_endpoint_takes_posts_alone",
         ),
         "what is not found is answered with what was meant": (
             "catalogue/test_finding.py::test_a_misspelt_name_is_answered_with_a_near_one",
@@ -294,6 +302,7 @@ BEYOND: dict[str, str] = {
     "sql/test_attacks.py": "no hostile text becomes a statement",
     "sql/test_reading.py": "what a text becomes, and errors a model can act on",
     "tenants/test_text.py": "a text is answered from the tenant's own rows",
+    "serve/test_reflection.py": "a database's own tables, on each engine, with all that people keep in them",
     "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -51,6 +52,71 @@ def demo_command(
             raise _missing(error.name, "demo") from error
         options = Options(host=host, port=port, database=database, serve=serve)
         asyncio.run(run(options, Console()))
+
+
+@app.command("serve")
+def serve_command(
+    *,
+    database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")],
+    schema: Annotated[str | None, typer.Option(envvar="DUALSQL_SCHEMA", help="Serve this schema.")] = None,
+    tables: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_TABLES", help="Serve these: orders,sales.customers")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", envvar="DUALSQL_ALL", help="Serve every table and view.")
+    ] = False,
+    read_only_role: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_READ_ONLY_ROLE", help="The role that sessions take (PostgreSQL)."),
+    ] = None,
+    host: Annotated[str, typer.Option(envvar="DUALSQL_HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(envvar="DUALSQL_PORT", help="8000; any, with --stdio; 0 for any.", min=0, max=65535),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_BASE_URL", help="Where callers reach it, behind a proxy.")
+    ] = None,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", envvar="DUALSQL_STDIO", help="Speak MCP over the standard streams.")
+    ] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_TOKEN", help="What callers must show; better as the variable."),
+    ] = None,
+    authenticate: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_AUTHENTICATE", help="module:function that tells who calls."),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_STORE", help="URL of a database to keep results in.")
+    ] = None,
+    name: Annotated[str, typer.Option(envvar="DUALSQL_NAME", help="What hosts call it.")] = "dualsql",
+) -> None:
+    """Serve a database to models (MCP) and applications (REST), read-only, without a line of code."""
+    with _errors_in_one_line():
+        try:
+            from dualsql.cli.serve import Options, run
+            from dualsql.serving import Selection
+        except ModuleNotFoundError as error:
+            raise _missing(error.name, "serve") from error
+        named = tuple(part.strip() for part in (tables or "").split(",") if part.strip())
+        options = Options(
+            database=database,
+            selection=Selection(schema=schema, tables=named, everything=everything),
+            name=name,
+            read_only_role=read_only_role,
+            host=host,
+            port=port,
+            base_url=base_url,
+            is_stdio=stdio,
+            token=token,
+            authenticate=authenticate,
+            store=store,
+            # No option: what stands on a command line, every process of the machine can read.
+            secrets=tuple(filter(None, os.environ.get("DUALSQL_SECRET", "").split(","))),
+        )
+        asyncio.run(run(options, Console(stderr=stdio)))
 
 
 def _missing(module: str | None, extra: str) -> SystemExit:

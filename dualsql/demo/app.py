@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import urlsplit
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
-from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from starlette.applications import Starlette
 
 from dualsql.demo.schema import FieldOfStudy, Institution, Program
 from dualsql.server import DualResponseServer
+from dualsql.serving import serve_app
 
 State = Annotated[str, Field(pattern="^[A-Za-z]{2}$", description="Two letters, such as NJ.")]
 Words = Annotated[str, Field(max_length=100)]
 Dollars = Annotated[int, Field(ge=0, le=10_000_000)]
 LEVELS = "1 certificate, 2 associate's, 3 bachelor's, 5 master's, 6 doctoral, 7 first professional."
 Level = Annotated[int, Field(ge=1, le=99, description=LEVELS)]
-READ_ONLY = ToolAnnotations(read_only_hint=True)
 
 
 def build_app(dual: DualResponseServer) -> Starlette:
     """The MCP endpoint at /mcp and the REST resources at /resources."""
-    authority = urlsplit(dual.base_url).netloc
-    # Against DNS rebinding: a name that is neither loopback nor our own address is refused.
-    allowed = TransportSecuritySettings(
-        allowed_hosts=[authority, "127.0.0.1:*", "localhost:*", "[::1]:*"],
-        allowed_origins=[f"http://{authority}"],
-    )
-    app = build_mcp(dual).streamable_http_app(stateless_http=True, transport_security=allowed)
-    app.mount("/resources", dual.router())
-    return app
+    return serve_app(dual, build_mcp(dual))
 
 
 def build_mcp(dual: DualResponseServer) -> MCPServer:
     """The model's half: two tools."""
-    mcp = MCPServer(
-        "college-scorecard", instructions=INSTRUCTIONS, lifespan=dual.lifespan, log_level="WARNING"
-    )
+    mcp = MCPServer("college-scorecard", instructions=INSTRUCTIONS, log_level="WARNING")
 
-    @mcp.tool(annotations=READ_ONLY)
-    async def search_institutions(
+    @dual.tool(mcp, title="Institutions")
+    def search_institutions(
         state: State | None = None, name: Words | None = None, control: Words | None = None
-    ) -> CallToolResult:
-        """US colleges by state, part of a name, and control. Results are kept for 15 minutes."""
+    ) -> Select[Institution]:
+        """US colleges by state, part of a name, and control."""
         found = select(Institution).order_by(Institution.name)
         if state:
             found = found.where(Institution.state == state.upper())
@@ -54,19 +41,18 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
             found = found.where(Institution.name.icontains(name, autoescape=True))
         if control:
             found = found.where(Institution.control.icontains(control, autoescape=True))
-        response = await dual.create_response(found, name="Institutions")
-        return response.to_call_tool_result()
+        return found
 
-    @mcp.tool(annotations=READ_ONLY)
-    async def search_programs(
+    @dual.tool(mcp, title="Programs")
+    def search_programs(
         state: State | None = None,
         field: Words | None = None,
         credential_level: Level | None = None,
         min_earnings: Dollars | None = None,
-    ) -> CallToolResult:
+    ) -> Select[*tuple[Any, ...]]:
         """What US college programs pay: by state, part of a subject's title, credential, and median earnings
-        in USD four years after completion. Results are kept for 15 minutes."""
-        found = (
+        in USD four years after completion."""
+        found: Select[*tuple[Any, ...]] = (
             select(
                 Institution.name.label("institution"),
                 Institution.state,
@@ -88,8 +74,7 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
             found = found.where(Program.credential_level == credential_level)
         if min_earnings is not None:
             found = found.where(Program.earnings >= min_earnings)
-        response = await dual.create_response(found, name="Programs")
-        return response.to_call_tool_result()
+        return found
 
     return mcp
 

@@ -5,6 +5,7 @@ from dualsql.execute.failures import ran_too_long
 from dualsql.execute.lanes.job import Job
 from dualsql.execute.pages import fetch_page
 from dualsql.execute.proof import prove, prove_read_only, prove_row_security
+from dualsql.execute.reaching import reach
 from dualsql.execute.reflection import Reflected, Selection, reflect
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.sample import Sample, fetch_sample
@@ -30,6 +31,7 @@ __all__ = [
     "prove_read_only",
     "prove_row_security",
     "ran_too_long",
+    "reach",
     "reflect",
     "stream_rows",
 ]

@@ -62,7 +62,10 @@ def made_tables(described: Mapping[Place, Description], *, views: Collection[Pla
 def _made(metadata: MetaData, place: Place, description: Description, *, is_view: bool) -> Table:
     columns = [
         Column(
-            found["name"], _plain(found["type"]), nullable=found.get("nullable", True), comment=found.get("comment")
+            found["name"],
+            _plain(found["type"]),
+            nullable=found.get("nullable", True),
+            comment=found.get("comment"),
         )
         for found in description.columns
     ]

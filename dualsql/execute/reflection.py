@@ -121,9 +121,13 @@ def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) 
     elif selection.schema is not None:
         found = _in_schema(inspector, _existing(inspector, selection.schema))
     else:
-        found = {place: view for schema in _schemas(inspector, has_schemas) for place, view in _in_schema(inspector, schema).items()}
+        found = {}
+        for schema in _schemas(inspector) if has_schemas else [None]:
+            found |= _in_schema(inspector, schema)
     if not found:
-        raise ConfigurationError("There are no tables.", hint="Check the schema, and what the database's user may see.")
+        raise ConfigurationError(
+            "There are no tables.", hint="Check the schema, and what the database's user may see."
+        )
     if len(found) > MOST_TABLES:
         raise ConfigurationError(
             f"{len(found):,} tables are more than {MOST_TABLES:,}.", hint="Choose with --schema or --tables."
@@ -146,10 +150,8 @@ def _materialized(inspector: Inspector, schema: str | None) -> list[str]:
         return []
 
 
-def _schemas(inspector: Inspector, has_schemas: bool) -> list[str | None]:
+def _schemas(inspector: Inspector) -> list[str | None]:
     """The default one without its name, so that its tables need none; then the others."""
-    if not has_schemas:
-        return [None]
     own = {inspector.default_schema_name, "information_schema"}
     return [None, *(name for name in inspector.get_schema_names() if name not in own)]
 
@@ -213,7 +215,9 @@ def _describe(places: Sequence[Place], connection: Connection) -> dict[Place, De
         columns = inspector.get_multi_columns(**asked)
         keys = inspector.get_multi_pk_constraint(**asked)
         references = inspector.get_multi_foreign_keys(**asked)
-        comments = inspector.get_multi_table_comment(**asked) if connection.dialect.supports_comments else {}
+        comments: Any = (
+            inspector.get_multi_table_comment(**asked) if connection.dialect.supports_comments else {}
+        )
         for name in names:
             at: Any = (schema, name)
             if columns.get(at):

@@ -1,0 +1,214 @@
+"""The work of `dualsql serve`; the rule: a URL and a token are used, and never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from sqlalchemy import URL
+
+from dualsql.dialects import capabilities_of
+from dualsql.errors import ConfigurationError
+from dualsql.identity import Authenticate
+from dualsql.serving import Built, Selection, build_mcp, build_server, one_token, required, serve_app
+from dualsql.serving.application import mcp_path
+from dualsql.serving.hosts import over_http, over_stdio
+from dualsql.serving.listening import heed_sigterm, is_loopback, is_wildcard, listen, origin_of, running
+from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store.protocol import ResourceStore
+from dualsql.urls import parsed_url
+
+DEFAULT_PORT = 8000
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line can choose; texts that may hold a secret stay out of the repr.
+
+    Attributes:
+        port: None for the usual one over HTTP, and any that is free beside stdio; 0 for any.
+        base_url: where callers reach the server, if that is not where it listens.
+        authenticate: "module:function".
+        store: URL of a database that results are kept in; in memory without one.
+        secrets: they sign what is kept there.
+    """
+
+    database: str = field(repr=False)
+    selection: Selection
+    name: str = "dualsql"
+    read_only_role: str | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    base_url: str | None = None
+    is_stdio: bool = False
+    token: str | None = field(default=None, repr=False)
+    authenticate: str | None = None
+    store: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+async def run(options: Options, console: Console) -> None:
+    """Serve until cancelled, or with stdio until the host hangs up.
+
+    Raises:
+        ConfigurationError: an option cannot be used, or the database not be served safely.
+        DualResponseError: the database, or the store, failed.
+    """
+    heed_sigterm()
+    _keep_quiet()
+    authenticate = _authenticate(options)
+    port = options.port if options.port is not None else 0 if options.is_stdio else DEFAULT_PORT
+    with listen(options.host, port) as listener:
+        if authenticate is None and not is_loopback(listener):
+            raise ConfigurationError(
+                f"On {options.host} others than this machine reach the server.",
+                hint="Set DUALSQL_TOKEN, or give --authenticate module:function.",
+            )
+        if is_wildcard(listener) and options.base_url is None:
+            raise ConfigurationError(
+                "By which address do callers reach the server?", hint="Give --base-url https://..."
+            )
+        origin = (options.base_url or origin_of(listener)).rstrip("/")
+        with console.status("Reading the tables ..."):
+            built = await _built(options, origin, authenticate)
+        if options.is_stdio:
+            await _over_stdio(options, built, listener, console)
+        else:
+            await _over_http(options, built, listener, console)
+
+
+async def _built(options: Options, origin: str, authenticate: Authenticate | None) -> Built:
+    return await build_server(
+        options.database,
+        options.selection,
+        base_url=f"{origin}/resources",
+        read_only_role=options.read_only_role,
+        authenticate=authenticate,
+        store=_store(options),
+        secrets=options.secrets,
+    )
+
+
+def _store(options: Options) -> ResourceStore:
+    if options.store is None:
+        return MemoryStore()
+    if not options.secrets:
+        raise ConfigurationError(
+            "Results that are kept in a database are signed.",
+            hint="Set DUALSQL_SECRET to at least 32 characters, and keep it.",
+        )
+    return SQLResourceStore(options.store)
+
+
+# --- who may call --------------------------------------------------------------------------------------------------
+
+
+def _authenticate(options: Options) -> Authenticate | None:
+    if options.token is not None and options.authenticate is not None:
+        raise ConfigurationError("Two ways to tell who calls.", hint="Give --authenticate, or a token.")
+    if options.token is not None:
+        return one_token(options.token)
+    return None if options.authenticate is None else required(_found(options.authenticate))
+
+
+def _found(place: str) -> Authenticate:
+    """The function at "module:function", its module looked for in the working directory too."""
+    module, _, name = place.partition(":")
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - a path of text is what stands there
+    try:
+        found: Any = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"There is no {place!r}."[:200], hint="Give --authenticate module:function."
+        ) from error
+    if not iscoroutinefunction(found) and not iscoroutinefunction(getattr(found, "__call__", None)):  # noqa: B004
+        raise ConfigurationError(
+            f"{place!r} is no async function."[:200],
+            hint="async def who(request: Request) -> Principal | None",
+        )
+    return cast("Authenticate", found)
+
+
+# --- serving -------------------------------------------------------------------------------------------------------
+
+
+async def _over_http(options: Options, built: Built, listener: Any, console: Console) -> None:
+    app = serve_app(built.server, build_mcp(built.server, name=options.name))
+    async with running(app, listener) as server:
+        _show(_announcement(options, built), console)
+        # Not `await server`: Ctrl-C cancels what is awaited here, and the server must end in order.
+        await asyncio.wait({server})
+
+
+async def _over_stdio(options: Options, built: Built, listener: Any, console: Console) -> None:
+    """MCP over the standard streams, on which nothing else is written; REST over HTTP."""
+    mcp = build_mcp(built.server, name=options.name)
+    async with running(serve_app(built.server, mcp), listener):
+        _show(_announcement(options, built), console)
+        await mcp.run_stdio_async()
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def _keep_quiet() -> None:
+    """Until the server serves, an error is one line; from then on the SDK's handler writes warnings."""
+    logging.getLogger("dualsql").addHandler(logging.NullHandler())
+
+
+def _show(lines: Iterable[str], console: Console) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _announcement(options: Options, built: Built) -> Iterator[str]:
+    base_url, found = built.server.base_url, built.reflected
+    tables = len(found.metadata.tables)
+    yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options.database)}, read-only."
+    if found.left_out:
+        more = f" and {len(found.left_out) - _LISTED} more" if len(found.left_out) > _LISTED else ""
+        yield f"Left out, for they cannot be read: {', '.join(found.left_out[:_LISTED])}{more}."
+    yield ""
+    url = f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
+    yield f"MCP endpoint    {url}"
+    yield f"REST resources  {base_url}/<id>"
+    pasted = (
+        over_stdio(options.name, *_command(options))
+        if options.is_stdio
+        else over_http(options.name, url, has_token=options.token is not None)
+    )
+    for title, text in pasted:
+        yield ""
+        yield f"{title}:"
+        yield f"  {text}"
+    yield ""
+    yield "The host ends it." if options.is_stdio else "Ctrl-C stops it."
+
+
+def _named(database: str) -> str:
+    """A database as a person knows it; of its URL only what can hold no secret."""
+    url: URL = parsed_url(database)
+    known = capabilities_of(url.get_dialect()())
+    name = url.get_backend_name() if known is None else known.name
+    at = f" at {url.host}" if url.host else ""
+    return f"{name} {url.database or ''}{at}"
+
+
+def _command(options: Options) -> tuple[list[str], dict[str, str]]:
+    """How a host starts this; the URL of the database is for the person to fill in."""
+    chosen = options.selection
+    which = ["--all"] if chosen.everything else ["--tables", ",".join(chosen.tables)]
+    if chosen.schema is not None:
+        which = ["--schema", chosen.schema]
+    role = ["--read-only-role", options.read_only_role] if options.read_only_role else []
+    return ["dualsql", "serve", "--stdio", *which, *role], {"DUALSQL_DATABASE_URL": "<the database's URL>"}

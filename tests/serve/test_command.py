@@ -1,0 +1,214 @@
+"""`dualsql serve` as a person runs it: a process of its own, real sockets, and errors of one line."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from sqlalchemy import make_url
+from typer.testing import CliRunner
+
+from dualsql.cli.commands import app
+from dualsql.store import upgrade
+from dualsql_client import DualResponseClient
+from tests.engines import PostgreSQL
+from tests.serve.conftest import PROGRAM, TOKEN, calling, environment, serving_process, text_of
+
+PASSWORD = "hunter2-of-the-database"
+SECRET = "a secret of at least thirty-two characters"
+
+
+async def test_a_database_is_served_until_somebody_stops_it(shop: str) -> None:
+    async with serving_process("--database", shop, "--all") as served:
+        assert "Serving 3 tables of SQLite" in served.said
+        for host in ("claude mcp add --transport http dualsql http", '{"servers": {"dualsql"', "Cursor"):
+            assert host in served.said
+        async with (
+            Client(f"{served.origin}/mcp") as model,
+            DualResponseClient(f"{served.origin}/resources") as application,
+        ):
+            query = "SELECT id, price FROM parts WHERE maker_id = :maker ORDER BY id"
+            result = await model.call_tool("execute_query", {"query": query, "parameters": {"maker": 7}})
+            assert "showing 15 of 25 rows" in text_of(result)
+            rows = await application.parse(result, strict=True).fetch_all()
+            assert len(rows) == 25
+            refused = await model.call_tool("execute_query", {"query": "DELETE FROM parts"})
+            assert refused.is_error
+            assert text_of(refused).startswith("FORBIDDEN_SQL")
+        assert await served.stop(signal.SIGINT) == "Stopped.\n"
+        assert served.process.returncode == 0
+
+
+async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    parameters = StdioServerParameters(
+        command=PROGRAM[0],
+        args=[*PROGRAM[1:], "serve", "--stdio", "--tables", "parts, makers"],
+        env=environment(DUALSQL_DATABASE_URL=shop),
+    )
+    with said.open("w") as errors:
+        async with Client(stdio_client(parameters, errlog=errors)) as model:
+            result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
+            structure = result.structured_content
+            assert isinstance(structure, dict)
+            base_url = structure["resource"]["url"].rpartition("/")[0]
+            async with DualResponseClient(base_url) as application:
+                assert len(await application.parse(result, strict=True).fetch_all()) == 1_000
+            unknown = await model.call_tool("execute_query", {"query": "SELECT * FROM dear_parts"})
+            assert unknown.is_error, "only what was named is served"
+    assert "Serving 2 tables" in said.read_text()
+    assert "Traceback" not in said.read_text()
+
+
+async def test_a_token_opens_both_doors_and_is_never_shown(shop: str, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    (tmp_path / "store.sqlite").touch()
+    await asyncio.to_thread(upgrade, store)
+    variables = {"DUALSQL_TOKEN": TOKEN, "DUALSQL_SECRET": SECRET, "DUALSQL_STORE": store, "DUALSQL_ALL": "1"}
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    async with serving_process("--database", shop, **variables) as served:
+        assert TOKEN not in served.said
+        assert SECRET not in served.said
+        assert "Bearer $DUALSQL_TOKEN" in served.said
+        async with httpx.AsyncClient() as stranger:
+            for credential in ({}, {"Authorization": "Bearer wrong-wrong-wrong-wrong"}):
+                refused = await stranger.post(f"{served.origin}/mcp", json={}, headers=credential)
+                assert refused.status_code == 401
+                assert "Bearer" in refused.headers["www-authenticate"]
+                assert (
+                    await stranger.get(f"{served.origin}/resources/", headers=credential)
+                ).status_code == 401
+        async with calling(served.origin, bearer) as model:
+            result = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
+        structure = result.structured_content
+        assert isinstance(structure, dict)
+        url, path = structure["resource"]["url"], structure["resource"]["url"].rpartition("/")[2]
+        async with httpx.AsyncClient() as http1:
+            assert (await http1.get(url)).status_code == 401
+            assert (await http1.get(url, headers=bearer)).json()["total_count"] == 40
+        assert TOKEN not in await served.stop()
+    async with serving_process("--database", shop, **variables) as again, httpx.AsyncClient() as http2:
+        kept = await http2.get(f"{again.origin}/resources/{path}", headers=bearer)
+        assert kept.json()["total_count"] == 40, "what is kept in a store outlives the process"
+
+
+def one_line(*arguments: str, **variables: str) -> str:
+    """The one line in which the command ends."""
+    done = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(_VARIABLES), **variables})
+    assert done.exit_code == 1, done.output
+    line = done.output.rstrip("\n")
+    assert line.startswith("dualsql: ")
+    assert "\n" not in line
+    assert PASSWORD not in line
+    return line
+
+
+_VARIABLES = (
+    "DUALSQL_ALL DUALSQL_SCHEMA DUALSQL_TABLES DUALSQL_TOKEN DUALSQL_STORE DUALSQL_SECRET DUALSQL_AUTHENTICATE "
+    "DUALSQL_DATABASE_URL DUALSQL_HOST DUALSQL_PORT DUALSQL_READ_ONLY_ROLE DUALSQL_BASE_URL DUALSQL_STDIO"
+).split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give exactly one of --schema, --tables and --all."),
+        (["--all", "--schema", "main"], "Give exactly one of --schema, --tables and --all."),
+        (["--tables", "partz"], "There is no table 'partz'. Did you mean parts"),
+        (["--schema", "nowhere"], "There is no schema 'nowhere'."),
+        (["--all", "--read-only-role", "r"], "SQLite has no roles"),
+        (["--all", "--host", "0.0.0.0"], "DUALSQL_TOKEN"),
+        (["--all", "--host", "0.0.0.0", "--token", TOKEN], "--base-url"),
+        (["--all", "--token", "short"], "shorter than 16"),
+        (["--all", "--token", TOKEN + "é"], "no header can carry"),
+        (["--all", "--token", TOKEN, "--authenticate", "a:b"], "Two ways"),
+        (["--all", "--authenticate", "nowhere:x"], "There is no 'nowhere:x'."),
+        (["--all", "--authenticate", "json:dumps"], "is no async function"),
+        (["--all", "--store", "sqlite:///x.sqlite"], "DUALSQL_SECRET"),
+        (["--all", "--base-url", "ftp://x"], "is not an address"),
+    ],
+)
+def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: str) -> None:
+    assert message in one_line("--database", shop, "--port", "0", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (f"postgresql://u:{PASSWORD}@127.0.0.1:1/x", "Nobody answers there."),
+        (f"mysql://u:{PASSWORD}@127.0.0.1:1/x", "Nobody answers there."),
+        (f"no url {PASSWORD}", "cannot be read"),
+        (f"oracle://u:{PASSWORD}@h/x", "'oracle'"),
+        ("sqlite:////nowhere/x.sqlite", "There is no SQLite database"),
+        (f"sqlite:///{__file__}", "cannot be opened"),
+        ("duckdb:////nowhere/x.duckdb", "cannot be opened"),
+    ],
+)
+def test_databases_that_cannot_be_used(url: str, message: str) -> None:
+    assert message in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=url)
+
+
+def test_a_port_that_is_taken(shop: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"Port {port} is in use." in one_line("--database", shop, "--all", "--port", port)
+
+
+def test_postgresql_refuses_by_its_own_reasons(postgresql_server: PostgreSQL, postgresql_url: str) -> None:
+    url = make_url(postgresql_url)
+    strange = url.set(username="nobody_known", password=PASSWORD).render_as_string(hide_password=False)
+    assert "refuses this user" in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=strange)
+    missing = url.set(database="nowhere").render_as_string(hide_password=False)
+    assert "no such database" in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=missing)
+
+
+def test_a_role_that_can_write_is_refused(postgresql_server: PostgreSQL, postgresql_url: str) -> None:
+    name = str(make_url(postgresql_url).database)
+    role = f"role_{name}"
+    asked = ("--database", postgresql_url, "--all", "--port", "0", "--read-only-role")
+    postgresql_server.execute(
+        f"CREATE TABLE parts (id INTEGER PRIMARY KEY); CREATE ROLE {role}; GRANT SELECT, DELETE ON parts TO {role}",
+        name,
+    )
+    try:
+        assert f"The role '{role}' can change: parts." in one_line(*asked, role)
+        assert "The role 'postgres' can change: parts." in one_line(*asked, "postgres"), "a superuser"
+        assert "has no such role" in one_line(*asked, "no_such_role")
+        postgresql_server.execute(f"REVOKE DELETE ON parts FROM {role}", name)
+        asyncio.run(_answered(*asked, role))
+    finally:
+        postgresql_server.execute(f"DROP OWNED BY {role}; DROP ROLE {role}", name)
+
+
+async def _answered(*arguments: str) -> None:
+    async with serving_process(*arguments) as served, Client(f"{served.origin}/mcp") as model:
+        result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
+        assert text_of(result).startswith("Query results: 0 rows.")
+
+
+async def test_an_authenticate_of_ones_own(shop: str, tmp_path: Path) -> None:
+    (tmp_path / "doors.py").write_text(
+        "from dualsql import Principal\n"
+        "async def who(request):\n"
+        "    name = request.headers.get('x-name')\n"
+        "    return None if name is None else Principal(id=name)\n"
+    )
+    asked = ("--database", shop, "--all", "--authenticate", "doors:who")
+    async with serving_process(*asked, PYTHONPATH=":".join([str(tmp_path), *sys.path])) as served:
+        async with calling(served.origin, {"x-name": "ana"}) as model:
+            result = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
+        structure = result.structured_content
+        assert isinstance(structure, dict)
+        async with httpx.AsyncClient() as rest:
+            answers = [
+                (await rest.get(structure["resource"]["url"], headers=headers)).status_code
+                for headers in ({}, {"x-name": "bo"}, {"x-name": "ana"})
+            ]
+    assert answers == [401, 404, 200]
