@@ -22,7 +22,7 @@ from dualsql.identity.quotas import evict, find_surplus
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.signing import require_signature, sign
-from dualsql.store.protocol import Place, ResourceStore, Viewer
+from dualsql.store.protocol import Place, ResourceChanges, ResourceStore, Viewer
 from dualsql.store.rows import is_storable_id, size_of
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
 
@@ -113,6 +113,22 @@ class Gate:
             raise refusal.error
         assert resource is not None  # or it would have been refused
         return resource
+
+    async def pin(self, resource_id: str, principal: Principal | None) -> bool:
+        """Take the expiry of a resource away; False when it does not exist or has expired."""
+        await self.note("pin", principal, resource_id=resource_id)
+        return await self._store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+
+    async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
+        """Give a pinned resource one lifetime from now; another keeps its expiry. None when it does not exist."""
+        await self.note("unpin", principal, resource_id=resource_id)
+        resource = await self._store.get(resource_id)
+        if resource is None:
+            return None
+        changes = ResourceChanges(unpin_to=datetime.now(UTC) + resource.lifetime)
+        await self._store.update(resource_id, changes)
+        unpinned = await self._store.get(resource_id)
+        return unpinned.expires_at if unpinned else None
 
     async def note(
         self,

@@ -50,7 +50,7 @@ from dualsql.statement import Statement
 from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper
-from dualsql.store.protocol import ResourceChanges, ResourceStore
+from dualsql.store.protocol import ResourceStore
 from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import Count
 from dualsql.watching import Watch
@@ -261,14 +261,18 @@ class DualResponseServer:
         return await self._reader.profile(resource, principal=principal, **asked)
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
-        """Keep the resource until it is deleted. False when it does not exist or has expired.
-
-        Nobody's rights are checked (see `open_resource`); `principal` is for the audit.
-        """
-        await self._gate.note("pin", principal, resource_id=resource_id)
-        is_pinned = await self.store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+        """Keep the resource until it is deleted; False when it is gone. No rights are checked: see `open_resource`."""
+        is_pinned = await self._gate.pin(resource_id, principal)
         self.watch.look()
         return is_pinned
+
+    async def unpin_resource(
+        self, resource_id: str, *, principal: Principal | None = None
+    ) -> datetime | None:
+        """Undo a pin: it expires one lifetime from now. Its expiry; None when it is gone. See `pin_resource`."""
+        expires_at = await self._gate.unpin(resource_id, principal)
+        self.watch.look()
+        return expires_at
 
     async def delete_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Delete the resource; its links are dead from here on. False when there was none.

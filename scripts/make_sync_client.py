@@ -72,7 +72,8 @@ def modules() -> dict[str, str]:
             ParsedDualResponse,
             "A dual response in the hands of code that waits",
             "from dualsql_client.portal import Portal\n"
-            "from dualsql_client.parsed import ParsedDualResponse, StreamOptions\n",
+            "from contextlib import AbstractContextManager\n"
+            "from dualsql_client.parsed import ParsedDualResponse\n",
         ),
     }
 
@@ -181,6 +182,8 @@ def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., A
         call = f"self._portal.each({called}, {passed})"
     elif inspect.iscoroutinefunction(function):
         call = f"self._portal.call({called}, {passed})"
+    elif (ast.unparse(node.returns) if node.returns else "").startswith("AbstractAsyncContextManager"):
+        call = f"self._portal.within({called}({passed}))"
     else:
         call = f"{called}({passed})"
     return returned(call.replace(", )", ")"), ast.unparse(node.returns) if node.returns else "")
@@ -214,6 +217,7 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     name = RENAMED.get(node.name, node.name)
     returns = ast.unparse(node.returns) if node.returns else "None"
     returns = re.sub(r"AsyncGenerator\[(.+), None\]", r"Generator[\1, None, None]", returns)
+    returns = returns.replace("AbstractAsyncContextManager", "AbstractContextManager")
     line = f"    def {name}({ast.unparse(node.args)}) -> {returns}".replace("AsyncIterable[", "Iterable[")
     for word, sync in WORDS.items():
         line = re.sub(rf"\b{word}\b", sync, line)

@@ -117,6 +117,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "base_url, an HTTP client, headers and a timeout of the caller's": (
             "client/test_trust.py::test_the_clients_own_connections_carry_its_headers_and_are_closed",
             "client/test_trust.py::test_a_given_http_client_stays_open",
+            "client/test_origins.py::test_each_result_is_fetched_where_it_says_with_that_origins_credentials",
+            "client/test_credentials.py::test_a_token_is_asked_for_once_and_again_when_it_is_refused",
             "client/test_trust.py::test_an_answer_that_never_comes_times_out",
         ),
         "fetch answers one page": (
@@ -133,6 +135,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "metadata, pin, delete and is_expired": (
             "client/test_paging.py::test_metadata_pin_and_delete",
             "client/test_paging.py::test_expiry_follows_the_server",
+            "client/test_lifetimes.py::test_a_skewed_clock_is_known_after_the_first_answer",
+            "client/test_lifetimes.py::test_pin_unpin_and_time_against_the_server",
         ),
         "a link is resolved by the client's own base URL when the result has no URL": (
             "client/test_trust.py::test_an_id_stays_below_the_base_url",

@@ -16,6 +16,7 @@ The rule: httpx is all it needs to run, and it fetches only from the `base_url` 
 from __future__ import annotations
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
+from dualsql_client.asked import StreamOptions
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import (
     DualResponseClientError,
@@ -31,7 +32,8 @@ from dualsql_client.errors import (
     StreamBrokenError,
     UntrustedOriginError,
 )
-from dualsql_client.parsed import ParsedDualResponse, StreamOptions
+from dualsql_client.origins import Origin
+from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Progress
 from dualsql_client.retrying import Retry
 from dualsql_client.rows import decode_rows
@@ -46,6 +48,7 @@ __all__ = [
     "FetchTimeoutError",
     "MissingExtraError",
     "NotConfiguredError",
+    "Origin",
     "ParseError",
     "ParsedDualResponse",
     "Progress",

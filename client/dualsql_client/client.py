@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -12,8 +12,10 @@ import httpx
 from dualsql_client import detect
 from dualsql_client.address import checked_base_url
 from dualsql_client.answers import ResourceMetadata, read_listing
+from dualsql_client.credentials import Auth
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError
+from dualsql_client.origins import Origin, Origins
 from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.retrying import Retry
 from dualsql_client.transport import HTTPClient, Transport
@@ -25,17 +27,21 @@ class DualResponseClient:
     """Finds dual responses in tool results and fetches their rows.
 
     Args:
-        base_url: address of the server's REST resources; every request goes to `base_url/id`, whatever URL a
-            tool result names. Without one the client parses, and fetching raises NotConfiguredError.
+        base_url: address of the server's REST resources; every request goes to `base_url/id`, unless the tool result
+            names one of `origins`. Without either the client parses, and fetching raises NotConfiguredError.
         http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
-        headers: sent with every request, so to `base_url` only.
+        headers: sent with every request to `base_url`.
         timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
         maximum_stream_bytes: size of the longest stream that is read, after decompression.
         retry: how often, and how soon, a stream that broke is gone on with.
+        auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
+            returns a bearer token. It is called once, and again for a request that is refused with 401.
+        origins: addresses of other servers' resources; a tool result whose URL is below one of them is fetched there.
+            One that names another host is not fetched where there is no `base_url`.
 
     Raises:
-        NotConfiguredError: `base_url` is no plain http or https address.
+        NotConfiguredError: `base_url`, or one of `origins`, is no plain http or https address.
     """
 
     def __init__(
@@ -48,24 +54,33 @@ class DualResponseClient:
         maximum_response_bytes: int = 64 * 1024 * 1024,
         maximum_stream_bytes: int = 64 * 1024**3,
         retry: Retry = _RETRY,
+        auth: Auth | None = None,
+        origins: Sequence[Origin | str] = (),
     ) -> None:
         self._own_http: HTTPClient | None = None
-        self._transport: Transport | None = None
-        if base_url is None:
-            return
-        address = checked_base_url(base_url)
-        if http is None:
-            http = self._own_http = httpx.AsyncClient()
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        self._transport = Transport(
-            address,
-            http,
-            headers or {},
-            seconds=seconds,
-            maximum_bytes=maximum_response_bytes,
-            maximum_stream_bytes=maximum_stream_bytes,
-            retry=retry,
-        )
+        configured = [origin if isinstance(origin, Origin) else Origin(base_url=origin) for origin in origins]
+        if base_url is not None:
+            configured.insert(0, Origin(base_url=base_url, headers=headers or {}, auth=auth))
+        addresses = [checked_base_url(origin.base_url) for origin in configured]
+        sender: HTTPClient | None = http
+        if configured and sender is None:
+            sender = self._own_http = httpx.AsyncClient()
+        transports = [
+            Transport(
+                address,
+                sender,
+                origin.headers,
+                auth=origin.auth,
+                seconds=timeout.total_seconds() if isinstance(timeout, timedelta) else timeout,
+                maximum_bytes=maximum_response_bytes,
+                maximum_stream_bytes=maximum_stream_bytes,
+                retry=retry,
+            )
+            for address, origin in zip(addresses, configured, strict=True)
+            if sender is not None
+        ]
+        self._transport = transports[0] if base_url is not None else None
+        self._origins = Origins(self._transport, transports)
 
     async def __aenter__(self) -> Self:
         return self
@@ -164,18 +179,20 @@ class DualResponseClient:
         )
 
     def _parsed(self, detected: Detected) -> ParsedDualResponse:
+        transport = self._origins.choose(detected.uri, detected.url)
         return ParsedDualResponse(
             name=detected.name,
             sample=detected.sample or [],
             total_count=detected.total_count,
             total_count_kind=detected.total_count_kind,
             resource_uri=detected.uri,
-            resource_url=self._transport.url_of(detected.uri) if self._transport else detected.url,
+            resource_url=transport.url_of(detected.uri) if transport else detected.url,
             columns=detected.columns,
             executed_at=detected.executed_at,
             expires_at=detected.expires_at,
             status="pending" if detected.is_pending else "ready",
-            _transport=self._transport,
+            _transport=transport,
+            _has_origins=len(self._origins) > 0,
         )
 
 

@@ -54,10 +54,11 @@ def find(tool_result: object, *, in_texts: bool = True) -> list[Detected]:
         in_texts: False where a text may have been cut anywhere.
     """
     found, walk = _found(Walk(tool_result))
+    texts = walk.texts
     if not found and walk.met_objects:
-        found, _ = _found(Walk(tool_result, hidden=True))
+        found, walk = _found(Walk(tool_result, hidden=True))
     if not found and in_texts:
-        found = {uri: Detected(uri=uri, name="") for uri in uris_in(walk.texts)}
+        found = {uri: Detected(uri=uri, name="") for uri in uris_in(texts) or uris_in(walk.texts)}
     return list(found.values())
 
 

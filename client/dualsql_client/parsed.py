@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
-from dualsql_client.errors import FetchError, NotConfiguredError, ResourceExpiredError, ResourceNotFoundError
+from dualsql_client.asked import StreamOptions, beside, page_request, rows_request
+from dualsql_client.errors import (
+    FetchError,
+    NotConfiguredError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    UntrustedOriginError,
+)
 from dualsql_client.extras import needed
 from dualsql_client.formats import ARROW, NDJSON, Format
 from dualsql_client.framing import Block
 from dualsql_client.glance import glance, html, rich_group
 from dualsql_client.instants import read_instant
+from dualsql_client.lifetimes import kept_alive
+from dualsql_client.origins import described
 from dualsql_client.parsing import rows_of
 from dualsql_client.problems import failed_with
-from dualsql_client.progress import Meter, OnProgress, Tell
+from dualsql_client.progress import Meter
 from dualsql_client.rows import decode_rows
 from dualsql_client.saving import format_of, write
 from dualsql_client.streaming import RowStream
 from dualsql_client.tables import read_table
 from dualsql_client.transport import Transport
 from dualsql_client.waiting import settled
-from dualsql_client.wire import Column, PageRequest, Row, RowsRequest, SortKey, StreamFormat, TotalCountKind
+from dualsql_client.wire import Column, PageRequest, Row, SortKey, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,25 +47,6 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 _NO_SUCH_ADDRESS = frozenset({404, 405})
-
-
-class StreamOptions(TypedDict, total=False):
-    """What all that read a whole result may be told.
-
-    Keys:
-        columns: names of the columns wanted, in that order; all by default.
-        sort: one key or several, as for `fetch`.
-        limit: the most rows.
-        on_progress: called with the rows so far and their total, as they arrive.
-        progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function that is called
-            with a Progress.
-    """
-
-    columns: Sequence[str]
-    sort: SortKey | Sequence[SortKey] | None
-    limit: int
-    on_progress: OnProgress | None
-    progress: bool | Tell
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,10 +78,24 @@ class ParsedDualResponse:
     expires_at: datetime | None
     status: Literal["pending", "ready", "failed"] = "ready"
     _transport: Transport | None = field(default=None, repr=False)
+    _has_origins: bool = field(default=False, repr=False)
 
     def is_expired(self) -> bool:
-        """Whether the resource has expired, by this computer's clock."""
-        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+        """Whether the resource has expired, by the server's clock once it has answered, else by this computer's."""
+        return (left := self.time_left()) is not None and left <= timedelta()
+
+    def time_left(self) -> timedelta | None:
+        """Until it expires, as `is_expired` sees it; None for a pinned one, or when it is not known."""
+        if self.expires_at is None:
+            return None
+        return self.expires_at - (self._transport.clock.now() if self._transport else datetime.now(UTC))
+
+    def kept_alive(self) -> AbstractAsyncContextManager[None]:
+        """Keep the resource from expiring while it is read page by page: `async with parsed.kept_alive(): ...`.
+
+        As long as the server allows it, which is with sliding expiration. Whatever reads all rows does it by itself.
+        """
+        return kept_alive(partial(self.fetch, limit=1), self.time_left)
 
     def _repr_html_(self) -> str:
         return html(glance(self, is_configured=self._transport is not None))
@@ -121,8 +126,8 @@ class ParsedDualResponse:
             FetchError: see `dualsql_client.errors`.
             ParseError: with `typed`, a value is not what its column says.
         """
-        start = PageRequest(offset=offset) if cursor is None else _beside(cursor, offset)
-        answer = await self._configured().send("POST", self.resource_uri, _page_request(start, limit, sort))
+        start = PageRequest(offset=offset) if cursor is None else beside(cursor, offset)
+        answer = await self._configured().send("POST", self.resource_uri, page_request(start, limit, sort))
         asked = offset if cursor is None else None
         page = read_page(answer, offset=asked, known_columns=self.columns, typed=typed)
         self._note_expiry(answer)
@@ -281,6 +286,16 @@ class ParsedDualResponse:
         self.expires_at = None
         return True
 
+    async def unpin(self) -> bool:
+        """Let a pinned resource expire again, one lifetime from now; True, too, when it was not pinned.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        answer = await self._configured().send("DELETE", self.resource_uri, below="/pin")
+        self._note_expiry(answer)
+        return True
+
     async def delete(self) -> bool:
         """Delete the resource; False when it was gone already.
 
@@ -320,10 +335,10 @@ class ParsedDualResponse:
             transport=self._configured(),
             uri=self.resource_uri,
             format=wanted,
-            request=_rows_request(options),
+            request=rows_request(options),
         )
         with self._meter(options) as meter:
-            async with aclosing(stream.blocks()) as blocks:
+            async with self.kept_alive(), aclosing(stream.blocks()) as blocks:
                 async for block in blocks:
                     await meter.tell(stream.rows, stream.total, stream.bytes)
                     yield block
@@ -334,12 +349,15 @@ class ParsedDualResponse:
         offset: int | None = 0
         columns, most = options.get("columns"), options.get("limit")
         with self._meter(options) as meter:
-            while offset is not None and offset != most:
-                size = batch_size if most is None else min(batch_size, most - offset)
-                page = await self.fetch(offset=offset, limit=size, sort=options.get("sort"), typed=typed)
-                offset = page.next_offset
-                await meter.tell(page.offset + len(page.data), page.total_count, 0)
-                yield page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
+            async with self.kept_alive():
+                while offset is not None and offset != most:
+                    size = batch_size if most is None else min(batch_size, most - offset)
+                    page = await self.fetch(offset=offset, limit=size, sort=options.get("sort"), typed=typed)
+                    offset = page.next_offset
+                    await meter.tell(page.offset + len(page.data), page.total_count, 0)
+                    yield (
+                        page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
+                    )
 
     async def _known_columns(self) -> list[Column]:
         if not self.columns:
@@ -356,45 +374,16 @@ class ParsedDualResponse:
             self.expires_at = read_instant(answer["expires_at"])
 
     def _configured(self) -> Transport:
-        if self._transport is None:
-            raise NotConfiguredError(
-                "The client has no base_url, and fetches only from an address it was given."
+        if self._transport is not None:
+            return self._transport
+        if self._has_origins and self.resource_url is not None:
+            raise UntrustedOriginError(
+                f"The tool result says that its rows are at {described(self.resource_url)}, which was not configured.",
+                hint="If that is right, give its address to the client: origins=['https://...'].",
             )
-        return self._transport
+        raise NotConfiguredError("The client has no base_url, and fetches only from an address it was given.")
 
 
 def status_of(said: str) -> Literal["pending", "ready", "failed"]:
     """A server's word for the status of a resource, as far as its rows are concerned."""
     return "pending" if said == "pending" else "failed" if said == "failed" else "ready"
-
-
-def _beside(cursor: str, offset: int) -> PageRequest:
-    if offset:
-        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
-    return PageRequest(cursor=cursor)
-
-
-def _page_request(
-    start: PageRequest, limit: int | None, sort: SortKey | Sequence[SortKey] | None
-) -> PageRequest:
-    request = start.copy()
-    if limit is not None:
-        request["limit"] = limit
-    if sort is not None:
-        request["sort"] = _sort_keys(sort)
-    return request
-
-
-def _rows_request(options: StreamOptions) -> RowsRequest:
-    request = RowsRequest()
-    if "columns" in options:
-        request["columns"] = list(options["columns"])
-    if "limit" in options:
-        request["limit"] = options["limit"]
-    if (sort := options.get("sort")) is not None:
-        request["sort"] = _sort_keys(sort)
-    return request
-
-
-def _sort_keys(sort: SortKey | Sequence[SortKey]) -> SortKey | list[SortKey]:
-    return sort if isinstance(sort, dict) else list(sort)

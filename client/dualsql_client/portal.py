@@ -6,7 +6,7 @@ import asyncio
 import atexit
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from threading import Lock, Thread, current_thread
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
@@ -64,6 +64,15 @@ class Portal:
                 yield item
         finally:
             worker.let_go(items)
+
+    @contextmanager
+    def within(self, manager: AbstractAsyncContextManager[T]) -> Generator[T, None, None]:
+        """The asynchronous context manager as one that waits."""
+        entered = self.call(_aenter, manager)
+        try:
+            yield entered
+        finally:
+            self.call(_aexit, manager)
 
     def close(self) -> None:
         """End the thread. What still runs is cancelled; closing again does nothing."""
@@ -164,6 +173,14 @@ async def _until(stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]]) 
     await stopped.wait()
     for each in list(items):
         await _close(items, each)
+
+
+async def _aenter(manager: AbstractAsyncContextManager[T]) -> T:
+    return await manager.__aenter__()
+
+
+async def _aexit(manager: AbstractAsyncContextManager[Any]) -> None:
+    await manager.__aexit__(None, None, None)
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
 
 from dualsql_client.client import _RETRY, DualResponseClient
+from dualsql_client.credentials import Auth
+from dualsql_client.origins import Origin
 from dualsql_client.portal import Portal
 from dualsql_client.retrying import Retry
 from dualsql_client.stepping import each_of, stepped
@@ -21,17 +23,21 @@ class SyncDualResponseClient:
     Everything waits, in scripts and in notebooks. The requests are sent from a thread, which ends with `close`.
 
     Args:
-        base_url: address of the server's REST resources; every request goes to `base_url/id`, whatever URL a
-            tool result names. Without one the client parses, and fetching raises NotConfiguredError.
+        base_url: address of the server's REST resources; every request goes to `base_url/id`, unless the tool result
+            names one of `origins`. Without either the client parses, and fetching raises NotConfiguredError.
         http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
-        headers: sent with every request, so to `base_url` only.
+        headers: sent with every request to `base_url`.
         timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
         maximum_stream_bytes: size of the longest stream that is read, after decompression.
         retry: how often, and how soon, a stream that broke is gone on with.
+        auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
+            returns a bearer token. It is called once, and again for a request that is refused with 401.
+        origins: addresses of other servers' resources; a tool result whose URL is below one of them is fetched there.
+            One that names another host is not fetched where there is no `base_url`.
 
     Raises:
-        NotConfiguredError: `base_url` is no plain http or https address.
+        NotConfiguredError: `base_url`, or one of `origins`, is no plain http or https address.
     """
 
     def __init__(
@@ -44,6 +50,8 @@ class SyncDualResponseClient:
         maximum_response_bytes: int = 64 * 1024 * 1024,
         maximum_stream_bytes: int = 64 * 1024**3,
         retry: Retry = _RETRY,
+        auth: Auth | None = None,
+        origins: Sequence[Origin | str] = (),
     ) -> None:
         self._portal = Portal()
         self._client = DualResponseClient(
@@ -54,6 +62,8 @@ class SyncDualResponseClient:
             maximum_response_bytes=maximum_response_bytes,
             maximum_stream_bytes=maximum_stream_bytes,
             retry=retry,
+            auth=auth,
+            origins=origins,
         )
 
     def __enter__(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
-from dualsql_client.parsed import ParsedDualResponse, StreamOptions
+from dualsql_client.asked import StreamOptions
+from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.wire import Column, Row, SortKey, StreamFormat, TotalCountKind
 
@@ -87,8 +89,19 @@ class SyncParsedDualResponse:
         return self._parsed.status
 
     def is_expired(self) -> bool:
-        """Whether the resource has expired, by this computer's clock."""
+        """Whether the resource has expired, by the server's clock once it has answered, else by this computer's."""
         return self._parsed.is_expired()
+
+    def time_left(self) -> timedelta | None:
+        """Until it expires, as `is_expired` sees it; None for a pinned one, or when it is not known."""
+        return self._parsed.time_left()
+
+    def kept_alive(self) -> AbstractContextManager[None]:
+        """Keep the resource from expiring while it is read page by page: `async with parsed.kept_alive(): ...`.
+
+        As long as the server allows it, which is with sliding expiration. Whatever reads all rows does it by itself.
+        """
+        return self._portal.within(self._parsed.kept_alive())
 
     def _repr_html_(self) -> str:
         return self._parsed._repr_html_()
@@ -235,6 +248,14 @@ class SyncParsedDualResponse:
             FetchError: see `dualsql_client.errors`.
         """
         return self._portal.call(self._parsed.pin)
+
+    def unpin(self) -> bool:
+        """Let a pinned resource expire again, one lifetime from now; True, too, when it was not pinned.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._parsed.unpin)
 
     def delete(self) -> bool:
         """Delete the resource; False when it was gone already.

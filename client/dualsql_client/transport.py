@@ -15,7 +15,9 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from dualsql_client.address import is_this_computer, leaves_origin, resource_id
+from dualsql_client.credentials import Auth, Credentials
 from dualsql_client.errors import FetchError, FetchTimeoutError, ParseError, UntrustedOriginError
+from dualsql_client.lifetimes import Clock
 from dualsql_client.problems import fetch_error
 from dualsql_client.retrying import Retry, retry_after
 
@@ -57,6 +59,7 @@ class HTTPClient(Protocol):
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         follow_redirects: bool = False,
+        auth: Any = ...,
     ) -> AbstractAsyncContextManager[HTTPResponse]: ...
 
     async def aclose(self) -> None: ...
@@ -67,13 +70,14 @@ class Transport:
 
     Args:
         base_url: checked by `address.checked_base_url`.
-        headers: sent with every request.
+        headers, auth: sent with every request.
         seconds: time for one request, its whole body included.
         maximum_bytes: size of the largest answer that is read, after decompression; of a stream, of one row.
         maximum_stream_bytes: size of the longest stream.
 
     Attributes:
         has_streams: False once the server has shown that it knows only pages.
+        clock: the server's.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Transport:
         http: HTTPClient,
         headers: Mapping[str, str],
         *,
+        auth: Auth | None = None,
         seconds: float,
         maximum_bytes: int,
         maximum_stream_bytes: int,
@@ -90,6 +95,8 @@ class Transport:
         self._base_url = base_url
         self._http = http
         self._headers = {name.lower(): value for name, value in headers.items()} | _HEADERS
+        self._credentials = Credentials(auth)
+        self.clock = Clock()
         self._seconds = seconds
         self.maximum_bytes = maximum_bytes
         self.maximum_stream_bytes = maximum_stream_bytes
@@ -117,14 +124,18 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         *,
         query: Mapping[str, str] | None = None,
+        below: str = "",
     ) -> Any:
         """The decoded JSON of the answer; None when it has no content.
+
+        Args:
+            below: of the resource's own address, such as "/pin".
 
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
         asked = f"?{urlencode(query)}" if query else ""
-        return (await self._send(method, self.url_of(uri) + asked, body))[0]
+        return (await self._send(method, self.url_of(uri) + below + asked, body))[0]
 
     async def describe(self, uri: str) -> tuple[Any, float | None]:
         """The decoded JSON of GET /{id}, and after how many seconds the server wants to be asked again.
@@ -156,7 +167,7 @@ class Transport:
         url = f"{self.url_of(uri)}/rows"
         headers = self._headers | {"accept": media_type, "accept-encoding": self._stream_coding}
         with self._failures_told():
-            async with self._request("POST", url, body, headers) as response:
+            async with self._answered("POST", url, body, headers) as response:
                 await self._check_status(response, url)
                 _check_stream(response, media_type)
                 yield response.headers, self._pieces(response)
@@ -172,18 +183,43 @@ class Transport:
         with self._failures_told():
             async with (
                 asyncio.timeout(self._seconds),
-                self._request(method, url, body, self._headers) as response,
+                self._answered(method, url, body, self._headers) as response,
             ):
                 await self._check_status(response, url)
                 answer = None if response.status_code == 204 else await self._json(response)
                 return answer, response.headers
 
+    @asynccontextmanager
+    async def _answered(
+        self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> AsyncIterator[HTTPResponse]:
+        who = await self._credentials.headers()
+        async with self._request(method, url, body, {**headers, **who}) as response:
+            self._note_time(response)
+            is_refused = response.status_code == 401
+            renewed = await self._credentials.renewed_headers(who) if is_refused else None
+            if renewed is None:
+                yield response
+                return
+        async with self._request(method, url, body, {**headers, **renewed}) as response:
+            self._note_time(response)
+            yield response
+
     def _request(
         self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> AbstractAsyncContextManager[HTTPResponse]:
         return self._http.stream(
-            method, url, json=body, headers=headers, timeout=self._seconds, follow_redirects=False
+            method,
+            url,
+            json=body,
+            headers=headers,
+            timeout=self._seconds,
+            follow_redirects=False,
+            **self._credentials.options,
         )
+
+    def _note_time(self, response: HTTPResponse) -> None:
+        self.clock.note(response.headers.get("date"), response.headers.get("age"))
 
     @contextmanager
     def _failures_told(self) -> Iterator[None]:

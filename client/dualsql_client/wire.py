@@ -209,6 +209,13 @@ class Pinned(TypedDict):
     expires_at: None
 
 
+class Unpinned(TypedDict):
+    """Answer of DELETE /{id}/pin."""
+
+    status: Literal["ready"]
+    expires_at: str
+
+
 class Problem(TypedDict):
     """Every error body. `error` is the specification's word, `code` the stable name."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol, Unpack
 
 from starlette.requests import Request
@@ -113,6 +114,12 @@ class Resources(Protocol):
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Remove the expiry; False when there is nothing left to pin."""
+        ...
+
+    async def unpin_resource(
+        self, resource_id: str, *, principal: Principal | None = None
+    ) -> datetime | None:
+        """Give a pinned resource an expiry; the one it has from now on, None when it is gone."""
         ...
 
     async def delete_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:

@@ -35,6 +35,7 @@ from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
 from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
 from dualsql.http.well_known import well_known_route
 from dualsql.resource import Principal, Resource
+from dualsql.response import instant
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
@@ -43,11 +44,14 @@ from dualsql_client.wire import (
     ListedResource,
     Pinned,
     ResourceListing,
+    Unpinned,
 )
 
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
 PROFILE = "/{resource_id}/profile"
+PIN = "/{resource_id}/pin"
+PIN_METHODS = ("PUT", "DELETE")
 COLLECTION = "/"
 
 _EXPOSED = (
@@ -69,6 +73,9 @@ def build_router(server: Resources) -> ASGIApp:
             Route(PATH, answering(routes.page), methods=["POST"]),
             Route(PATH, answering(routes.pin), methods=["PUT"]),
             Route(PATH, answering(routes.delete), methods=["DELETE"]),
+            Route(PIN, answering(routes.pin), methods=["PUT"]),
+            Route(PIN, answering(routes.unpin), methods=["DELETE"]),
+            Route(PIN, problem_response(MethodNotAllowedError(_NO_METHOD, known=PIN_METHODS))),
             Route(PATH, answering(routes.list_methods), methods=["OPTIONS"]),
             Route(PATH, problem_response(MethodNotAllowedError(_NO_METHOD))),
             Route(ROWS, answering(routes.rows), methods=["GET", "HEAD", "POST"]),
@@ -149,6 +156,16 @@ class Routes:
         if not await self.server.pin_resource(resource.id, principal=principal):
             raise not_found()
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
+
+    async def unpin(self, request: Request) -> Response:
+        """DELETE below the resource: let it expire again."""
+        refuse_query(request.scope["query_string"])
+        principal = await self.server.identify(request)
+        resource = await self.server.open_resource(resource_id_of(request), principal, "pin")
+        expires_at = await self.server.unpin_resource(resource.id, principal=principal)
+        if expires_at is None:
+            raise not_found()
+        return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE: end the resource; its links are dead from here on."""

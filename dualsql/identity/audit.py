@@ -25,6 +25,7 @@ AuditAction = Literal[
     "profile",  # figures of its columns
     "stream",  # rows that are about to leave; a "read" follows when it is known how many did
     "pin",
+    "unpin",
     "delete",
     "list",
     "evict",  # deleted to make room for the principal's next one

@@ -202,7 +202,9 @@ def _has_expired(row: _Row, instant: datetime) -> bool:
 
 def _expiry_after(row: _Row, changes: ResourceChanges) -> datetime | None:
     expires_at: datetime | None = row["expires_at"]
-    if changes.pin or expires_at is None:
+    if expires_at is None:
+        return in_utc(changes.unpin_to) if changes.unpin_to is not None else None
+    if changes.pin:
         return None
     if changes.extend_to is None or changes.now is None or expires_at <= changes.now:
         return expires_at

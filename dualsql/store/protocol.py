@@ -22,6 +22,7 @@ class ResourceChanges:
         extend_to: a later expires_at for a resource that is neither pinned nor expired; never shortens it.
         total: a later count; anything but an exact one never takes the place of one that is.
         pin: remove the expiry of a resource that has not expired.
+        unpin_to: the expires_at of a resource that is pinned; another keeps its own.
         now: the instant that decides whether it has expired; required with extend_to and pin.
     """
 
@@ -30,6 +31,7 @@ class ResourceChanges:
     extend_to: datetime | None = None
     total: Total | None = None
     pin: bool = False
+    unpin_to: datetime | None = None
     now: datetime | None = None
 
     def __post_init__(self) -> None:

@@ -222,6 +222,8 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
     if changes.pin and changes.now is not None:
         values["expires_at"] = None
         statement = statement.where(or_(_t.expires_at.is_(None), _t.expires_at > changes.now))
+    elif changes.unpin_to is not None:
+        values["expires_at"] = func.coalesce(_t.expires_at, _instant(changes.unpin_to))
     elif changes.extend_to is not None and changes.now is not None:
         may_extend = and_(_t.expires_at > changes.now, _t.expires_at < changes.extend_to)
         values["expires_at"] = case((may_extend, _instant(changes.extend_to)), else_=_t.expires_at)

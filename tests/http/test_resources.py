@@ -55,6 +55,23 @@ async def test_put_pins(institutions_url: str) -> None:
         assert (await application.http.put(path)).status_code == 200
 
 
+async def test_what_is_pinned_can_expire_again(institutions_url: str) -> None:
+    async with running(institutions_url, authenticate=by_header) as application:
+        path = await application.create(principal=Principal(id="ana"))
+        application.http.headers["X-User"] = "ana"
+        before = (await application.http.get(path)).json()["expires_at"]
+        assert (await application.http.delete(f"{path}/pin")).json()["expires_at"] == before
+        assert (await application.http.put(f"{path}/pin")).json() == {"status": "pinned", "expires_at": None}
+        unpinned = await application.http.delete(f"{path}/pin")
+        assert_private(unpinned)
+        described = (await application.http.get(path)).json()
+        assert unpinned.json() == {name: described[name] for name in ("status", "expires_at")}
+        assert described["status"] == "ready" and described["expires_at"] >= before
+        application.http.headers["X-User"] = "ben"
+        problem_of(await application.http.delete(f"{path}/pin"), 404)
+        problem_of(await application.http.get(f"{path}/pin"), 405)
+
+
 async def test_what_nobody_owns_is_not_pinned_by_whoever_holds_its_link(application: Application) -> None:
     """It would live for ever."""
     assert (await application.http.put(await application.create())).status_code == 403

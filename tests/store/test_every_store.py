@@ -148,6 +148,16 @@ class TestUpdate:
         assert found is not None and found.expires_at == (None if pinned else expires_at)
         assert found.access_count == (1 if pinned else 0)
 
+    @pytest.mark.parametrize("expires_at", [minutes(15), None, NOW - MOMENT])
+    async def test_only_a_pinned_resource_is_unpinned(
+        self, store: ResourceStore, expires_at: datetime | None
+    ) -> None:
+        saved = resource(expires_at=expires_at)
+        await store.save(saved)
+        assert await store.update(saved.id, ResourceChanges(unpin_to=minutes(30)))
+        found = await store.get(saved.id)
+        assert found is not None and found.expires_at == (expires_at or minutes(30))
+
     async def test_a_pin_outweighs_an_extension(self, store: ResourceStore) -> None:
         saved = resource()
         await store.save(saved)

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from dualsql_client.asked import StreamOptions
 from dualsql_client.cli.fetching import Fetched, fetch
 from dualsql_client.cli.sources import read_source
 from dualsql_client.errors import DualResponseClientError, MissingExtraError
-from dualsql_client.parsed import StreamOptions
 from dualsql_client.wire import SortKey
 
 T = TypeVar("T")

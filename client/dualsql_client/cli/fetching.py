@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 
-from dualsql_client.parsed import ParsedDualResponse, StreamOptions
+from dualsql_client.asked import StreamOptions
+from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Bar, Progress
 from dualsql_client.wire import StreamFormat
 

@@ -1,0 +1,96 @@
+"""Where the client may fetch; the rule: a tool result chooses among configured addresses, it adds none."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from dualsql_client.address import origin_of
+from dualsql_client.credentials import Auth
+from dualsql_client.transport import Transport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The address of one server's resources, and what is sent there and nowhere else.
+
+    Attributes:
+        base_url: such as https://api.example.com/resources; it may be a private address.
+        headers: sent with every request.
+        auth: see DualResponseClient.
+    """
+
+    base_url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Auth | None = field(default=None, repr=False)
+
+
+class Origins:
+    """The configured addresses.
+
+    Args:
+        default: the one for results that name no configured address, or None.
+        transports: all of them.
+    """
+
+    def __init__(self, default: Transport | None, transports: Sequence[Transport]) -> None:
+        self.default = default
+        self._transports = transports
+
+    def __len__(self) -> int:
+        return len(self._transports)
+
+    def choose(self, uri: str, url: str | None) -> Transport | None:
+        """Where the rows of a result are fetched; None when it is nowhere that was configured.
+
+        Args:
+            url: where the tool result says they are.
+        """
+        if url is not None:
+            named = [transport for transport in self._transports if is_same_place(transport.url_of(uri), url)]
+            if named:
+                return named[0]
+        if self.default is None and url is None and len(self._transports) == 1:
+            return self._transports[0]
+        return self.default
+
+
+def is_same_place(ours: str, theirs: str) -> bool:
+    """Whether `theirs`, which may hold anything, is the address `ours`."""
+    try:
+        one, other = urlsplit(ours), urlsplit(theirs)
+        same = origin_of(one) == origin_of(other)
+    except ValueError:
+        return False
+    return (
+        same
+        and one.path == other.path
+        and other.netloc.count("@") == 0
+        and not (other.query or other.fragment)
+    )
+
+
+def described(url: str) -> str:
+    """The host of an address as an error may name it, and what kind of address that is."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        host = ""
+    if not host or not host.isascii() or not host.isprintable():
+        return "an address that cannot be read"
+    kind = _kind(host)
+    return f"{host[:100]!r}, {kind}" if kind else repr(host[:100])
+
+
+def _kind(host: str) -> str:
+    if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
+        return "a private address"
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return ""
+    if address.is_link_local:
+        return "a link-local address"
+    return "a private address" if address.is_private or address.is_loopback or address.is_multicast else ""
