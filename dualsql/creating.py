@@ -23,6 +23,7 @@ from dualsql.reading import Reader
 from dualsql.resource import Resource, new_resource
 from dualsql.responding import respond
 from dualsql.response import DualResponse
+from dualsql.sampling import take_sample
 from dualsql.settings import Settings
 from dualsql.statement import Statement
 from dualsql.totals import UNCOUNTED, Total
@@ -58,7 +59,7 @@ class Creator:
             key = (source.name, document, repr(replace(creation, wait=None)))
             return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
         view = self._reader.view(source, document, creation.principal)
-        sample = await view.sample(creation.sample_size, creation.count)
+        sample = await take_sample(view, creation.sample_size, creation.count, creation.sample)
         profile = await _profile(view, creation)
         resource = self._resource(view, document, creation, sample.total)
         answered = self._answered(resource, view, sample, profile)
@@ -74,7 +75,7 @@ class Creator:
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def run() -> Answered:
-            sample = await patient.sample(creation.sample_size, creation.count)
+            sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
             profile = await _profile(patient, creation)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(

@@ -17,6 +17,7 @@ from dualsql.parameters import (
     checked_wait,
 )
 from dualsql.resource import Principal
+from dualsql.samples import SampleAsked, SampleOption, parse_sample
 from dualsql.settings import Settings
 from dualsql.totals import Count, CountAsked
 from dualsql_client.figures import ProfileKind
@@ -30,6 +31,8 @@ class ResponseOptions(TypedDict, total=False):
 
     Attributes:
         sample_size: rows to show.
+        sample: which ones: "head", the first; "tail", the last; "random", which tells its seed, so that "random:SEED"
+            shows them again; "spread", from the first to the last at even distances.
         expiration: lifetime; cut to `Settings.maximum_lifetime`.
         metadata: JSON values kept with the resource and shown to whoever may read it.
         count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
@@ -44,6 +47,7 @@ class ResponseOptions(TypedDict, total=False):
     """
 
     sample_size: int | None
+    sample: SampleOption
     expiration: timedelta | None
     metadata: Mapping[str, Any] | None
     count: Count
@@ -59,6 +63,7 @@ class Creation:
 
     name: str
     sample_size: int
+    sample: SampleAsked
     lifetime: timedelta
     metadata: Mapping[str, Any]
     count: CountAsked
@@ -77,6 +82,7 @@ def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOp
     return Creation(
         name=checked_name(name),
         sample_size=checked_size(options.get("sample_size"), settings),
+        sample=parse_sample(options.get("sample", "head")),
         lifetime=checked_lifetime(options.get("expiration"), settings),
         metadata=checked_metadata(options.get("metadata")),
         count=checked_count(options.get("count", "auto"), settings),

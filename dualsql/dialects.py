@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +42,7 @@ class Capabilities:
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
         text_length: the function that counts the characters of a text.
+        scramble: a hash of what tells a row from others, and of a seed; None where there is no function for it.
         approximate_distinct: the aggregate that tells roughly how many values there are; empty where there is none.
     """
 
@@ -61,6 +62,7 @@ class Capabilities:
     key_form: MakeKeyForm
     planner: Planner | None = None
     text_length: str = "length"
+    scramble: Callable[[Sequence[ColumnElement[Any]], int], ColumnElement[Any]] | None = None
     approximate_distinct: str = ""
 
 
@@ -106,6 +108,10 @@ def _duckdb_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     if is_text:
         return [cast(expression, types.LargeBinary)]
     return [expression, cast(expression, Text)] if is_loose else [expression]
+
+
+def _md5(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:
+    return func.md5(func.concat_ws("|", str(seed), *(cast(value, Text) for value in values)))
 
 
 def _is_sortable(type_: SQLType) -> bool:
@@ -161,6 +167,7 @@ _POSTGRESQL = Capabilities(
     keeps_zones=True,
     key_form=postgresql_form,
     planner=POSTGRESQL_PLANNER,
+    scramble=_md5,
 )
 _MYSQL = Capabilities(
     name="MariaDB",
@@ -179,6 +186,7 @@ _MYSQL = Capabilities(
     key_form=mysql_form,
     planner=MARIADB_PLANNER,
     text_length="char_length",
+    scramble=_md5,
 )
 _DUCKDB = Capabilities(
     name="DuckDB",
@@ -196,6 +204,7 @@ _DUCKDB = Capabilities(
     keeps_zones=True,
     key_form=raw_form,
     approximate_distinct="approx_count_distinct",
+    scramble=_md5,
 )
 _KNOWN = {
     "sqlite": _SQLITE,

@@ -39,6 +39,7 @@ def respond(
         text_budget=settings.text_budget,
         results_budget=settings.results_budget,
         status="pending" if resource.status == "pending" else "ready",
+        sampled=sample.taken,
         profile=None if profile is None else profile.to_wire(view.source.engine.dialect),
         profile_notes=None if profile is None else _notes(profile, view, sample),
     )

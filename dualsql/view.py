@@ -74,8 +74,12 @@ class View:
 
     async def sample(self, size: int, asked: CountAsked) -> Sample:
         """The first rows, and how many there are in all."""
+        return await self.sampled(self._page(0, size + 1), size, asked)
+
+    async def sampled(self, select: AnySelect, size: int, asked: CountAsked) -> Sample:
+        """The rows of `select`, but for the last of `size + 1`, and how many the statement has in all."""
         return await fetch_sample(
-            self._page(0, size + 1),
+            select,
             self._counter(),
             asked,
             size=size,

@@ -404,6 +404,7 @@ BEYOND: dict[str, str] = {
     "profiling/test_bins.py": "how a range is divided",
     "profiling/test_profile.py": "the figures of a profile are those of polars, on every engine",
     "profiling/test_serving.py": "who hears what of a profile, and within which time",
+    "sampling/test_samples.py": "rows that are not the first: the last, at even ranks, at random by seed",
     "store/test_engine_choice.py": "which engines and URLs a store takes",
     "store/test_glance.py": "a resource's row read on the event loop",
     "store/test_load.py": "a store under load",

@@ -259,7 +259,8 @@ class ProfileNotes(TypedDict):
 class ResultMetadata(TypedDict):
     """What a model may want to know about the full result.
 
-    `results` shows `sample_count` rows; with `cells_cut_to`, longer cells are their beginning, of so many characters.
+    `results` shows `sample_count` rows: the first, or those that `sample` says ("tail", "random:SEED", "spread"); with
+    `cells_cut_to`, longer cells are their beginning, of so many characters.
     `status` is there while the query still runs: nothing is shown or counted yet, and `hint` says what to do.
     """
 
@@ -269,6 +270,7 @@ class ResultMetadata(TypedDict):
     status: NotRequired[Literal["pending"]]
     hint: NotRequired[str]
     cells_cut_to: NotRequired[int]
+    sample: NotRequired[str]
     columns: list[Column]
     profile: NotRequired[ProfileNotes]
     executed_at: str

@@ -14,10 +14,11 @@ from dualsql.totals import CountAsked, Total
 
 
 class Sample(NamedTuple):
-    """The first rows, and how many there are in all."""
+    """Some rows, how many there are in all, and which these are, in the words that ask for them."""
 
     rows: Rows
     total: Total
+    taken: str = "head"
 
 
 async def fetch_sample(

@@ -96,13 +96,15 @@ def _metadata() -> dict[str, Any]:
             "total_count_kind": {"enum": list(get_args(TotalCountKind))},
             "sample_count": {"type": "integer"},
             "cells_cut_to": {"type": "integer"},
+            "sample": {**_TEXT, "description": "Which rows are shown, if not the first."},
+            "profile": {"type": "object", "description": "Notes on columns, of all rows."},
             "status": {"const": "pending", "description": "The query still runs."},
             "hint": _TEXT,
             "columns": {"type": "array", "items": column},
             "executed_at": _INSTANT,
             "expires_at": {**_INSTANT, "type": ["string", "null"]},
         },
-        optional=("cells_cut_to", "status", "hint"),
+        optional=("cells_cut_to", "sample", "profile", "status", "hint"),
         description="Of the whole result, of which `sample_count` rows are shown.",
     )
 

@@ -6,6 +6,7 @@
     keyset    rows beside a place; places: the gaps between rows; beyond: the conditions
     count     how many there are
     nesting   the statement as a subquery of its own
+    sampling  rows that are not the first ones
 
 READ IN THIS ORDER.
 """
@@ -16,6 +17,7 @@ from dualsql.plan.nesting import nested, reads_plainly
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.page import Ordered, ordered, page, whole
 from dualsql.plan.places import Place, place_ahead, place_behind
+from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, shape
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Place",
     "Shape",
     "count",
+    "even_ranks",
     "keyed_page",
     "nested",
     "ordered",
@@ -34,7 +37,10 @@ __all__ = [
     "reads_plainly",
     "require_keyset",
     "rows_beside",
+    "scattered",
     "shape",
+    "spread",
+    "tail",
     "uncounted",
     "whole",
     "with_criteria_of",

@@ -80,7 +80,7 @@ def _beside(rows: Ordered, place: Place, *, skip: int, limit: int | None) -> tup
     keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
     statement = rows.shape.select
     if rows.shape.is_cut or not reads_row_by_row(statement):
-        statement, keys = _around(_carried(whole(rows), keys, rows), keys, rows)
+        statement, keys = carried_around(rows, keys)
     # Past the equal rows that were shown; no key tells them from those that were not.
     passed = place.passed if place.left is None and not rows.order.is_unique else 0
     skipped = passed + skip
@@ -128,9 +128,8 @@ def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySel
     return statement.add_columns(*_places(keys, rows, lambda form: form.carried)[1])
 
 
-def carried_around(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
-    """A SELECT around the whole statement, and the keys of its order as they are called there."""
-    keys = rows.order.keys
+def carried_around(rows: Ordered, keys: Sequence[Key]) -> tuple[AnySelect, list[Key]]:
+    """A SELECT around the whole statement, and these keys of its order as they are called there."""
     return _around(_carried(whole(rows), keys, rows), keys, rows)
 
 

@@ -42,7 +42,7 @@ def _outer(rows: Ordered) -> AnySelect:
     if rows.order.obstacle:
         cut = whole(rows)
         return with_criteria_of(cut, select(*cut.subquery("result").c))
-    outer, keys = carried_around(rows)
+    outer, keys = carried_around(rows, rows.order.keys)
     return outer.order_by(*(clause for key in keys for clause in key.clauses(rows.capabilities)))
 
 

@@ -1,0 +1,104 @@
+"""Rows of a Select that are not its first ones; the rule: the same rows at every reading, or a refusal.
+
+tail       in the reverse of the total order, as many as are wanted
+spread     at even ranks of the total order
+scattered  in the order of a hash of what tells the rows apart
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select, types
+
+from dualsql.columns import plain_type
+from dualsql.errors import NoTotalOrderError
+from dualsql.plan.keys import Key, unlabelled
+from dualsql.plan.keyset import carried_around
+from dualsql.plan.options import with_criteria_of
+from dualsql.plan.page import Ordered
+from dualsql.plan.ties import is_distinct, reads_row_by_row
+from dualsql.statement import AnySelect
+
+_PRIME = 2**31 - 1
+"""Products of two smaller numbers fit into 64 bits, and taking the fifth power modulo it mixes up no two of them."""
+
+
+def tail(rows: Ordered, size: int) -> AnySelect:
+    """The last rows, the very last one first.
+
+    Raises:
+        NoTotalOrderError: there is no telling which these are.
+    """
+    statement, keys = _with_keys(rows)
+    clauses = [clause for key in keys for clause in key.reversed().clauses(rows.capabilities)]
+    return statement.order_by(*clauses).limit(size)
+
+
+def spread(rows: Ordered, ranks: Sequence[int]) -> AnySelect:
+    """The rows at these ranks, counted from 1, in order.
+
+    Raises:
+        NoTotalOrderError: no row has a rank that can be relied on.
+    """
+    statement, keys = _with_keys(rows)
+    ranked = statement.add_columns(_rank(keys, rows).label("dualsql_rank")).subquery("ranked")
+    *columns, rank = ranked.c
+    found = select(*columns).where(rank.in_(ranks)).order_by(rank)
+    return with_criteria_of(rows.shape.select, found)
+
+
+def scattered(rows: Ordered, size: int, seed: int) -> AnySelect:
+    """Rows that have nothing in common; the same ones for the same seed, as long as the rows are the same.
+
+    Raises:
+        NoTotalOrderError: nothing that stays tells the rows apart.
+    """
+    statement, keys = _with_keys(rows)
+    clauses = [clause for key in keys for clause in key.clauses(rows.capabilities)]
+    return statement.order_by(_hash(keys, rows, seed), *clauses).limit(size)
+
+
+def even_ranks(total: int, size: int) -> list[int]:
+    """`size` ranks from the first to the last of `total` rows, as evenly as whole numbers are."""
+    size = min(size, total)
+    return [1 + number * (total - 1) // max(size - 1, 1) for number in range(size)]
+
+
+def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
+    """The statement without an order, and keys that can be put into one anew."""
+    if rows.order.obstacle:
+        raise NoTotalOrderError(
+            f"No sample but its first rows can be told apart. {rows.order.obstacle}",
+            hint='Use sample="head", or order the query by columns of its result.',
+        )
+    keys = [replace(key, written=None) for key in rows.order.keys]
+    statement = rows.shape.select
+    if rows.shape.is_cut or is_distinct(statement) or not reads_row_by_row(statement):
+        return carried_around(rows, keys)
+    return statement.order_by(None), keys
+
+
+def _rank(keys: Sequence[Key], rows: Ordered) -> ColumnElement[Any]:
+    clauses = [clause for key in keys for clause in key.clauses(rows.capabilities)]
+    return func.row_number().over(order_by=clauses)
+
+
+def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
+    scramble = rows.capabilities.scramble
+    values = [unlabelled(key.expression) for key in keys]
+    if scramble is not None:
+        return scramble(values, seed)
+    is_number = len(values) == 1 and isinstance(plain_type(values[0].type), types.Integer)
+    return _mixed(values[0] if is_number else _rank(keys, rows), seed)
+
+
+def _mixed(number: ColumnElement[Any], seed: int) -> ColumnElement[Any]:
+    """A hash of whole numbers for a database that has none: arithmetic modulo a prime, nothing beyond 64 bits."""
+    factor, shift = 48_271 + 2 * (seed % 1_000_003), (seed * 69_621 + 12_345) % _PRIME
+    start = ((number % _PRIME + _PRIME) % _PRIME * factor + shift) % _PRIME
+    square = start * start % _PRIME
+    fifth = square * square % _PRIME * start % _PRIME
+    return (fifth * 16_807 + shift) % _PRIME
