@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import runpy
-import socket
-import sys
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +22,7 @@ from starlette.routing import Mount
 from dualsql import Principal
 from dualsql.demo import Institution
 from dualsql_client import DualResponseClient
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.examples.running import ROOT, output_of, served
 
 
 def printed(file: str) -> str:
@@ -91,32 +84,14 @@ async def test_tables_are_narrowed_to_the_tenant(tmp_path: Path, monkeypatch: py
 
 async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
     async with served("server.py", tmp_path) as origin:
-        client = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            _at(origin, "client.py"),
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-            stdout=asyncio.subprocess.PIPE,
-        )
-        output, _ = await client.communicate()
-    assert client.returncode == 0
-    assert output.decode().strip() == "Colleges: the model saw 15 rows, the application got 146."
+        output = await output_of("client.py", origin, tmp_path)
+    assert output == "Colleges: the model saw 15 rows, the application got 146."
 
 
 async def test_every_row_comes_in_any_shape(tmp_path: Path) -> None:
     async with served("server.py", tmp_path) as origin:
-        client = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            _at(origin, "rows.py"),
-            cwd=tmp_path,
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-            stdout=asyncio.subprocess.PIPE,
-        )
-        output, _ = await client.communicate()
-    assert client.returncode == 0
-    *_, last = output.decode().strip().splitlines()
-    assert last == "10 dicts, 146 rows of 2 columns, colleges.csv"
+        output = await output_of("rows.py", origin, tmp_path)
+    assert output.splitlines()[-1] == "10 dicts, 146 rows of 2 columns, colleges.csv"
     assert len((tmp_path / "colleges.csv").read_bytes().splitlines()) == 147
 
 
@@ -173,29 +148,3 @@ async def test_one_token_opens_mcp_and_rest(tmp_path: Path) -> None:
 
 def _as(person: str) -> dict[str, str]:
     return {"Authorization": f"Bearer a-token-of-{person}"}
-
-
-@asynccontextmanager
-async def served(file: str, folder: Path) -> AsyncIterator[str]:
-    """The origin of an example that is an application, in a process of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        # The examples use the port a reader will; the test takes any, so it changes that one word.
-        server = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _at(origin, file, SERVE), str(listener.fileno()),
-            env={**os.environ, "XDG_CACHE_HOME": str(folder)}, pass_fds=(listener.fileno(),),
-        )  # fmt: skip
-        try:
-            yield origin
-        finally:
-            server.terminate()
-            await server.wait()
-
-
-SERVE = "\nimport sys, uvicorn\nuvicorn.run(app, fd=int(sys.argv[1]), log_level='warning')\n"
-
-
-def _at(origin: str, file: str, extra: str = "") -> str:
-    code = (ROOT / "examples" / file).read_text()
-    assert "http://127.0.0.1:8000" in code
-    return code.replace("http://127.0.0.1:8000", origin) + extra
