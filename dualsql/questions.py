@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
+from sqlalchemy import TableClause
+
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.execute import Source
@@ -93,7 +95,7 @@ class Questions:
         read_select = sql_reader()
         self._policy.narrowing(principal)  # before a name of a table can be learnt of
         name = self._source(source)
-        seen = None if visible is None else lambda table: visible(principal, table)
+        seen = self._seeing(principal, name, visible)
         return Question(
             read_select(sql, self._registry, self.dialects[name], parameters, is_visible=seen), name, None
         )
@@ -117,7 +119,9 @@ class Questions:
         known = {
             known: query
             for known, query in self.saved.items()
-            if visible is None or all(visible(principal, table) for table in query.tables)
+            if all(
+                map(self._seeing(principal, query.source or next(iter(self._sources)), visible), query.tables)
+            )
         }
         query = known.get(name)
         if query is None:
@@ -128,6 +132,18 @@ class Questions:
                 f"The saved query {query.name!r} is of another source.", hint="Leave source_name out."
             )
         return Question(query.with_values(parameters), found, query)
+
+    def _seeing(
+        self, principal: Principal | None, source: str, visible: Visible | None
+    ) -> Callable[[TableClause], bool]:
+        """Whether a table is in the catalogue of this principal: what is not there is unknown here, too."""
+        sight = self._policy.sight(principal, source)
+
+        def sees(table: TableClause) -> bool:
+            is_allowed = self._registry.name_of(table) in sight.tables
+            return is_allowed and (visible is None or visible(principal, table) is True)
+
+        return sees
 
     def _source(self, name: str | None) -> str:
         if name is None and len(self._sources) == 1:

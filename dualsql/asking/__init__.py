@@ -10,14 +10,23 @@ text        the same in SQL
 from __future__ import annotations
 
 from dualsql.asking.question import Inquiry, Question, TextQuestion
-from dualsql.asking.reading import read_question
+from dualsql.asking.reading import KEYS, read_question
 from dualsql.asking.statements import answering_question
-from dualsql.asking.text import answering_text, read_text
+from dualsql.asking.text import TEXT_KEYS, answering_text, read_text
 from dualsql.dialects import Capabilities
 from dualsql.plan import Shape
 from dualsql.statement import AnySelect
 
-__all__ = ["Inquiry", "Question", "TextQuestion", "answering", "read_question", "read_text"]
+__all__ = [
+    "KEYS",
+    "TEXT_KEYS",
+    "Inquiry",
+    "Question",
+    "TextQuestion",
+    "answering",
+    "read_question",
+    "read_text",
+]
 
 
 def answering(inquiry: Inquiry, result: Shape, capabilities: Capabilities, dialect: str) -> AnySelect:

@@ -20,6 +20,9 @@ from dualsql.suggesting import refuse_unknown
 
 MAXIMUM_PARAMETERS = 100
 
+TEXT_KEYS = ("sql", "parameters")
+"""Of a question in SQL."""
+
 _NOTHING = Registry(MetaData())
 
 
@@ -33,7 +36,7 @@ def read_text(values: Any) -> TextQuestion:
         raise BadParameterError(
             "A question is a JSON object.", hint='Such as {"sql": "SELECT count(*) FROM data"}.'
         )
-    refuse_unknown(values, ("sql", "parameters"), "key")
+    refuse_unknown(values, TEXT_KEYS, "key")
     sql, parameters = values.get("sql"), values.get("parameters") or {}
     if not isinstance(sql, str) or not sql.strip():
         raise BadParameterError(

@@ -15,7 +15,6 @@ from dualsql.catalogue.describing import (
     ForeignKey,
     Link,
     QueryDefinition,
-    Reference,
     TableDefinition,
     brief,
 )
@@ -199,10 +198,8 @@ def _foreign_key(seen: Seen, address: Address, link: Link) -> ForeignKey | None:
         return None
     return ForeignKey(
         columns=link.columns,
-        references=Reference(
-            schema=target.schema,
-            table=target.name,
-            columns=link.target_columns,
-            uri=seen.catalogue.addressing.write(target.at(address.source)),
-        ),
+        target_schema=target.schema,
+        target_table=target.name,
+        target_columns=link.target_columns,
+        target_uri=seen.catalogue.addressing.write(target.at(address.source)),
     )

@@ -34,20 +34,14 @@ class ColumnDefinition(TypedDict):
     masked: NotRequired[bool]
 
 
-class Reference(TypedDict):
-    """Where a foreign key leads."""
-
-    schema: str
-    table: str
-    columns: list[str]
-    uri: str
-
-
 class ForeignKey(TypedDict):
-    """Columns that hold the key of another table."""
+    """Columns that hold the key of another table. Flat, so that it is a row of a table in texts."""
 
     columns: list[str]
-    references: Reference
+    target_schema: str
+    target_table: str
+    target_columns: list[str]
+    target_uri: str
 
 
 class TableDefinition(TypedDict):

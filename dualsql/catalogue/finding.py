@@ -7,10 +7,9 @@ from difflib import get_close_matches
 
 from typing_extensions import TypedDict
 
-from dualsql.catalogue.addresses import Address
+from dualsql.catalogue.addresses import Address, Kind
 from dualsql.catalogue.catalogue import Entry, Seen
-from dualsql.catalogue.definitions import Listed, listed
-from dualsql.catalogue.searching import Searched, checked_terms, folded, search
+from dualsql.catalogue.searching import Match, Searched, checked_terms, folded, search
 from dualsql.errors import BadParameterError, UnknownTableError
 
 _LONGEST_NAME = 300
@@ -19,18 +18,18 @@ _MOST_COLUMNS = 10
 _OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
 
 
-class Found(Listed):
+class Found(TypedDict):
     """A thing that a term found: how well, out of 100, and by which of its columns."""
 
-    score: float
-    columns: list[str]
-
-
-class TermMatches(TypedDict):
-    """What one term found, best first."""
-
     term: str
-    matches: list[Found]
+    kind: Kind
+    source: str
+    schema: str | None
+    name: str
+    columns: list[str]
+    score: float
+    comment: str | None
+    uri: str
 
 
 def tables_of(seen: Seen, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
@@ -89,8 +88,8 @@ def find_table(seen: Seen, name: str, *, source: str | None = None, schema: str 
     return first[0]
 
 
-def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[TermMatches]:
-    """What each term finds among names and comments of all that is seen, at most `limit` things for each.
+def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[Found]:
+    """What each term finds among names and comments of all that is seen: at most `limit` things each, best first.
 
     Raises:
         BadParameterError: there are too many terms, or one is too long.
@@ -99,19 +98,25 @@ def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[TermMatc
     checked, entries = checked_terms(terms), seen.entries
     searched = [item for place, entry in enumerate(entries) for item in _texts(seen, place, entry)]
     return [
-        TermMatches(
-            term=term,
-            matches=[
-                _found(entries[match.place], match.score, match.columns)
-                for match in search(term, searched, limit)
-            ],
-        )
+        _found(term, entries[match.place], match)
         for term in checked
+        for match in search(term, searched, limit)
     ]
 
 
-def _found(entry: Entry, score: float, columns: Sequence[str]) -> Found:
-    return Found({**listed(entry), "score": score, "columns": list(columns[:_MOST_COLUMNS])})
+def _found(term: str, entry: Entry, match: Match) -> Found:
+    at = entry.address
+    return Found(
+        term=term,
+        kind=at.kind,
+        source=at.source,
+        schema=at.schema or None,
+        name=at.name or at.schema or at.source,
+        columns=list(match.columns[:_MOST_COLUMNS]),
+        score=match.score,
+        comment=entry.comment,
+        uri=entry.uri,
+    )
 
 
 def _texts(seen: Seen, place: int, entry: Entry) -> Iterator[Searched]:

@@ -9,6 +9,7 @@ from dualsql.http.fields import MAXIMUM_NAME_LENGTH, split_query
 from dualsql.suggesting import refuse_unknown
 
 PROFILE_METHODS = ("GET", "HEAD", "OPTIONS")
+PROFILE_QUERY = ("kind", "columns")
 
 
 def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:
@@ -18,7 +19,7 @@ def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
     """
     values = split_query(query_string)
-    refuse_unknown(values, ("kind", "columns"), "query parameter")
+    refuse_unknown(values, PROFILE_QUERY, "query parameter")
     names = values["columns"].split(",") if "columns" in values else None
     if names is not None and (len(set(names)) != len(names) or not all(map(_is_name, names))):
         raise BadParameterError(

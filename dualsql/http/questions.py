@@ -33,7 +33,7 @@ from dualsql.http.rows import answer_rows, chosen_format
 QUESTION_METHODS = ("OPTIONS", "POST")
 
 _KINDS: Mapping[str, Callable[[Any], Inquiry]] = {"query": read_question, "sql": read_text}
-_WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas")
+WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas")
 _PAGE = "application/json"
 
 
@@ -59,7 +59,7 @@ def _endpoint(server: Resources, read: Callable[[Any], Inquiry]) -> Any:
     async def answer(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
-        window = {name: values[name] for name in _WINDOW if name in values}
+        window = {name: values[name] for name in WINDOW if name in values}
         inquiry = read({name: value for name, value in values.items() if name not in window})
         written = _wanted_format(window.get("format"), request)
         if written is None:

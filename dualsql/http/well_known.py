@@ -11,10 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dualsql.asking import KEYS, TEXT_KEYS
 from dualsql.discovery import WELL_KNOWN, endpoint, service
 from dualsql.http.answers import JSONAnswer
 from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY
 from dualsql.http.problems import answering
+from dualsql.http.profile import PROFILE_QUERY
+from dualsql.http.questions import WINDOW
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import ROWS_NAMES
 
@@ -22,22 +25,20 @@ from dualsql.http.row_parameters import ROWS_NAMES
 def describe_service(server: Resources) -> dict[str, Any]:
     """The whole document."""
     link = ("link",) if server.settings.signed_links else ()
-    one, rows = "/{id}", "/{id}/rows"
+    page = (*PAGE_QUERY, "count", *link)
     return {
         **service(server.base_url, server.settings),
         "endpoints": [
-            endpoint(
-                "GET",
-                one,
-                "What a result is; with paging parameters, a page.",
-                query=(*PAGE_QUERY, "count", *link),
-            ),
-            endpoint("POST", one, "A page of its rows.", query=link, body=PAGE_BODY),
-            endpoint("PUT", one, "Keep it until it is deleted."),
-            endpoint("DELETE", one, "Delete it."),
-            endpoint("GET", rows, "All its rows as a stream.", query=(*ROWS_NAMES, *link)),
-            endpoint("POST", rows, "All its rows as a stream.", query=link, body=ROWS_NAMES),
-            endpoint("GET", "/", "The caller's own results, newest first.", query=LISTING_QUERY),
+            endpoint("GET", "/", "Your own results, newest first.", query=LISTING_QUERY),
+            endpoint("GET", "/{id}", "What a result is; with paging parameters, a page of it.", query=page),
+            endpoint("POST", "/{id}", "A page of its rows.", query=link, body=PAGE_BODY),
+            endpoint("PUT", "/{id}", "Keep it until it is deleted."),
+            endpoint("DELETE", "/{id}", "Delete it."),
+            endpoint("GET", "/{id}/rows", "All its rows as a stream.", query=(*ROWS_NAMES, *link)),
+            endpoint("POST", "/{id}/rows", "All its rows as a stream.", query=link, body=ROWS_NAMES),
+            endpoint("GET", "/{id}/profile", "What its columns are like.", query=PROFILE_QUERY),
+            endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
+            endpoint("POST", "/{id}/sql", "The same in SQL.", body=(*TEXT_KEYS, *WINDOW)),
         ],
     }
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from dualsql.catalogue import Catalogue, paged
 from dualsql.catalogue.definitions import Listed, listed, table_definition
 from dualsql.catalogue.describing import TableDefinition
-from dualsql.catalogue.finding import TermMatches, find_table, search_all, tables_of
+from dualsql.catalogue.finding import Found, find_table, search_all, tables_of
 from dualsql.catalogue.searching import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, required_rapidfuzz
 from dualsql.mcp.manners import Responder
 from dualsql.mcp.tool import plain_tool
@@ -36,9 +36,10 @@ class TableList(TypedDict):
 
 
 class SearchResults(TypedDict):
-    """What each term found."""
+    """What the terms found, term by term and best first, and those that found nothing."""
 
-    results: list[TermMatches]
+    matches: list[Found]
+    unmatched: list[str]
 
 
 def add_catalogue_tools(
@@ -95,7 +96,9 @@ def add_catalogue_tools(
             terms: one or several, each searched for by itself, such as ["enrollment", "tuition fees"].
             limit: matches for each term.
         """
-        return SearchResults(results=search_all(catalogue.seen_by(principal), terms, limit=limit))
+        found = search_all(catalogue.seen_by(principal), terms, limit=limit)
+        matched = {match["term"] for match in found}
+        return SearchResults(matches=found, unmatched=[term for term in terms if term.strip() not in matched])
 
     for function in (list_tables, describe_table, search_catalog):
         plain_tool(dual, server, principal=principal)(function)

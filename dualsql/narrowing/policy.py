@@ -158,6 +158,8 @@ class Policy:
 
     def _changes(self, table: Any, context: HookContext) -> bool | None:
         """Whether plain functions change a plain reading of `table`; None if one of them refuses it."""
+        if not self._functions:
+            return False
         plain = select(table)
         try:
             return self.narrow(plain, context) is not plain

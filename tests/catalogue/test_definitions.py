@@ -52,12 +52,10 @@ def test_a_table_has_types_keys_and_comments() -> None:
         "foreign_keys": [
             {
                 "columns": ["author_id"],
-                "references": {
-                    "schema": "default",
-                    "table": "authors",
-                    "columns": ["id"],
-                    "uri": "catalog://main/schema/default/table/authors",
-                },
+                "target_schema": "default",
+                "target_table": "authors",
+                "target_columns": ["id"],
+                "target_uri": "catalog://main/schema/default/table/authors",
             }
         ],
     }

@@ -41,6 +41,11 @@ def test_the_code_of_docs_mcp_is_an_example_word_for_word() -> None:
     assert block.strip() == printed("tools.py")
 
 
+def test_the_code_of_docs_catalogue_is_an_example_word_for_word() -> None:
+    [block] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "catalogue.md").read_text(), re.DOTALL)
+    assert block.strip() == printed("catalogue.py")
+
+
 def loaded(file: str) -> dict[str, Any]:
     """The names an example defines, once it has run. It builds its database, so outside an event loop."""
     with ThreadPoolExecutor() as threads:
@@ -107,6 +112,26 @@ async def test_a_tool_says_more_than_its_select(tmp_path: Path, monkeypatch: pyt
         assert DualResponseClient().parse(found, strict=True).total_count == 146
         with pytest.raises(ToolError, match=r"BAD_PARAMETER: 'Ohio' is no state\. Give two letters"):
             await model.call_tool("search_colleges", {"state": "Ohio"})
+
+
+async def test_a_model_looks_into_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    example = loaded("catalogue.py")
+    async with example["dual"], Client(example["mcp"]) as model:
+        assert model.instructions is not None and "give the link" in model.instructions
+        found = await model.call_tool("search_catalog", {"terms": ["earnigns"]})
+        assert {match["name"] for match in found.structured_content["matches"]} >= {"programs"}
+        read = await model.read_resource("catalog://default/query/colleges_of_state")
+        assert "Colleges of one state" in str(read.contents[0])
+        answer = await model.call_tool(
+            "execute_query", {"query_name": "colleges_of_state", "parameters": {"state": "NJ"}}
+        )
+        page = await model.read_resource(answer.structured_content["resource"]["uri"])
+        assert '"total_count":146' in str(page.contents[0])
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(example["app"]), base_url="http://127.0.0.1:8000"
+    ) as http:
+        assert (await http.get("/.well-known/resource-link-service")).json()["endpoints"]
 
 
 async def test_a_model_writes_the_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

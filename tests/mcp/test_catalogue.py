@@ -10,7 +10,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, bindparam, select
 
 from dualsql import ConfigurationError, DualResponseServer, SavedQuery
 from dualsql.mcp import add_catalogue
-from tests.mcp.conftest import Host, MakeDual
+from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.mcp.reading import Reader
 from tests.schools import School
 
@@ -164,7 +164,7 @@ async def test_a_table_is_described(dual: DualResponseServer, host: Host) -> Non
         assert result.structured_content is not None
         assert result.structured_content["primary_key"] == ["school_id", "field", "level"]
         (key,) = result.structured_content["foreign_keys"]
-        assert key["references"]["uri"] == SCHOOLS
+        assert key["target_uri"] == SCHOOLS
         read = await Reader(connection).read_json("catalog://default/schema/default/table/programs")
         assert read["definition"] == result.structured_content
         missing = await connection.call("describe_table", table="skools")
@@ -182,10 +182,14 @@ async def test_the_catalogue_is_searched_in_batches(make_dual: MakeDual, host: H
             "search_catalog", terms=["enrolment", "skool in stat", "xyzzy"], limit=3
         )
     assert result.structured_content is not None
-    found = {item["term"]: item["matches"] for item in result.structured_content["results"]}
+    matches = result.structured_content["matches"]
+    found = {
+        term: [match for match in matches if match["term"] == term] for term in ("enrolment", "skool in stat")
+    }
     assert (found["enrolment"][0]["name"], found["enrolment"][0]["columns"][0]) == ("schools", "enrollment")
     assert "schools_in_state" in {match["name"] for match in found["skool in stat"]}
-    assert found["xyzzy"] == []
+    assert result.structured_content["unmatched"] == ["xyzzy"]
+    assert all(match["name"] in text_of(result) for match in matches)
 
 
 @pytest.mark.parametrize(
