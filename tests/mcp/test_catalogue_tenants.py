@@ -11,7 +11,7 @@ from sqlalchemy import Table, false, select
 
 from dualsql import Mask, Principal, RowFilter, SavedQuery, Shared
 from dualsql.identity import BearerTokens
-from dualsql.mcp import add_catalogue
+from dualsql.mcp import add_catalogue, add_execute_query
 from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Host, MakeDual
 from tests.mcp.reading import Reader
@@ -117,3 +117,27 @@ async def test_one_s_own_function_says_who_a_token_stands_for(make_dual: MakeDua
         async with running(dual, server, listening), calling(host, origin, "token-of-bob") as connection:
             assert PROGRAMS in await Reader(connection).everything()
             assert not (await connection.call("describe_table", table="programs")).is_error
+
+
+async def test_what_is_not_in_one_s_catalogue_is_unknown_to_one_s_sql(
+    make_dual: MakeDual, host: Host
+) -> None:
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        dual = make_dual(base_url=f"{origin}/resources", hooks=RULES, queries=[EARNINGS])
+        server = guarded(host, origin)
+        add_execute_query(dual, server)
+        async with running(dual, server, listening):
+            async with calling(host, origin, "token-of-ana") as connection:
+                for asked in ({"query": "SELECT level FROM programs"}, {"query_name": "earnings"}):
+                    assert not (await connection.call("execute_query", **asked)).is_error
+            async with calling(host, origin, "token-of-bob") as connection:
+                said = {}
+                for name in ("programs", "programt"):
+                    refused = await connection.call("execute_query", query=f"SELECT level FROM {name}")
+                    said[name] = json.dumps(refused.structured_content)
+                for name in ("earnings", "earningt"):
+                    refused = await connection.call("execute_query", query_name=name)
+                    said[name] = json.dumps(refused.structured_content)
+    assert said["programs"] == said["programt"].replace("programt", "programs")
+    assert said["earnings"] == said["earningt"].replace("earningt", "earnings")
