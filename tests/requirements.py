@@ -312,7 +312,7 @@ BEYOND: dict[str, str] = {
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
     "client/test_sync.py": "the same client without await, in scripts and notebooks, and no thread left",
-    "examples/test_hosts.py": "a host on each SDK, its model scripted, each SDK in its own environment",
+    "hosts/test_hosts.py": "a host on each SDK, its model scripted, each SDK in its own environment",
     "viewer/test_viewer.py": "every row in a terminal of 80 by 24: paged, sorted, found, saved, pinned, harmless",
     "fetch/test_fetch.py": "the command that saves rows: what it says, where it goes, breaks, bad input",
     "client/test_glance.py": "a dual response at a glance: right, bounded, and no cell does anything",
