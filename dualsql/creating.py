@@ -8,25 +8,27 @@ With `wait`, `dualsql.pending` does the last three, and may store first.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from dualsql.addresses import Addresses
 from dualsql.creation import Creation
-from dualsql.execute import Sample, Source, chosen_source
+from dualsql.errors import DatabaseBusyError, QueryTimeoutError
+from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
 from dualsql.gate import Gate
 from dualsql.pending import Answered, Jobs, Work
 from dualsql.profiles import ProfileAsked, fetch_profile
 from dualsql.profiling import Found
 from dualsql.reading import Reader
-from dualsql.resource import Resource, new_resource
+from dualsql.resource import Principal, Resource, new_resource
 from dualsql.responding import respond
 from dualsql.response import DualResponse
 from dualsql.sampling import take_sample
 from dualsql.settings import Settings
 from dualsql.statement import Statement
-from dualsql.totals import UNCOUNTED, Total
+from dualsql.totals import UNCOUNTED, CountAsked, Total
 from dualsql.view import View
 
 
@@ -65,6 +67,35 @@ class Creator:
         answered = self._answered(resource, view, sample, profile)
         await self._gate.keep(answered.resource, creation.principal, rows=len(sample.rows))
         return answered.response
+
+    async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
+        """The dual response of a resource that was made before; without a sample where rows take too long to read.
+
+        Neither rights nor expiry are checked here: `Gate.open` gives a resource that may be read.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: it has no rows, yet or ever.
+        """
+        resource.require_ready()
+        response = self._jobs.response_of(resource.id)
+        if response is not None:
+            await self._gate.note("read", principal, resource=resource, rows=len(response.sample))
+            return replace(response, expires_at=resource.expires_at)
+        source = chosen_source(self._sources, resource.source)
+        view = self._reader.view(source, resource.document, principal)
+        rows: Rows = ()
+        with suppress(QueryTimeoutError, DatabaseBusyError):
+            rows = (await view.sample(self._settings.default_sample_size, CountAsked("none"))).rows
+        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        return self._respond(resource, view, Sample(rows, UNCOUNTED))
+
+    async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
+        """End the query of a pending resource, in whichever process it runs; False when it was over already.
+
+        Nobody's rights are checked (see `DualResponseServer.open_resource`); `principal` is for the audit.
+        """
+        await self._gate.note("cancel", principal, resource=resource)
+        return await self._jobs.cancel(resource)
 
     def _work(self, source: Source, document: bytes, creation: Creation) -> Work:
         """What a query that may outlast its caller does, with places and time of its own."""

@@ -13,6 +13,7 @@ DualResponseError
 ├── ResourcePendingError       RESOURCE_PENDING         its query still runs
 ├── ResourceFailedError        RESOURCE_FAILED          its query failed: `details.error` says why
 ├── QueryInterruptedError      QUERY_INTERRUPTED        the server that ran the query stopped, or was told to stop it
+│   └── QueryCancelledError    QUERY_CANCELLED          ... by whoever asked for it
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
 │   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
@@ -139,6 +140,12 @@ class QueryInterruptedError(DualResponseError):
 
     code = "QUERY_INTERRUPTED"
     default_hint = "Run the query again."
+
+
+class QueryCancelledError(QueryInterruptedError):
+    """The query was ended because somebody asked for that."""
+
+    code = "QUERY_CANCELLED"
 
 
 class BadParameterError(DualResponseError):

@@ -19,6 +19,7 @@ from dualsql.errors import (
     BadParameterError,
     DualResponseError,
     LimitExceededError,
+    QueryCancelledError,
     QueryInterruptedError,
     StorageError,
     TooManyQueriesError,
@@ -128,6 +129,21 @@ class Jobs:
         """Stop the query of a resource that was deleted."""
         for job in [job for job in self._known.values() if job.id == resource_id]:
             self._stop(job, "nothing")
+
+    async def cancel(self, resource: Resource) -> bool:
+        """Fail what is pending, and stop its query, whichever process runs it. False when it was over already."""
+        error = QueryCancelledError("The query was cancelled.")
+        is_cancelled = await self._store.settle(_failed(resource, error))
+        self.forget(resource.id)  # another process finds out by itself
+        return is_cancelled
+
+    def response_of(self, resource_id: str) -> DualResponse | None:
+        """What came of a query that ran here not long ago, if nobody came back for it."""
+        for job in self._known.values():
+            if job.id == resource_id and job.task.done() and not job.task.cancelled():
+                answered = job.task.result()
+                return answered.response if isinstance(answered, Answered) else None
+        return None
 
     async def answer(self, key: Hashable, work: Callable[[], Work], wait: timedelta) -> DualResponse:
         """What came of the work after `wait`, or that it still goes on.
@@ -249,17 +265,12 @@ class Jobs:
         if job.after != "settle":
             return found
         try:
-            ended = found.resource if isinstance(found, Answered) else self._failed(job, found)
+            ended = found.resource if isinstance(found, Answered) else _failed(job.work.resource, found)
             is_ours = await self._settle(ended)
         except (BadParameterError, LimitExceededError) as error:  # of its sample
             found = error
-            is_ours = await self._settle(self._failed(job, error))
+            is_ours = await self._settle(_failed(job.work.resource, error))
         return found if is_ours else QueryInterruptedError("Nothing was heard of the query for too long.")
-
-    def _failed(self, job: Job, error: DualResponseError) -> Resource:
-        resource = job.work.resource
-        expires_at = datetime.now(UTC) + resource.lifetime
-        return replace(resource, status="failed", failure=problem_of(error), expires_at=expires_at)
 
     async def _settle(self, resource: Resource) -> bool:
         """Write it down, again if need be: a result of minutes is worth waiting for its store."""
@@ -283,3 +294,8 @@ class Jobs:
             alive = await self._store.prolong(kept.keys(), until=until)
             for resource_id in kept.keys() - set(alive):
                 self._stop(kept[resource_id], "nothing")  # deleted, or given up, by another process
+
+
+def _failed(resource: Resource, error: DualResponseError) -> Resource:
+    expires_at = datetime.now(UTC) + resource.lifetime
+    return replace(resource, status="failed", failure=problem_of(error), expires_at=expires_at)

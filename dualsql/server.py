@@ -128,7 +128,7 @@ class DualResponseServer:
         self._jobs = Jobs(self._gate, self.store, self.settings)
         self.inquiries = Inquiries(self._reader, self.settings)
         made = (self._sources, self._reader, self._gate, self._jobs)
-        self._creator = Creator(*made, settings=self.settings, addresses=self._addresses)
+        self.responses = Creator(*made, settings=self.settings, addresses=self._addresses)
         self._housekeeper = Housekeeper(
             self.store,
             accesses,
@@ -175,7 +175,7 @@ class DualResponseServer:
         """
         creation = checked_creation(name, self.settings, **options)
         await self.start()
-        return await self._creator.create(select, creation)
+        return await self.responses.create(select, creation)
 
     # Serving --------------------------------------------------------------------------------------------
 

@@ -298,6 +298,8 @@ BEYOND: dict[str, str] = {
     "pending/test_lifecycle.py": "queries that outlast their caller: pending, then ready or failed; who meets them",
     "pending/test_restart.py": "twenty at once, one cancelled, a server that stops or dies: nothing is left",
     "pending/test_client.py": "the client is told that a query still runs, waits for it, and hears of its failure",
+    "pending/test_tasks.py": "slow calls as tasks of the official SDK: whose, how they end, in any process",
+    "pending/test_fastmcp_tasks.py": "slow calls as tasks of fastmcp's extension; progress",
     "store/test_pending.py": "in every store, what is pending ends once",
     "counts/test_counting.py": "exact, estimated, capped: each total on each engine, and the word for its worth",
     "cost/test_result_cache.py": "rows that are kept for a while, and for whom",

@@ -116,6 +116,7 @@ KINDS: Mapping[str, Kind] = {
     "RESOURCE_PENDING": Kind(409, "pending"),
     "RESOURCE_FAILED": Kind(409, "failed"),
     "QUERY_INTERRUPTED": Kind(503, "unavailable"),
+    "QUERY_CANCELLED": Kind(503, "unavailable"),
     "UNAUTHENTICATED": Kind(401, "unauthorized"),
     "INSUFFICIENT_SCOPE": Kind(403, "forbidden"),
     "FORBIDDEN": Kind(403, "forbidden"),

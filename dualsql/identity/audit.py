@@ -27,6 +27,7 @@ AuditAction = Literal[
     "pin",
     "unpin",
     "delete",
+    "cancel",  # the query of a pending one
     "list",
     "evict",  # deleted to make room for the principal's next one
     "link",  # a signed link was made

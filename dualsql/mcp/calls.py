@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anyio import to_thread
 
+from dualsql.mcp.patience import Report
 from dualsql.mcp.problems import MalformedCallError, problem_of, spoken_problem
 from dualsql.mcp.signatures import Callers
 from dualsql.resource import Principal
@@ -20,17 +21,28 @@ if TYPE_CHECKING:
 
 
 class Introduction(NamedTuple):
-    """What an SDK knows of a caller: the name of the host's client, and the access token that it has verified."""
+    """What an SDK knows of a caller.
+
+    Attributes:
+        client: the name of the host's client.
+        token: the access token that the SDK has verified.
+        report: tells it how the call goes on.
+        is_task: nobody waits for the call: it may take its time.
+    """
 
     client: str | None
     token: Any | None
+    report: Report | None = None
+    is_task: bool = False
 
 
 class Caller(NamedTuple):
-    """Who calls: the name of the host's client, and whom its access token stands for."""
+    """Who calls: the name of the host's client, and whom its access token stands for; the rest as introduced."""
 
     client: str | None
     principal: Principal | None
+    report: Report | None = None
+    is_task: bool = False
 
 
 class Customs(NamedTuple):
@@ -91,7 +103,8 @@ class Tool:
         try:
             introduction = introduce()
             token = introduction.token
-            caller = Caller(introduction.client, None if token is None else self.principal(token))
+            principal = None if token is None else self.principal(token)
+            caller = Caller(introduction.client, principal, introduction.report, introduction.is_task)
             returned = await self._run({**arguments, **self.callers.arguments(caller.principal)})
             if isinstance(returned, customs.through):
                 return returned

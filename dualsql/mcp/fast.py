@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 from fastmcp.exceptions import AuthorizationError, ToolError
 from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.tools import Tool as FastTool
@@ -42,8 +42,19 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
 
 def _introduction() -> Introduction:
     try:
-        introduced = get_context().session.client_params
+        context = get_context()
+    except RuntimeError:
+        return Introduction(None, get_access_token())
+
+    async def report(seconds: float, message: str) -> None:
+        await context.report_progress(seconds, message=message)
+
+    return Introduction(_client(context), get_access_token(), report, context.is_background_task)
+
+
+def _client(context: Context) -> str | None:
+    try:
+        introduced = context.session.client_params
     except RuntimeError:  # called without a client, by server.call_tool
-        introduced = None
-    client = None if introduced is None else introduced.client_info.name
-    return Introduction(client, get_access_token())
+        return None
+    return None if introduced is None else introduced.client_info.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Protocol, Unpack
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -15,8 +16,8 @@ from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.mcp.answer import Answer
 from dualsql.mcp.calls import Caller
+from dualsql.mcp.patience import OFFER, Style, reporting
 from dualsql.mcp.schema import inlined, or_error, output_schema
-from dualsql.resource import Principal
 from dualsql.response import DualResponse, Links, ResultsFormat, text_block
 from dualsql.settings import Settings
 from dualsql.statement import Statement
@@ -57,7 +58,11 @@ class DualManner:
 
     async def result(self, returned: Any, caller: Caller) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.Manner`."""
-        response = await self._respond(returned, caller.principal)
+        offer = OFFER.get()
+        async with reporting(caller.report):
+            response = await self._respond(returned, caller, None if offer is None else offer.wait)
+        if offer is not None and response.status == "pending":
+            offer.taken = response.resource_id, Style(self.results_format, self.text_format, self.links)
         return response.to_mcp_tool_result(
             links=self.links,
             text_format=self.text_format,
@@ -65,7 +70,7 @@ class DualManner:
             client=caller.client,
         )
 
-    async def _respond(self, returned: Any, principal: Principal | None) -> DualResponse:
+    async def _respond(self, returned: Any, caller: Caller, wait: timedelta | None) -> DualResponse:
         if isinstance(returned, DualResponse):
             return returned
         answer = Answer(returned) if isinstance(returned, _STATEMENTS) else returned
@@ -75,7 +80,12 @@ class DualManner:
         description = options.pop("description", None)
         if description is not None:
             options["metadata"] = {**options.get("metadata", {}), "description": description}
-        response = await self.dual.create_response(answer.select, principal=principal, **options)
+        if caller.is_task:
+            # It has all the time there is for a query, which ends before this does.
+            options["wait"] = 2 * self.dual.settings.pending_timeout
+        elif options.get("wait") is None:
+            options["wait"] = wait
+        response = await self.dual.create_response(answer.select, principal=caller.principal, **options)
         return replace(response, description=description)
 
 

@@ -52,7 +52,11 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
 def _introduction(context: Context[Any, Any]) -> Introduction:
     introduced = context.session.client_params
     client = None if introduced is None else introduced.client_info.name
-    return Introduction(client, get_access_token())
+
+    async def report(seconds: float, message: str) -> None:
+        await context.report_progress(seconds, message=message)
+
+    return Introduction(client, get_access_token(), report)
 
 
 def _published(schema: dict[str, Any]) -> Any:

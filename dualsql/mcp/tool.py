@@ -24,6 +24,9 @@ from dualsql.totals import Count
 Function = TypeVar("Function", bound=Callable[..., Any])
 """A function, sync or async; for `tool` one that returns a Select, an `Answer` or a DualResponse."""
 
+PrincipalOf = Callable[[Any], Principal]
+"""Whom a verified access token stands for."""
+
 _REGISTRARS = {("mcp", "MCPServer"): "official", ("fastmcp", "FastMCP"): "fast"}
 """Which module knows the servers of a class, by the class's package and name."""
 
@@ -51,7 +54,7 @@ class ToolOptions(TypedDict, total=False):
     links: Links
     text_format: TextFormat
     results_format: ResultsFormat
-    principal: Callable[[Any], Principal]
+    principal: PrincipalOf
     registration: Mapping[str, Any]
 
 
@@ -61,7 +64,7 @@ class PlainToolOptions(TypedDict, total=False):
     name: str
     title: str
     description: str
-    principal: Callable[[Any], Principal]
+    principal: PrincipalOf
     registration: Mapping[str, Any]
 
 
@@ -140,7 +143,7 @@ def make_tool(
     links: Links = "auto",
     text_format: TextFormat = "markdown",
     results_format: ResultsFormat = "rows",
-    principal: Callable[[Any], Principal] = principal_of_token,
+    principal: PrincipalOf = principal_of_token,
     registration: Mapping[str, Any] | None = None,
 ) -> Tool:
     """What an SDK needs to know of `function` as a tool; the options are those of `ToolOptions`."""
@@ -183,7 +186,7 @@ def make_plain_tool(
     name: str | None = None,
     title: str | None = None,
     description: str | None = None,
-    principal: Callable[[Any], Principal] = principal_of_token,
+    principal: PrincipalOf = principal_of_token,
     registration: Mapping[str, Any] | None = None,
 ) -> Tool:
     """What an SDK needs to know of `function` as a tool of plain data."""
