@@ -120,10 +120,11 @@ class Jobs:
         self._closing.set()
         if self._beating is not None:
             self._beating.cancel()
-        running = list(self._running)
-        for job in running:
+        tasks = [job.task for job in self._running]
+        for job in self._running:
             job.stop("settle")
-        await asyncio.gather(*(job.task for job in running), return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)  # unlike gather, it leaves them alone when we are cancelled
 
     def forget(self, resource_id: str) -> None:
         """Stop the query of a resource that was deleted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -89,8 +89,15 @@ class Source:
         return task
 
     async def close(self) -> None:
-        """Wait for sessions that are being stopped, and give back what was opened here."""
-        await asyncio.gather(*self.finishing, return_exceptions=True)
+        """Wait for sessions that are being stopped, and give back what was opened here.
+
+        It goes on when its caller is cancelled: hosts give a server seconds to end, and then its queries must not stay.
+        """
+        await asyncio.shield(self.finish(self._close(list(self.finishing))))
+
+    async def _close(self, finishing: Sequence[asyncio.Future[None]]) -> None:
+        if finishing:
+            await asyncio.wait(finishing)
         if self.quick is not None:
             await self.quick.close()
         if self.owns_engine:

@@ -9,6 +9,8 @@ problems    exceptions as problems, in words that were written for callers
 schema      what every result looks like, published as outputSchema
 wording     what a tool's description says of its results
 signatures  a function with the signature of another one
+patience    what a call does while its query takes its time
+tasks       slow calls of the official SDK as MCP tasks
 official    tools of `mcp.server.MCPServer`
 fast        tools of `fastmcp.FastMCP`
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from typing import Any
 
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import AuthorizationError, ToolError
-from fastmcp.server.dependencies import get_access_token, get_context
+from fastmcp.server.dependencies import get_access_token
 from fastmcp.tools import Tool as FastTool
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
@@ -18,16 +20,24 @@ CUSTOMS = Customs(
     spoken=(ToolError,), hidden=(), passed=(MCPError, AuthorizationError), through=(InputRequiredResult,)
 )
 
+_CONTEXT = "dualsql_context"
+
 
 def register(server: FastMCP[Any], tool: Tool) -> None:
     """Make `tool` a tool of `server`."""
+    parameters = list(tool.parameters)
+    asked = next((each.name for each in parameters if each.annotation is Context), None)
+    if asked is None:
+        # In the background of a task there is no other way to the Context, which knows that it is one.
+        parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
 
     async def run(**arguments: Any) -> Any:
-        return await tool.call(arguments, _introduction, CUSTOMS)
+        context = arguments[asked] if asked else arguments.pop(_CONTEXT)
+        return await tool.call(arguments, partial(_introduction, context), CUSTOMS)
 
     server.add_tool(
         FastTool.from_function(
-            shaped(run, tool.function, tool.name, tool.parameters, CallToolResult),
+            shaped(run, tool.function, tool.name, parameters, CallToolResult),
             name=tool.name,
             title=tool.title,
             description=tool.description,
@@ -40,12 +50,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     )
 
 
-def _introduction() -> Introduction:
-    try:
-        context = get_context()
-    except RuntimeError:
-        return Introduction(None, get_access_token())
-
+def _introduction(context: Context) -> Introduction:
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
@@ -55,6 +60,6 @@ def _introduction() -> Introduction:
 def _client(context: Context) -> str | None:
     try:
         introduced = context.session.client_params
-    except RuntimeError:  # called without a client, by server.call_tool
+    except RuntimeError:  # called without a client, by server.call_tool; or in the background
         return None
     return None if introduced is None else introduced.client_info.name

@@ -35,6 +35,10 @@ async def client_of(slow: Slow, **options: Any) -> AsyncIterator[fastmcp.Client[
     async def run_forever() -> Any:
         return FOREVER
 
+    @dual.tool(server)
+    def run_in_front() -> Any:
+        return FOREVER
+
     async with fastmcp.Client(server) as client:
         yield client
 
@@ -80,7 +84,7 @@ async def test_progress_is_told_while_one_waits(slow: Slow, monkeypatch: pytest.
     async with client_of(slow) as client:
         async with slow.shut():
             calling = asyncio.ensure_future(
-                client.session.call_tool("run_forever", {}, progress_callback=hear)
+                client.session.call_tool("run_in_front", {}, progress_callback=hear)
             )
             async with asyncio.timeout(30):
                 await heard.wait()
