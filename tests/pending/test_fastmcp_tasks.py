@@ -77,7 +77,7 @@ async def test_progress_is_told_while_one_waits(slow: Slow, monkeypatch: pytest.
     told: list[str | None] = []
     heard = asyncio.Event()
 
-    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
         heard.set()
 
