@@ -8,6 +8,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from dualsql.errors import ConfigurationError
+from dualsql_client.address import resource_id
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
 # Some hosts fetch a link with such a scheme by themselves and paste what they get into the prompt.
@@ -56,3 +57,9 @@ def checked_scheme(scheme: str) -> str:
             f"The URI scheme {scheme!r} cannot be used.", hint="Take a word of your own, such as 'resource'."
         )
     return scheme
+
+
+def id_in(uri: str) -> str:
+    """The id of a resource, of its URI as a result printed it, or the id itself."""
+    wanted = uri.strip()
+    return resource_id(wanted) or wanted

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
+from dualsql.asking import Inquiry, read_inquiry
 from dualsql.parameters import (
     checked_count,
     checked_lifetime,
@@ -16,7 +17,7 @@ from dualsql.parameters import (
     checked_size,
     checked_wait,
 )
-from dualsql.resource import Principal
+from dualsql.resource import Principal, Resource
 from dualsql.samples import SampleAsked, SampleOption, parse_sample
 from dualsql.settings import Settings
 from dualsql.totals import Count, CountAsked
@@ -44,6 +45,9 @@ class ResponseOptions(TypedDict, total=False):
         source: which of several databases.
         wait: how long to wait for the query. If it takes longer, the answer is a response whose status is "pending",
             and the query goes on (see docs/pending.md).
+        parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one who
+            may read it.
+        refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.asking` has it.
     """
 
     sample_size: int | None
@@ -55,6 +59,8 @@ class ResponseOptions(TypedDict, total=False):
     principal: Principal | None
     source: str | None
     wait: timedelta | None
+    parent: Resource | str | None
+    refinement: Mapping[str, Any] | Inquiry | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +77,8 @@ class Creation:
     principal: Principal | None
     source: str | None
     wait: timedelta | None
+    parent: Resource | str | None
+    refinement: Inquiry | None
 
 
 def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOptions]) -> Creation:
@@ -90,4 +98,6 @@ def checked_creation(name: str, settings: Settings, **options: Unpack[ResponseOp
         principal=options.get("principal"),
         source=options.get("source"),
         wait=checked_wait(options.get("wait")),
+        parent=options.get("parent"),
+        refinement=None if options.get("refinement") is None else read_inquiry(options["refinement"]),
     )

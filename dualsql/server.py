@@ -42,6 +42,7 @@ from dualsql.profiles import ProfileOptions
 from dualsql.queries import SavedQuery
 from dualsql.questions import Questions
 from dualsql.reading import Reader
+from dualsql.refining import Refinements
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings, SettingsOptions
@@ -127,6 +128,7 @@ class DualResponseServer:
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
         self.inquiries = Inquiries(self._reader, self.settings)
+        self._refinements = Refinements(self._gate, self.inquiries, self.settings, self._addresses)
         made = (self._sources, self._reader, self._gate, self._jobs)
         self.responses = Creator(*made, settings=self.settings, addresses=self._addresses)
         self._housekeeper = Housekeeper(
@@ -153,12 +155,13 @@ class DualResponseServer:
     # Creating -------------------------------------------------------------------------------------------
 
     async def create_response(
-        self, select: Statement, *, name: str, **options: Unpack[ResponseOptions]
+        self, select: Statement | None = None, *, name: str, **options: Unpack[ResponseOptions]
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows.
 
         Args:
-            select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set.
+            select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set. None
+                where a `parent` and its `refinement` are given.
             name: a title that a person understands.
             options: see `ResponseOptions`.
 
@@ -175,7 +178,7 @@ class DualResponseServer:
         """
         creation = checked_creation(name, self.settings, **options)
         await self.start()
-        return await self.responses.create(select, creation)
+        return await self.responses.create(*await self._refinements.resolve(select, creation))
 
     # Serving --------------------------------------------------------------------------------------------
 

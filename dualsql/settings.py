@@ -52,6 +52,8 @@ class Settings:
         body_timeout: how long a caller may take to send it.
         maximum_sort_keys: columns in one sort.
         maximum_groups: the most groups of a question about a result whose answer is read by pages.
+        maximum_refinement_depth: how many times a result may be made of another one, from a tool's Select on.
+        maximum_refinements: how many results this process makes of one.
         maximum_stream_rows: the most rows one stream carries.
         maximum_stream_bytes: ... and bytes, before compression.
         maximum_stream_duration: how long one stream may take, its reader's pauses included.
@@ -108,6 +110,8 @@ class Settings:
     body_timeout: timedelta = timedelta(seconds=30)
     maximum_sort_keys: int = 16
     maximum_groups: int = 100_000
+    maximum_refinement_depth: int = 8
+    maximum_refinements: int = 100
     maximum_stream_rows: int = 100_000_000
     maximum_stream_bytes: int = 64 * 1024**3
     maximum_stream_duration: timedelta = timedelta(hours=1)
@@ -207,6 +211,8 @@ class SettingsOptions(TypedDict, total=False):
     body_timeout: timedelta
     maximum_sort_keys: int
     maximum_groups: int
+    maximum_refinement_depth: int
+    maximum_refinements: int
     maximum_stream_rows: int
     maximum_stream_bytes: int
     maximum_stream_duration: timedelta

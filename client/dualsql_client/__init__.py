@@ -35,12 +35,14 @@ from dualsql_client.errors import (
 from dualsql_client.origins import Origin
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Progress
+from dualsql_client.questions import Condition, Question, where
 from dualsql_client.retrying import Retry
 from dualsql_client.rows import decode_rows
 from dualsql_client.sync_client import SyncDualResponseClient
 from dualsql_client.sync_parsed import SyncParsedDualResponse
 
 __all__ = [
+    "Condition",
     "DualResponseClient",
     "DualResponseClientError",
     "FetchError",
@@ -52,6 +54,7 @@ __all__ = [
     "ParseError",
     "ParsedDualResponse",
     "Progress",
+    "Question",
     "ResourceExpiredError",
     "ResourceFailedError",
     "ResourceMetadata",
@@ -64,4 +67,5 @@ __all__ = [
     "SyncParsedDualResponse",
     "UntrustedOriginError",
     "decode_rows",
+    "where",
 ]

@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
 from dualsql_client.asked import StreamOptions, beside, page_request, rows_request
+from dualsql_client.asking import Asking
 from dualsql_client.errors import (
     FetchError,
     NotConfiguredError,
@@ -46,11 +47,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Group
 
-_NO_SUCH_ADDRESS = frozenset({404, 405})
-
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class ParsedDualResponse:
+class ParsedDualResponse(Asking):
     """The sample a model saw, and the way to every row.
 
     Attributes:
@@ -323,7 +322,7 @@ class ParsedDualResponse:
                 return
         except FetchError as error:
             # Either there is no such resource, or a server older than streams does not know the address.
-            if has_begun or error.status not in _NO_SUCH_ADDRESS:
+            if has_begun or error.status not in {404, 405}:
                 raise
         async with aclosing(self._pages(batch_size, options, typed=typed)) as pages:
             async for page in pages:

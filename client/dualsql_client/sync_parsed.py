@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from os import PathLike
@@ -15,6 +15,7 @@ from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.asked import StreamOptions
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
+from dualsql_client.questions import Question
 from dualsql_client.wire import Column, Row, SortKey, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from rich.console import Group
+if TYPE_CHECKING:
+    from dualsql_client.parsed import ParsedDualResponse
 
 
 class SyncParsedDualResponse:
@@ -87,6 +90,89 @@ class SyncParsedDualResponse:
     @property
     def status(self) -> Literal["pending", "ready", "failed"]:
         return self._parsed.status
+
+    def query(
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        typed: bool = False,
+        **question: Unpack[Question],
+    ) -> FetchResult:
+        """One page of the answer to a question; the other arguments are those of `fetch`.
+
+        Args:
+            question: see Question.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`; status 422 names a column that is not there, 400 what cannot be
+                asked of one.
+        """
+        return self._portal.call(
+            self._parsed.query, offset=offset, limit=limit, cursor=cursor, typed=typed, **question
+        )
+
+    def query_all(
+        self, *, page_size: int | None = None, typed: bool = False, **question: Unpack[Question]
+    ) -> list[Row]:
+        """Every row of the answer, read page by page.
+
+        Args:
+            page_size: rows of a page; None for the server's default.
+
+        Raises what `query` raises.
+        """
+        return self._portal.call(self._parsed.query_all, page_size=page_size, typed=typed, **question)
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        typed: bool = False,
+    ) -> FetchResult:
+        """One page of what a SELECT over the relation `data` gives, which is this result.
+
+        Args:
+            parameters: values of `:name` in the text.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`; status 403 for what is more than a question about this result.
+        """
+        return self._portal.call(
+            self._parsed.sql,
+            sql,
+            parameters=parameters,
+            offset=offset,
+            limit=limit,
+            cursor=cursor,
+            typed=typed,
+        )
+
+    def refine(
+        self,
+        *,
+        name: str = "Refined",
+        limit: int | None = None,
+        offset: int = 0,
+        **question: Unpack[Question],
+    ) -> SyncParsedDualResponse:
+        """A new result, made of the answer to a question: it has a link and a life of its own, and can be asked again.
+
+        Args:
+            limit, offset: which rows of the answer are kept.
+
+        Raises:
+            FetchError: see `query`; status 413 when it was refined too often or too deeply.
+        """
+        return SyncParsedDualResponse(
+            self._portal,
+            self._portal.call(self._parsed.refine, name=name, limit=limit, offset=offset, **question),
+        )
 
     def is_expired(self) -> bool:
         """Whether the resource has expired, by the server's clock once it has answered, else by this computer's."""

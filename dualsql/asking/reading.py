@@ -57,7 +57,7 @@ _EXAMPLES = {
 
 
 def read_question(values: Any) -> Question:
-    """The question that a JSON object is; see `dualsql_client.wire.QuestionSpecification`.
+    """The question that a JSON object is; see `dualsql_client.questions.Question`.
 
     Raises:
         BadParameterError: it is none, or contradicts itself. Whether its columns exist is not known here.

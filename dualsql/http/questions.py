@@ -1,7 +1,7 @@
-"""Questions about a result: POST /{id}/query in JSON, POST /{id}/sql in SQL; the rule: answered as rows are.
+"""Questions about a result, in JSON, in SQL, or for a result of their own; the rule: answered as rows are.
 
-A page, unless the body names a format of streams or Accept weighs one more than JSON. A signed link shows the rows it
-was made for and answers no questions.
+POST /{id}/query and /{id}/sql give a page, unless the body names a format of streams or Accept weighs one more than
+JSON. POST /{id}/refine makes a result of the answer. A signed link shows rows, and answers no questions.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ from dualsql.http.rows import answer_rows, chosen_format
 
 QUESTION_METHODS = ("OPTIONS", "POST")
 
-_KINDS: Mapping[str, Callable[[Any], Inquiry]] = {"query": read_question, "sql": read_text}
+_READERS: Mapping[str, Callable[[Any], Inquiry]] = {"query": read_question, "sql": read_text}
 WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas")
+NAMING = ("name",)
 _PAGE = "application/json"
 
 
 def question_routes(server: Resources) -> list[Route]:
     """The routes below a resource that answer questions about it."""
+    endpoints = {kind: _endpoint(server, read) for kind, read in _READERS.items()}
+    endpoints["refine"] = _refining(server)
     routes = []
-    for kind, read in _KINDS.items():
+    for kind, endpoint in endpoints.items():
         path = f"/{{resource_id}}/{kind}"
         unknown = MethodNotAllowedError("This method does not exist here.", known=QUESTION_METHODS)
         routes += [
-            Route(path, answering(_endpoint(server, read)), methods=["POST"]),
+            Route(path, answering(endpoint), methods=["POST"]),
             Route(path, _list_methods, methods=["OPTIONS"]),
             Route(path, problem_response(unknown)),
         ]
@@ -67,6 +70,26 @@ def _endpoint(server: Resources, read: Callable[[Any], Inquiry]) -> Any:
         return await _answer_stream(server, request, inquiry, window, written)
 
     return answer
+
+
+def _refining(server: Resources) -> Any:
+    async def refine(request: Request) -> Response:
+        """201: a new result, as a tool would have answered it."""
+        refuse_query(request.scope["query_string"])
+        values = json_object(await read_json_body(request, server.settings))
+        refinement = {key: value for key, value in values.items() if key not in NAMING}
+        principal = await server.identify(request)
+        making = server.create_response(
+            name=values.get("name", "Refined"),
+            parent=resource_id_of(request),
+            refinement=refinement,
+            principal=principal,
+        )
+        made = await while_connected(request.receive, making)
+        headers = {"Location": made.resource_url}
+        return JSONAnswer(made.to_structured_content(), status_code=201, headers=headers)
+
+    return refine
 
 
 def _wanted_format(named: Any, request: Request) -> Format | None:

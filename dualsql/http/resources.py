@@ -9,11 +9,14 @@ from typing import Protocol, Unpack
 from starlette.requests import Request
 
 from dualsql.asking import Inquiry
+from dualsql.creation import ResponseOptions
 from dualsql.gate import Listing
 from dualsql.linking import Links
 from dualsql.profiles import ProfileOptions
 from dualsql.resource import Principal, Resource
+from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings
+from dualsql.statement import Statement
 from dualsql.streams import ResultStream, StreamRequest
 from dualsql.totals import Count
 from dualsql_client.figures import Profile
@@ -84,6 +87,12 @@ class Resources(Protocol):
         self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
     ) -> Listing:
         """The principal's own resources, newest first."""
+        ...
+
+    async def create_response(
+        self, select: Statement | None = None, *, name: str, **options: Unpack[ResponseOptions]
+    ) -> DualResponse:
+        """A new result, of a Select or of a parent."""
         ...
 
     async def fetch_page(

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.asking import KEYS, TEXT_KEYS
+from dualsql.asking import KEYS, TEXT_KEYS, WINDOW_KEYS
 from dualsql.discovery import WELL_KNOWN, endpoint, service
 from dualsql.http.answers import JSONAnswer
 from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY
 from dualsql.http.problems import answering
 from dualsql.http.profile import PROFILE_QUERY
-from dualsql.http.questions import WINDOW
+from dualsql.http.questions import NAMING, WINDOW
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import ROWS_NAMES
 
@@ -39,6 +39,9 @@ def describe_service(server: Resources) -> dict[str, Any]:
             endpoint("GET", "/{id}/profile", "What its columns are like.", query=PROFILE_QUERY),
             endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
             endpoint("POST", "/{id}/sql", "The same in SQL.", body=(*TEXT_KEYS, *WINDOW)),
+            endpoint(
+                "POST", "/{id}/refine", "A new result of the answer.", body=(*KEYS, *WINDOW_KEYS, *NAMING)
+            ),
         ],
     }
 

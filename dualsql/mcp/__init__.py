@@ -3,6 +3,7 @@
 answer      what a function returns when a Select alone does not say enough
 tool        the decorators: `DualResponseServer.tool`, and `plain_tool` for functions that return no rows
 execute_query  the tools that take a SQL text, or the name of a saved query
+results     the tools that go on with an earlier result; staged: what seeds/001 calls them
 calls       one call: the function and its result, or the problem
 manners     what becomes of what a function returns: a dual response, or plain data
 problems    exceptions as problems, in words that were written for callers
@@ -32,6 +33,7 @@ from dualsql.mcp.catalogue import add_catalogue
 from dualsql.mcp.execute_query import add_execute_query, add_query
 from dualsql.mcp.prompt import system_prompt
 from dualsql.mcp.resources import add_resources
+from dualsql.mcp.results import add_data_manager, add_result_tools
 from dualsql.mcp.tool import Function, PlainToolOptions, ToolOptions, plain_tool, tool
 
 __all__ = [
@@ -40,9 +42,11 @@ __all__ = [
     "PlainToolOptions",
     "ToolOptions",
     "add_catalogue",
+    "add_data_manager",
     "add_execute_query",
     "add_query",
     "add_resources",
+    "add_result_tools",
     "plain_tool",
     "system_prompt",
     "tool",

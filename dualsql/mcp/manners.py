@@ -31,7 +31,7 @@ class Responder(Protocol):
     settings: Settings
 
     async def create_response(
-        self, select: Statement, *, name: str, **options: Unpack[ResponseOptions]
+        self, select: Statement | None = None, *, name: str, **options: Unpack[ResponseOptions]
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows."""
         ...

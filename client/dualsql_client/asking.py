@@ -1,0 +1,144 @@
+"""Asking a result instead of fetching it; the rule: the database answers over all rows, and sends the answer alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import Unpack
+
+from dualsql_client import detect
+from dualsql_client.answers import FetchResult, read_page
+from dualsql_client.errors import FetchError
+from dualsql_client.questions import Question, plain_question
+from dualsql_client.transport import Transport
+from dualsql_client.wire import Column, Row
+
+if TYPE_CHECKING:
+    from dualsql_client.parsed import ParsedDualResponse
+
+
+class Asking:
+    """What a dual response can be asked."""
+
+    __slots__ = ()
+
+    resource_uri: str
+    columns: list[Column]
+
+    async def query(
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        typed: bool = False,
+        **question: Unpack[Question],
+    ) -> FetchResult:
+        """One page of the answer to a question; the other arguments are those of `fetch`.
+
+        Args:
+            question: see Question.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`; status 422 names a column that is not there, 400 what cannot be
+                asked of one.
+        """
+        window = _window(offset, limit, cursor)
+        return await self._asked("query", {**plain_question(question), **window}, window, typed=typed)
+
+    async def query_all(
+        self, *, page_size: int | None = None, typed: bool = False, **question: Unpack[Question]
+    ) -> list[Row]:
+        """Every row of the answer, read page by page.
+
+        Args:
+            page_size: rows of a page; None for the server's default.
+
+        Raises what `query` raises.
+        """
+        rows: list[Row] = []
+        page = await self.query(limit=page_size, typed=typed, **question)
+        rows += page.data
+        while page.has_next:
+            if page.next_cursor is not None:
+                page = await self.query(limit=page_size, cursor=page.next_cursor, typed=typed, **question)
+            else:
+                page = await self.query(limit=page_size, offset=len(rows), typed=typed, **question)
+            rows += page.data
+        return rows
+
+    async def sql(
+        self,
+        sql: str,
+        *,
+        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        typed: bool = False,
+    ) -> FetchResult:
+        """One page of what a SELECT over the relation `data` gives, which is this result.
+
+        Args:
+            parameters: values of `:name` in the text.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`; status 403 for what is more than a question about this result.
+        """
+        window = _window(offset, limit, cursor)
+        asked = {"sql": sql, "parameters": dict(parameters or {}), **window}
+        return await self._asked("sql", asked, window, typed=typed)
+
+    async def refine(
+        self,
+        *,
+        name: str = "Refined",
+        limit: int | None = None,
+        offset: int = 0,
+        **question: Unpack[Question],
+    ) -> ParsedDualResponse:
+        """A new result, made of the answer to a question: it has a link and a life of its own, and can be asked again.
+
+        Args:
+            limit, offset: which rows of the answer are kept.
+
+        Raises:
+            FetchError: see `query`; status 413 when it was refined too often or too deeply.
+        """
+        kept: dict[str, Any] = {"offset": offset} | ({} if limit is None else {"limit": limit})
+        body = {**plain_question(question), **kept, "name": name}
+        answer = await self._configured().send("POST", self.resource_uri, body, below="/refine")
+        found = detect.read_structure(answer)
+        if found is None:
+            raise FetchError("The server's answer is no dual response.")
+        return replace(
+            cast("ParsedDualResponse", self),
+            name=found.name,
+            sample=found.sample or [],
+            total_count=found.total_count,
+            total_count_kind=found.total_count_kind,
+            resource_uri=found.uri,
+            resource_url=self._configured().url_of(found.uri),
+            columns=found.columns,
+            executed_at=found.executed_at,
+            expires_at=found.expires_at,
+            status="ready",
+        )
+
+    async def _asked(
+        self, what: str, body: Mapping[str, Any], window: Mapping[str, Any], *, typed: bool
+    ) -> FetchResult:
+        answer = await self._configured().send("POST", self.resource_uri, body, below=f"/{what}")
+        return read_page(answer, offset=window.get("offset"), known_columns=(), typed=typed)
+
+    def _configured(self) -> Transport:
+        raise NotImplementedError
+
+
+def _window(offset: int, limit: int | None, cursor: str | None) -> dict[str, Any]:
+    if cursor is not None and offset:
+        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
+    found: dict[str, Any] = {"offset": offset} if cursor is None else {"cursor": cursor}
+    return found if limit is None else {**found, "limit": limit}

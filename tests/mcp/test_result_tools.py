@@ -1,0 +1,156 @@
+"""Tools that go on with an earlier result, on either SDK; the rule: a model passes a URI on, and moves no rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from dualsql import DualResponseServer
+from dualsql.identity import BearerTokens
+from dualsql.mcp import add_data_manager, add_result_tools
+from dualsql.statement import AnySelect
+from dualsql_client import DualResponseClient
+from tests.client.hosting import listening_socket, origin_of
+from tests.mcp.conftest import Connection, Host, MakeDual, text_of
+from tests.mcp.test_identity import Verifier, calling, guarded, running
+from tests.schools import SCHOOLS, School
+
+
+def search() -> AnySelect:
+    """All schools."""
+    return select(School.id, School.name, School.state, School.enrollment, School.founded)
+
+
+def _server(dual: DualResponseServer, host: Host, **options: Any) -> Any:
+    server = host.server(**options)
+    dual.tool(server)(search)
+    add_result_tools(dual, server, sample_size=5)
+    add_data_manager(dual, server)
+    return server
+
+
+async def _uri(connection: Connection) -> str:
+    found = DualResponseClient().parse(await connection.call("search"), strict=True)
+    return found.resource_uri
+
+
+async def test_a_question_is_answered_over_all_rows(dual: DualResponseServer, host: Host) -> None:
+    async with host.connected(_server(dual, host)) as connection:
+        uri = await _uri(connection)
+        result = await connection.call(
+            "query_result",
+            resource=uri,
+            filters=[{"column": "enrollment", "op": "is_null", "value": False}],
+            group_by=["state"],
+            aggregates=[{"function": "count"}, {"function": "max", "column": "enrollment"}],
+            order_by=[{"column": "count", "order": "desc"}],
+        )
+        assert not result.is_error, text_of(result)
+        answer = DualResponseClient().parse(result, strict=True)
+    known = [row for row in SCHOOLS if row["enrollment"] is not None]
+    assert sum(row["count"] for row in answer.sample) == len(known)
+    assert [column["name"] for column in answer.columns] == ["state", "count", "max_enrollment"]
+    assert answer.resource_uri != uri
+    assert "Search: where enrollment has a value" in text_of(result)
+
+
+async def test_a_part_of_a_result_is_a_result(dual: DualResponseServer, host: Host) -> None:
+    async with host.connected(_server(dual, host)) as connection:
+        result = await connection.call(
+            "refine_result",
+            resource=await _uri(connection),
+            filters=[{"column": "state", "op": "in", "value": ["NJ", "NY"]}],
+            columns=["id", "state"],
+            order_by=[{"column": "id", "order": "desc"}],
+            limit=6,
+        )
+        answer = DualResponseClient().parse(result, strict=True)
+        again = await connection.call(
+            "query_result", resource=answer.resource_uri, sql="SELECT count(*) AS n FROM data"
+        )
+    assert answer.total_count == 6 and len(answer.sample) == 5
+    wanted = [row["id"] for row in reversed(SCHOOLS) if row["state"] in {"NJ", "NY"}]
+    assert [row["id"] for row in answer.sample] == wanted[:5]
+    assert again.structured_content is not None and again.structured_content["results"] == [{"n": 6}]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("query_result", {"filters": [{"column": "stat", "value": "NJ"}]}, "UNKNOWN_COLUMN"),
+        ("query_result", {"sql": "SELECT * FROM programs"}, "UNKNOWN_TABLE"),
+        ("query_result", {"sql": "SELECT id FROM data", "group_by": ["state"]}, "BAD_PARAMETER"),
+        ("query_result", {"aggregates": [{"function": "eval", "column": "id"}]}, "BAD_PARAMETER"),
+        ("refine_result", {"columns": ["__class__"]}, "UNKNOWN_COLUMN"),
+        ("refine_result", {"resource": "resource://" + "x" * 27}, "RESOURCE_NOT_FOUND"),
+        ("refine_result", {"resource": "https://evil.example/resources/abc"}, "RESOURCE_NOT_FOUND"),
+        ("data_manager", {"operation": "query", "sql": "DROP TABLE schools"}, "FORBIDDEN_SQL"),
+        ("data_manager", {"operation": "query"}, "BAD_PARAMETER"),
+    ],
+)
+async def test_what_cannot_be_asked_says_why(
+    dual: DualResponseServer, host: Host, tool: str, arguments: dict[str, Any], code: str
+) -> None:
+    async with host.connected(_server(dual, host)) as connection:
+        name = "data_access_id" if tool == "data_manager" else "resource"
+        result = await connection.call(tool, **({name: await _uri(connection)} | arguments))
+    assert result.is_error and result.structured_content is not None
+    assert result.structured_content["error"]["code"] == code
+    assert "evil.example" not in text_of(result)
+
+
+async def test_clients_of_staged_data_go_on_working(dual: DualResponseServer, host: Host) -> None:
+    async with host.connected(_server(dual, host)) as connection:
+        uri = await _uri(connection)
+        access = uri.rpartition("/")[2]
+        schema = await connection.call("data_manager", operation="schema", data_access_id=access)
+        asked = "SELECT state, count(*) AS n FROM schools WHERE id > 3 GROUP BY state ORDER BY n DESC, state"
+        rows = await connection.call(
+            "data_manager", operation="query", data_access_id=access, sql=asked, limit=2
+        )
+        listed = await connection.call("data_manager", operation="list")
+    assert schema.structured_content is not None and rows.structured_content is not None
+    assert schema.structured_content["table"] == "data"
+    assert schema.structured_content["columns"][:2] == ["id", "name"]
+    assert rows.structured_content["columns"] == ["state", "n"]
+    assert rows.structured_content["rowCount"] == 2 and rows.structured_content["hasMore"] is True
+    # Nobody is known to ask, so nobody has anything.
+    assert listed.is_error
+
+
+async def test_a_result_is_asked_by_its_principal_alone(make_dual: MakeDual, host: Host) -> None:
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        dual = make_dual(base_url=f"{origin}/resources", authenticate=BearerTokens(Verifier()))
+        server = guarded(host, origin)
+        dual.tool(server)(search)
+        add_result_tools(dual, server)
+        add_data_manager(dual, server)
+        counted = {"aggregates": [{"function": "count"}]}
+        async with running(dual, server, listening):
+            async with calling(host, origin, "token-of-ana") as connection:
+                uri = await _uri(connection)
+                made = await connection.call("query_result", resource=uri, **counted)
+                listed = await connection.call("data_manager", operation="list")
+            async with calling(host, origin, "token-of-bob") as connection:
+                refused = await connection.call("query_result", resource=uri, **counted)
+                managed = await connection.call(
+                    "data_manager", operation="query", data_access_id=uri, sql="SELECT 1 FROM data"
+                )
+    assert made.structured_content is not None and not made.is_error
+    assert listed.structured_content is not None and len(listed.structured_content["resources"]) == 2
+    for result in (refused, managed):
+        assert result.structured_content is not None
+        assert result.structured_content["error"]["code"] == "RESOURCE_NOT_FOUND"
+
+
+async def test_descriptions_tell_a_model_when_to_use_them(dual: DualResponseServer, host: Host) -> None:
+    async with host.connected(_server(dual, host)) as connection:
+        tools = await connection.tools()
+    assert "instead of running its query again" in str(tools["query_result"].description)
+    for name in ("query_result", "refine_result", "data_manager"):
+        assert "caller" not in tools[name].input_schema["properties"]
+        # It is sent with every request of a host.
+        assert len(str(tools[name].input_schema)) + len(str(tools[name].description)) < 3_500
