@@ -52,9 +52,11 @@ def serve_app(
     door = Door(sessions.handle_request, dual, context)
     return Starlette(
         routes=[
-            Route(mcp_path(dual.base_url), door, middleware=_middleware(dual)),
+            Route(mcp_path(dual.base_url), door, middleware=_cross_origin(dual)),
+            dual.well_known(),
             Mount(urlsplit(dual.base_url).path, dual.router()),
         ],
+        middleware=[_guard(dual)],
         lifespan=lifespan,
     )
 
@@ -64,14 +66,17 @@ def mcp_path(base_url: str) -> str:
     return urlsplit(base_url).path.rpartition("/")[0] + "/mcp"
 
 
-def _middleware(dual: DualResponseServer) -> list[Middleware]:
-    """As `dual.router()` has them."""
+def _guard(dual: DualResponseServer) -> Middleware:
+    """Whom REST refuses by its name, the MCP endpoint refuses too."""
     settings = dual.settings
-    origins = [origin_of(origin) for origin in settings.cors_origins]
-    guard = Middleware(
+    return Middleware(
         Guard,
         hosts=own_hosts(dual.base_url) | frozenset(settings.allowed_hosts),
-        origins=[origin_of(dual.base_url), *origins],
+        origins=[origin_of(dual.base_url), *map(origin_of, settings.cors_origins)],
     )
+
+
+def _cross_origin(dual: DualResponseServer) -> list[Middleware]:
+    origins = [origin_of(origin) for origin in dual.settings.cors_origins]
     pages = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=METHODS, allow_headers=["*"])
-    return [guard, *([pages] if origins else [])]
+    return [pages] if origins else []

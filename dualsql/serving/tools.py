@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp.server import MCPServer
 
-from dualsql.mcp import add_execute_query
+from dualsql.mcp import add_catalogue, add_execute_query, add_resources
 from dualsql.server import DualResponseServer
 
 INSTRUCTIONS = """\
@@ -30,5 +30,7 @@ def build_mcp(dual: DualResponseServer, *, name: str = "dualsql", **options: Any
     """
     options = {"instructions": INSTRUCTIONS, "version": version("dualsql"), "log_level": "WARNING", **options}
     server: MCPServer[Any] = MCPServer(name, **options)
+    add_catalogue(dual, server)
     add_execute_query(dual, server)
+    add_resources(dual, server)
     return server
