@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from benchmarks import creating, memory, narrowing, narrowing_report, paging, streaming
+from sqlalchemy import make_url
+
+from benchmarks import (
+    adapter,
+    conversations,
+    creating,
+    flows,
+    memory,
+    narrowing,
+    narrowing_report,
+    paging,
+    streaming,
+)
 from benchmarks.flights import database
 from benchmarks.postgresql import loaded
 from benchmarks.report import Report
+from dualsql.demo.database import build, default_folder, sqlite_url
 
 ROUNDS = 5
 
@@ -51,10 +64,31 @@ async def narrow(note: Note, _: int) -> Report:
     return narrowing_report.report(costs, await narrowing.overhead(folder))
 
 
+async def adapt(_: Note, __: int) -> Report:
+    """What a tool costs over the create_response in it."""
+    return adapter.report(await adapter.measure(await _demo()))
+
+
+async def converse(note: Note, _: int) -> Report:
+    """A thousand scripted flows against `dualsql serve`."""
+    url = await _demo()
+    async with flows.serving(url) as origin:
+        path = str(make_url(url).database)
+        return conversations.report(await conversations.measure(origin, path, note=note))
+
+
+async def _demo() -> str:
+    url = sqlite_url(default_folder())
+    await build(url)
+    return url
+
+
 PARTS: Mapping[str, Callable[[Note, int], Awaitable[Report]]] = {
     "create": create,
     "stream": stream,
     "page": page,
     "memory": remember,
     "narrow": narrow,
+    "adapter": adapt,
+    "flows": converse,
 }

@@ -65,7 +65,7 @@ async def run(options: Options, console: Console) -> None:
         DualResponseError: the database, or the store, failed.
     """
     heed_sigterm()
-    _keep_quiet()
+    logging.getLogger("dualsql").setLevel(logging.CRITICAL)
     authenticate = _authenticate(options)
     port = options.port if options.port is not None else 0 if options.is_stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
@@ -81,6 +81,7 @@ async def run(options: Options, console: Console) -> None:
         origin = (options.base_url or origin_of(listener)).rstrip("/")
         with console.status("Reading the tables ..."):
             built = await _built(options, origin, authenticate)
+        _log_from_now_on()
         if options.is_stdio:
             await _over_stdio(options, built, listener, console)
         else:
@@ -161,9 +162,10 @@ async def _over_stdio(options: Options, built: Built, listener: Any, console: Co
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
-def _keep_quiet() -> None:
-    """Until the server serves, an error is one line; from then on the SDK's handler writes warnings."""
-    logging.getLogger("dualsql").addHandler(logging.NullHandler())
+def _log_from_now_on() -> None:
+    """Warnings as plain lines. Until the server serves there are none: what went wrong is one line, at the end."""
+    logging.getLogger("dualsql").setLevel(logging.NOTSET)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def _show(lines: Iterable[str], console: Console) -> None:

@@ -44,11 +44,13 @@ def database_errors(
         raise DatabaseBusyError("No database connection became free in time.") from error
     # A driver, a type's own processor or the network may raise anything, and its text may hold data.
     except Exception as error:
-        logger.warning("A statement failed on the source %r.", source.name, exc_info=True)
         # The lanes meet the driver's errors bare, SQLAlchemy wraps them.
         fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
         if fault is Fault.TIMEOUT:
+            # A matter of course: each count is stopped that takes longer than its budget.
+            logger.info("A statement was stopped on the source %r.", source.name)
             raise _timeout(limit, time.monotonic() - started_at) from error
+        logger.warning("A statement failed on the source %r.", source.name, exc_info=True)
         raise _translated(fault, error, failure) from error
 
 

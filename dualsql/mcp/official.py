@@ -50,7 +50,10 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
 
 
 def _introduction(context: Context[Any, Any]) -> Introduction:
-    introduced = context.session.client_params
+    try:
+        introduced = context.session.client_params
+    except ValueError:  # called without a client, by server.call_tool
+        introduced = None
     client = None if introduced is None else introduced.client_info.name
 
     async def report(seconds: float, message: str) -> None:

@@ -46,6 +46,7 @@ async def test_a_database_is_served_until_somebody_stops_it(shop: str) -> None:
         assert served.process.returncode == 0
 
 
+@pytest.mark.long
 async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> None:
     said = tmp_path / "said"
     parameters = StdioServerParameters(
@@ -67,6 +68,7 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
     assert "Traceback" not in said.read_text()
 
 
+@pytest.mark.long
 async def test_a_token_opens_both_doors_and_is_never_shown(shop: str, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'store.sqlite'}"
     (tmp_path / "store.sqlite").touch()
@@ -193,6 +195,7 @@ async def _answered(*arguments: str) -> None:
         assert text_of(result).startswith("Query results: 0 rows.")
 
 
+@pytest.mark.long
 async def test_an_authenticate_of_ones_own(shop: str, tmp_path: Path) -> None:
     (tmp_path / "doors.py").write_text(
         "from dualsql import Principal\n"

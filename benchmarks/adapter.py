@@ -1,0 +1,96 @@
+"""What a tool costs over the create_response in it; the rule: the same Select, in the same process, taken in turns.
+
+The adapter is everything between an SDK's server and `create_response`: reading the arguments by their schema, the
+function, the caller, and the result as the wire has it, which the official SDK checks against its schema once more.
+No transport and no client is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import fastmcp
+from mcp.server import MCPServer
+from sqlalchemy import Select, select
+
+from benchmarks.report import Report, Section, verdict
+from benchmarks.timing import medians
+from dualsql import DualResponseServer
+from dualsql.demo import Base, Institution
+
+MOST = 0.003
+"""Seconds that the adapter may take, in the median."""
+
+Call = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Seconds of create_response alone, and of a tool call on a server of one SDK; medians."""
+
+    sdk: str
+    alone: float
+    called: float
+
+    @property
+    def overhead(self) -> float:
+        """Seconds that the adapter adds."""
+        return self.called - self.alone
+
+    @property
+    def holds(self) -> bool:
+        """Whether that is less than the floor."""
+        return self.overhead < MOST
+
+
+async def measure(database: str) -> list[Adapter]:
+    """Both SDKs over the demo's database."""
+    async with DualResponseServer(
+        database, base_url="http://127.0.0.1/resources", tables=Base, default_sample_size=10
+    ) as dual:
+        return [await _measured(dual, name, call) for name, call in _calls(dual).items()]
+
+
+def _colleges(state: str) -> Select[Institution]:
+    return select(Institution).where(Institution.state == state)
+
+
+def _calls(dual: DualResponseServer) -> dict[str, Call]:
+    official, fast = MCPServer[Any]("benchmark"), fastmcp.FastMCP[Any]("benchmark")
+    for server in (official, fast):
+        dual.tool(server, name="colleges")(_colleges)
+    return {
+        "mcp": lambda: official.call_tool("colleges", {"state": "NJ"}),
+        "fastmcp": lambda: fast.call_tool("colleges", {"state": "NJ"}),
+    }
+
+
+async def _measured(dual: DualResponseServer, name: str, call: Call) -> Adapter:
+    async def alone() -> object:
+        return await dual.create_response(_colleges("NJ"), name="Colleges")
+
+    taken = await medians({"alone": alone, "called": call})
+    return Adapter(name, taken["alone"], taken["called"])
+
+
+def report(adapters: list[Adapter]) -> Report:
+    """The table."""
+    lines = [
+        [
+            adapter.sdk,
+            f"{adapter.alone * 1000:.2f}",
+            f"{adapter.called * 1000:.2f}",
+            f"{adapter.overhead * 1000:.2f}",
+            verdict(holds=adapter.holds),
+        ]
+        for adapter in adapters
+    ]
+    section = Section(
+        "A tool over the create_response in it",
+        f"Milliseconds, medians; the adapter may take {MOST * 1000:g}. Ten rows of 7 columns from SQLite.",
+        ["SDK", "create_response", "tool call", "adapter", f"< {MOST * 1000:g}"],
+        lines,
+    )
+    return Report("adapter", "Tools", [section], adapters, all(adapter.holds for adapter in adapters))
