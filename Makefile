@@ -5,7 +5,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench constraints clean
+.PHONY: help demo test test-all test-sdks check bench constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,6 +21,11 @@ test: ## every test but the long ones; ARGS goes to pytest
 test-all: ## every test
 	@scripts/environment dev
 	.venv/bin/pytest -n auto --dist worksteal $(ARGS)
+
+test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
+	@scripts/environment dev
+	@scripts/sdk_environments
+	.venv/bin/pytest tests/sdks $(ARGS)
 
 check: ## lint, format, types and the import laws
 	@scripts/environment dev
@@ -41,5 +46,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache

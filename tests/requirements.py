@@ -234,6 +234,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_the_official_sdk_live",
             "client/test_detect.py::test_fastmcp_live",
+            "sdks/test_serving.py::test_an_agent_looks_queries_and_its_application_gets_every_row",
         ),
     },
     "003 catalogue": {
@@ -308,7 +309,7 @@ BEYOND: dict[str, str] = {
     "sql/test_attacks.py": "no hostile text becomes a statement",
     "sql/test_reading.py": "what a text becomes, and errors a model can act on",
     "tenants/test_text.py": "a text is answered from the tenant's own rows",
-    "serve/test_clients.py": "the SDKs' own clients at `dualsql serve`: in memory, over HTTP and over stdio, fifty calls at once",
+    "serve/test_clients.py": "SDKs' own clients at `dualsql serve`: in memory, over HTTP, over stdio, fifty calls at once",
     "serve/test_flows.py": "conversations of several steps, with errors that are met and mended",
     "serve/test_reflection.py": "a database's own tables, on each engine, with all that people keep in them",
     "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
