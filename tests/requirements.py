@@ -309,7 +309,7 @@ BEYOND: dict[str, str] = {
     "sql/test_attacks.py": "no hostile text becomes a statement",
     "sql/test_reading.py": "what a text becomes, and errors a model can act on",
     "tenants/test_text.py": "a text is answered from the tenant's own rows",
-    "serve/test_clients.py": "SDKs' own clients at `dualsql serve`: in memory, over HTTP, over stdio, fifty calls at once",
+    "serve/test_clients.py": "SDKs' own clients at `dualsql serve`: memory, HTTP, stdio, fifty calls at once",
     "serve/test_flows.py": "conversations of several steps, with errors that are met and mended",
     "serve/test_reflection.py": "a database's own tables, on each engine, with all that people keep in them",
     "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
