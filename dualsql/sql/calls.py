@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, case, distinct, func, types
+from sqlalchemy import ColumnElement, case, distinct, func, null, types
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlglot import exp
 
 from dualsql.sql.arguments import only
 from dualsql.sql.functions import is_aggregate, known_functions, result_of
+from dualsql.sql.numbers import one_of
 from dualsql.sql.ordering import read_order
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.scope import Scope
@@ -32,7 +33,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
         guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
         forbid(f"The function {name[:60]}()", hint=guess, suggestions=close)
-    return getattr(func, wanted)(*arguments, type_=result(list(arguments)))
+    return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
 
 
 def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -205,7 +206,8 @@ def _if(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "true", "false")
     condition, value = (translator.expression(found[name], scope) for name in ("this", "true"))
     other = found.get("false")
-    return case((condition, value), else_=None if other is None else translator.expression(other, scope))
+    otherwise = null() if other is None else translator.expression(other, scope)
+    return one_of(case((condition, value), else_=otherwise), [value, otherwise])
 
 
 HANDLERS: Mapping[type[exp.Expression], Any] = {

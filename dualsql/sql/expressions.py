@@ -29,7 +29,7 @@ from sqlalchemy.sql import operators
 from sqlglot import exp
 
 from dualsql.freeze.allowed import EXTRACT_FIELDS
-from dualsql.sql import literals
+from dualsql.sql import literals, numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.scope import Scope
@@ -126,18 +126,20 @@ def _connected(connect: Any) -> Any:
     return read
 
 
-def _divided(left: Element, right: Element) -> Element:
+def _arithmetic(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        return numbers.computed(apply(left, right), translator.dialect)
+
+    return read
+
+
+def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    kind = numbers.quotient(left.type, right.type, translator.dialect)
     # SQLAlchemy's own division is Python's; this one is the engine's.
-    divide = left.op("/", precedence=_MULTIPLICATION, return_type=_quotient(left, right))
-    made: Element = divide(right)
-    return made
-
-
-def _quotient(left: Element, right: Element) -> Any:
-    if isinstance(left.type, types.Integer) and isinstance(right.type, types.Integer):
-        return types.Integer()
-    sides = (side.type for side in (left, right) if isinstance(side.type, types.Numeric))
-    return next(sides, types.NullType())
+    divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
+    return numbers.computed(divided, translator.dialect)
 
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -242,8 +244,9 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
             condition = subject == _alike(translator, condition, subject)
         branches.append((condition, translator.expression(branch.args["true"], scope)))
     default = found.get("default")
-    otherwise = None if default is None else translator.expression(default, scope)
-    return case(*branches, else_=otherwise)
+    otherwise = null() if default is None else translator.expression(default, scope)
+    values = [*(value for _, value in branches), otherwise]
+    return numbers.one_of(case(*branches, else_=otherwise), values)
 
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -258,7 +261,9 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
         forbid(
             "CAST to a date", hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column)."
         )
-    return cast(value, wanted)
+    made = cast(value, wanted)
+    # SQLite does not round to what is written there.
+    return numbers.computed(made, translator.dialect) if translator.dialect == "sqlite" else made
 
 
 def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -347,11 +352,11 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.GTE: _binary(operators.ge),
     exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
     exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
-    exp.Add: _binary(operators.add),
-    exp.Sub: _binary(operators.sub),
-    exp.Mul: _binary(operators.mul),
-    exp.Div: _binary(_divided),
-    exp.Mod: _binary(operators.mod),
+    exp.Add: _arithmetic(operators.add),
+    exp.Sub: _arithmetic(operators.sub),
+    exp.Mul: _arithmetic(operators.mul),
+    exp.Div: _divided,
+    exp.Mod: _arithmetic(operators.mod),
     exp.DPipe: _binary(lambda left, right: left.concat(right)),
     exp.BitwiseAnd: _binary(lambda left, right: left.bitwise_and(right)),
     exp.BitwiseOr: _binary(lambda left, right: left.bitwise_or(right)),

@@ -11,8 +11,11 @@ from typing import Any
 from sqlalchemy import types
 from sqlalchemy.types import TypeEngine
 
+from dualsql.sql.numbers import average, common
+
 SQLType = TypeEngine[Any]
-Result = Callable[[list[Any]], SQLType]
+Result = Callable[[list[Any], str], SQLType]
+"""The type of a function's result, by its arguments and the dialect."""
 
 _WHOLE: SQLType = types.BigInteger()
 _FLOATING: SQLType = types.Double()
@@ -21,14 +24,26 @@ _TEXT, _TRUTH = types.String(), types.Boolean()
 _DAY, _INSTANT, _CLOCK, _SPAN = types.Date(), types.DateTime(), types.Time(), types.Interval()
 
 
-def _first(arguments: list[Any]) -> SQLType:
-    return next(
-        (found.type for found in arguments if not isinstance(found.type, types.NullType)), types.NullType()
-    )
+def _same(arguments: list[Any], _: str) -> SQLType:
+    """The type of the first argument."""
+    return arguments[0].type if arguments else types.NullType()
+
+
+def _one_of(arguments: list[Any], _: str) -> SQLType:
+    return common([found.type for found in arguments])
+
+
+def _chosen(arguments: list[Any], _: str) -> SQLType:
+    """Of a condition and two values."""
+    return common([found.type for found in arguments[1:]])
+
+
+def _average(arguments: list[Any], dialect: str) -> SQLType:
+    return average(_same(arguments, dialect), dialect)
 
 
 def _always(kind: SQLType) -> Result:
-    return lambda _: kind
+    return lambda *_: kind
 
 
 def _named(kind: Result | SQLType, names: str) -> dict[str, Result]:
@@ -50,7 +65,9 @@ _COMMON: Mapping[str, Result] = {
         """btrim chr concat concat_ws hex initcap left lower lpad ltrim md5 quote_literal repeat replace reverse
         right rpad rtrim soundex substr substring to_char trim typeof upper""",
     ),
-    **_named(_first, "abs ceil ceiling coalesce floor greatest ifnull iif least mod nullif round trunc"),
+    **_named(_same, "abs ceil ceiling floor mod nullif round trunc"),
+    **_named(_one_of, "coalesce greatest ifnull least"),
+    **_named(_chosen, "iif"),
 }
 
 _BY_ENGINE: Mapping[str, Mapping[str, Result]] = {
@@ -60,7 +77,8 @@ _BY_ENGINE: Mapping[str, Mapping[str, Result]] = {
         ),
         **_named(_FLOATING, "julianday"),
         **_named(_WHOLE, "json_array_length json_valid unixepoch"),
-        **_named(_first, "max min likely unlikely likelihood"),
+        **_named(_one_of, "max min"),
+        **_named(_same, "likely unlikely likelihood"),
     },
     "postgresql": {
         **_named(_INSTANT, "date_bin date_trunc localtimestamp make_timestamp timezone"),
@@ -99,7 +117,8 @@ _BY_ENGINE: Mapping[str, Mapping[str, Result]] = {
             _TEXT,
             "date_format dayname elt format json_extract json_unquote json_value mid monthname substring_index",
         ),
-        **_named(_UNTYPED, "if json_array json_object"),
+        **_named(_chosen, "if"),
+        **_named(_UNTYPED, "json_array json_object"),
     },
 }
 
@@ -107,14 +126,14 @@ _AGGREGATES: Mapping[str, Result] = {
     **_named(_WHOLE, "count"),
     **_named(_FLOATING, "corr covar_pop covar_samp regr_count regr_intercept regr_r2 regr_slope"),
     **_named(_FLOATING, "total"),
-    **_named(_UNTYPED, "avg stddev stddev_pop stddev_samp var_pop var_samp variance"),
+    **_named(_average, "avg stddev stddev_pop stddev_samp var_pop var_samp variance"),
     **_named(_TEXT, "group_concat string_agg"),
     **_named(_TRUTH, "bool_and bool_or every"),
     **_named(
         _UNTYPED,
         "array_agg json_agg jsonb_agg json_group_array json_group_object json_object_agg jsonb_object_agg",
     ),
-    **_named(_first, "any_value bit_and bit_or max median min mode sum"),
+    **_named(_same, "any_value bit_and bit_or max median min mode sum"),
     **_named(_FLOATING, "percentile_cont"),
     **_named(_UNTYPED, "percentile_disc"),
     **_named(_WHOLE, "grouping"),
@@ -123,7 +142,7 @@ _AGGREGATES: Mapping[str, Result] = {
 _WINDOWS: Mapping[str, Result] = {
     **_named(_WHOLE, "dense_rank ntile rank row_number"),
     **_named(_FLOATING, "cume_dist percent_rank"),
-    **_named(_first, "first_value lag last_value lead nth_value"),
+    **_named(_same, "first_value lag last_value lead nth_value"),
 }
 
 TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {

@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.sql.elements import Label
 from sqlglot import exp
 
+from dualsql.sql import numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.ordering import directed
 from dualsql.sql.refusals import forbid, forbid_node, invalid
@@ -259,10 +260,26 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     operands = [_operand(translator, part, scope) for part in _chain(node)]
     if len({len(operand.selected_columns) for operand in operands}) != 1:
         invalid("The parts of a set operation have different numbers of columns.")
-    statement: Any = combine(*operands)
+    statement: Any = combine(*_alike(operands))
     outputs = list(statement.selected_columns)
     keys = _keys(translator, found.get("order"), outputs, Scope(outputs=_by_name(outputs)))
     return _cut(statement.order_by(*keys), found)
+
+
+def _alike(operands: list[Any]) -> list[Any]:
+    """The operands, the first of them with the types that its columns have in common with the others'."""
+    first = list(operands[0].selected_columns)
+    typed = [
+        numbers.one_of(outputs[0], outputs)
+        for outputs in zip(*(operand.selected_columns for operand in operands), strict=True)
+    ]
+    if all(one is other for one, other in zip(first, typed, strict=True)):
+        return operands
+    named = [
+        one.label(other.name) if hasattr(other, "name") else one
+        for one, other in zip(typed, first, strict=True)
+    ]
+    return [operands[0].with_only_columns(*named, maintain_column_froms=True), *operands[1:]]
 
 
 def _by_name(outputs: Sequence[Element]) -> dict[str, Element]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, FromClause, and_, column, false, func, join, select, true, values
@@ -33,7 +34,8 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
             _append(translator, elements, found.this, scope)
         else:
             elements[-1] = _joined(translator, elements[-1], found, scope)
-    return elements
+    # One element: SQLAlchemy warns of several that nothing joins, and a caller may well mean every pair.
+    return [reduce(lambda left, right: join(left, right, true()), elements)]
 
 
 def _append(translator: Translator, elements: list[FromClause], node: Any, scope: Scope) -> None:
