@@ -106,7 +106,8 @@ def _duckdb_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     is_loose = isinstance(plain_type(expression.type), types.Numeric | types.Float | types.NullType)
     is_text = isinstance(plain_type(expression.type), types.String)
     if is_text:
-        return [cast(expression, types.LargeBinary)]
+        # CAST to BLOB reads escapes, and refuses what is not ASCII.
+        return [func.encode(cast(expression, Text), type_=types.LargeBinary())]
     return [expression, cast(expression, Text)] if is_loose else [expression]
 
 

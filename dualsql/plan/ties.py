@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TextClause
-from sqlalchemy.sql.elements import BindParameter, ClauseElement, ClauseList, Over, _anonymous_label
+from sqlalchemy.sql.elements import (
+    BindParameter,
+    ClauseElement,
+    ClauseList,
+    False_,
+    Null,
+    Over,
+    True_,
+    _anonymous_label,
+)
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
@@ -114,9 +123,9 @@ def is_table(source: FromClause) -> bool:
 
 
 def is_constant(expression: ColumnElement[Any]) -> bool:
-    """Whether it is a bound value, with a label or without."""
-    # ORDER BY of a bare value is an error on PostgreSQL, and orders nothing anywhere.
-    return isinstance(getattr(expression, "element", expression), BindParameter)
+    """Whether it is a bound value, NULL or a truth, with a label or without."""
+    # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
+    return isinstance(getattr(expression, "element", expression), BindParameter | Null | True_ | False_)
 
 
 def leaves_of(select: AnySelect) -> Iterator[FromClause]:

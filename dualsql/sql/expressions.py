@@ -22,10 +22,12 @@ from sqlalchemy import (
     or_,
     true,
     tuple_,
+    type_coerce,
     types,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import Null
 from sqlglot import exp
 
 from dualsql.freeze.allowed import EXTRACT_FIELDS
@@ -114,6 +116,22 @@ def _binary(apply: Two) -> Any:
         return made
 
     return read
+
+
+def _compared(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        return _comparison(apply, left, right)
+
+    return read
+
+
+def _comparison(apply: Two, left: Element, right: Element) -> Element:
+    if isinstance(left, Null) or isinstance(right, Null):
+        # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
+        return type_coerce(null(), types.Boolean())
+    made: Element = apply(left, right)
+    return made
 
 
 def _connected(connect: Any) -> Any:
@@ -241,7 +259,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     for branch in found["ifs"]:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
-            condition = subject == _alike(translator, condition, subject)
+            condition = _comparison(operators.eq, subject, _alike(translator, condition, subject))
         branches.append((condition, translator.expression(branch.args["true"], scope)))
     default = found.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
@@ -344,12 +362,12 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Or: _connected(or_),
     exp.Not: _not,
     exp.Neg: _negative,
-    exp.EQ: _binary(operators.eq),
-    exp.NEQ: _binary(operators.ne),
-    exp.LT: _binary(operators.lt),
-    exp.LTE: _binary(operators.le),
-    exp.GT: _binary(operators.gt),
-    exp.GTE: _binary(operators.ge),
+    exp.EQ: _compared(operators.eq),
+    exp.NEQ: _compared(operators.ne),
+    exp.LT: _compared(operators.lt),
+    exp.LTE: _compared(operators.le),
+    exp.GT: _compared(operators.gt),
+    exp.GTE: _compared(operators.ge),
     exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
     exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
     exp.Add: _arithmetic(operators.add),

@@ -17,6 +17,7 @@ from sqlglot import exp
 from dualsql.sql.refusals import forbid, invalid
 
 _LARGEST_INTEGER = 2**63 - 1
+_LARGEST_SMALL = 2**31 - 1
 _DIGITS = re.compile(r"[0-9]{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
@@ -36,7 +37,7 @@ _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
 def number(text: str, dialect: str) -> ColumnElement[Any]:
     """A number; with a fraction it is exact, but on SQLite, which knows only floating point."""
     if _DIGITS.fullmatch(text) and int(text) <= _LARGEST_INTEGER:
-        return literal(int(text), types.Integer())
+        return literal(int(text), types.Integer() if int(text) <= _LARGEST_SMALL else types.BigInteger())
     if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
         invalid(f"{text[:40]!r} is no number.", hint="Write digits, with a point or an exponent if need be.")
     if dialect == "sqlite":

@@ -25,6 +25,12 @@ _NOTHING = (type(None), exp.Semicolon)
 
 _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN})
 
+# Calls without words between their arguments, which the parser would give a meaning of its own.
+_PLAIN_CALLS = frozenset(
+    """APPROX_QUANTILE ARGMAX ARGMIN ARG_MAX ARG_MIN CHAR CHR DATE_PART DECODE INITCAP JSONB_EXISTS JSON_AGG LISTAGG MAX
+    MAX_BY MIN MIN_BY NORMALIZE QUANTILE QUANTILE_CONT QUANTILE_DISC VALUES""".split()
+)
+
 Query = exp.Select | exp.SetOperation
 """What a text may be."""
 
@@ -73,8 +79,8 @@ def is_case_sensitive(dialect: str) -> bool:
 
 def nulls_first(dialect: str, *, descending: bool) -> bool:
     """Where the parser's tree puts NULLs when the text does not say: as the engine itself does."""
-    large = _dialect(dialect).NULL_ORDERING == "nulls_are_large"
-    return descending is large
+    ordering = _dialect(dialect).NULL_ORDERING
+    return ordering != "nulls_are_last" and descending is (ordering == "nulls_are_large")
 
 
 def _query(statement: Any) -> Query:
@@ -137,7 +143,12 @@ def _parser(name: str) -> type[Parser]:
         TokenType.ARROW: _unread(exp.JSONExtract),
         TokenType.DARROW: _unread(exp.JSONExtractScalar),
     }
-    return type("PlainParser", (parser,), {"FUNCTIONS": {}, "COLUMN_OPERATORS": operators})
+    parsers = {name: read for name, read in parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS}
+    return type(
+        "PlainParser",
+        (parser,),
+        {"FUNCTIONS": {}, "FUNCTION_PARSERS": parsers, "COLUMN_OPERATORS": operators},
+    )
 
 
 def _unread(kind: type[exp.Expression]) -> Any:

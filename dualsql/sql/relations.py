@@ -6,12 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, FromClause, and_, column, false, func, join, select, true, values
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    and_,
+    column,
+    false,
+    func,
+    join,
+    select,
+    true,
+    union_all,
+    values,
+)
 from sqlalchemy.sql.selectable import TableClause
 from sqlglot import exp
 
 from dualsql.sql.arguments import only
 from dualsql.sql.functions import TABLE_FUNCTIONS
+from dualsql.sql.numbers import common
 from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
 from dualsql.sql.scope import Scope, column_of, columns_of
 
@@ -19,7 +32,11 @@ if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
 _DEFAULT_SCHEMAS = frozenset({"", "public", "main"})
-_LARGEST_VALUES = 1_000
+_LARGEST_VALUES = 500
+"""Rows of VALUES; as many SELECTs as SQLite joins by UNION ALL."""
+
+_WITHOUT_COLUMN_NAMES = frozenset({"sqlite", "mysql", "mariadb"})
+"""Where `(VALUES ...) AS t (a, b)` cannot be said."""
 
 
 def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[FromClause]:
@@ -195,8 +212,15 @@ def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if len(names) != len(rows[0]):
         invalid("VALUES has another number of columns than names.")
     alias = _alias(node) or translator.fresh_name("derived")
-    columns = [column(name, cell.type) for name, cell in zip(names, rows[0], strict=True)]
-    return scope.add(alias, values(*columns, name=alias).data([tuple(row) for row in rows]))
+    return scope.add(alias, _constant_table(translator.dialect, alias, names, rows))
+
+
+def _constant_table(dialect: str, alias: str, names: Sequence[str], rows: Sequence[Any]) -> FromClause:
+    if dialect in _WITHOUT_COLUMN_NAMES:
+        selects = [select(*(cell.label(name) for cell, name in zip(row, names, strict=True))) for row in rows]
+        return (union_all(*selects) if len(selects) > 1 else selects[0]).subquery(alias)
+    columns = [column(name, common([row[n].type for row in rows])) for n, name in enumerate(names)]
+    return values(*columns, name=alias).data([tuple(row) for row in rows])
 
 
 def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:

@@ -16,7 +16,7 @@ ENGINES = ("sqlite", "postgresql", "mariadb", "duckdb")
 
 _ENTRY = re.compile(
     r"^-- (?P<title>[^\n]+)\n(?P<sql>(?!--|\n)[^;]+(?:;[^\n]+)*);\n(?:-- not (?P<without>[a-z, ]+):[^\n]*\n)?",
-    re.M,
+    re.MULTILINE,
 )
 
 

@@ -12,6 +12,7 @@ SELECT a AS b, b AS a FROM x ORDER BY a, b;
 SELECT t.a, t.b FROM x AS t ORDER BY 1, 2;
 -- any case
 SELECT A, X.B FROM X ORDER BY A, x.b;
+-- not mariadb: its tables' names have a case
 -- quoted
 SELECT "a", "x"."b" FROM "x" ORDER BY "a", "b";
 -- not mariadb: a text stands in double quotes
