@@ -22,6 +22,11 @@ FUNCTIONS = frozenset(
     var_pop var_samp variance varp aggregate_strings approx_count_distinct count_big grouping grouping_id
     cube rollup grouping_sets any all some
     """.split()
+    # DuckDB's, and SQLite's hints to its planner
+    + """arg_max arg_min contains count_if ends_with epoch first isodow last likelihood likely list list_aggregate
+    list_count list_sort list_value max_by min_by prefix quantile_cont quantile_disc regexp_extract
+    regexp_full_match strlen strptime suffix unlikely
+    """.split()
     # windows
     + """cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
     """.split()

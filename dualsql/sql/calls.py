@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import ColumnElement, case, distinct, func, null, types
+from sqlalchemy import ColumnElement, case, distinct, func, literal, null, types
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlglot import exp
 
@@ -79,26 +79,28 @@ def _ordered_argument(translator: Translator, given: list[Any], scope: Scope) ->
 def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
     """STRING_AGG and GROUP_CONCAT, whose separator stands apart from what is joined."""
     found = only(node, "this", "separator")
-    name = "string_agg" if translator.dialect == "postgresql" else "group_concat"
     inner, separator = found["this"], found.get("separator")
     order = None
     if isinstance(inner, exp.Order):
         order, inner = inner, only(inner, "this", "expressions")["this"]
     is_distinct = isinstance(inner, exp.Distinct)
-    values = only(inner, "expressions")["expressions"] if is_distinct else [inner]
-    given = [*values, *([] if separator is None else [separator])]
-    arguments = [translator.expression(argument, scope) for argument in given]
-    if is_distinct:
-        arguments[0] = distinct(arguments[0])
-    if order is not None:
+    [value] = only(inner, "expressions")["expressions"] if is_distinct else [inner]
+    joined = translator.expression(value, scope)
+    values: Any = distinct(joined) if is_distinct else joined
+    if separator is None and translator.dialect == "sqlite":
+        made: Any = call(translator, "group_concat", [values])
+    else:
+        between: Any = literal(",") if separator is None else translator.expression(separator, scope)
+        made = func.aggregate_strings(values, between)
+    if order is None:
+        return cast("Element", made)
+    if translator.dialect == "sqlite":
         _require_ordered_aggregates(translator)
-        arguments[-1] = aggregate_order_by(arguments[-1], *read_order(translator, order, scope))
-    made: Element = call(translator, name, arguments)
-    return made
+    return cast("Element", made.aggregate_order_by(*read_order(translator, order, scope)))
 
 
 def _require_ordered_aggregates(translator: Translator) -> None:
-    if translator.dialect != "postgresql":
+    if translator.dialect not in ("postgresql", "duckdb"):
         forbid("ORDER BY in an aggregate", hint="Sort the rows in a subquery in FROM.")
 
 
@@ -217,6 +219,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Filter: _filtered,
     exp.GroupConcat: _joined,
     exp.If: _if,
+    exp.Overlay: _positional("overlay", "this", "expression", "from_", "for_"),
     exp.StrPosition: _position,
     exp.Substring: _positional("substring", "this", "start", "length"),
     exp.Trim: _trim,

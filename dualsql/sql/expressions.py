@@ -160,6 +160,13 @@ def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
     return numbers.computed(divided, translator.dialect)
 
 
+def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    sign = "//" if translator.dialect == "duckdb" else "DIV"
+    quotient: Element = left.op(sign, precedence=_MULTIPLICATION, return_type=types.BigInteger())(right)
+    return quotient
+
+
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     return not_(translator.expression(only(node, "this")["this"], scope))
 
@@ -374,6 +381,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Sub: _arithmetic(operators.sub),
     exp.Mul: _arithmetic(operators.mul),
     exp.Div: _divided,
+    exp.IntDiv: _whole_quotient,
     exp.Mod: _arithmetic(operators.mod),
     exp.DPipe: _binary(lambda left, right: left.concat(right)),
     exp.BitwiseAnd: _binary(lambda left, right: left.bitwise_and(right)),

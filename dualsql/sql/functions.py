@@ -104,20 +104,38 @@ _BY_ENGINE: Mapping[str, Mapping[str, Result]] = {
             json_build_object json_extract_path to_json to_jsonb""",
         ),
     },
+    "duckdb": {
+        **_named(_INSTANT, "date_trunc make_timestamp strptime"),
+        **_named(types.DateTime(timezone=True), "now to_timestamp"),
+        **_named(_DAY, "last_day make_date"),
+        **_named(
+            _WHOLE,
+            """array_length bit_length date_diff datediff date_part day dayofmonth dayofweek dayofyear epoch hour
+            isodow len list_count minute month quarter second strlen week weekday weekofyear year""",
+        ),
+        **_named(
+            _TEXT,
+            """array_to_string dayname format list_aggregate monthname printf regexp_extract regexp_replace split_part
+            strftime string_split translate""",
+        ),
+        **_named(_TRUTH, "contains ends_with prefix regexp_full_match regexp_matches starts_with suffix"),
+        **_named(_same, "arg_max arg_min first last max_by min_by quantile_cont quantile_disc"),
+        **_named(_WHOLE, "approx_count_distinct count_if"),
+        **_named(_UNTYPED, "list list_sort list_value"),
+    },
     "mysql": {
         **_named(_DAY, "curdate current_date date last_day makedate str_to_date"),
         **_named(_INSTANT, "from_unixtime now timestamp"),
         **_named(
             _WHOLE,
             """day dayofmonth dayofweek dayofyear datediff find_in_set hour locate microsecond minute month quarter
-            second time_to_sec timestampdiff to_days unix_timestamp week weekday weekofyear year yearweek json_length
+            second time_to_sec to_days unix_timestamp week weekday weekofyear year yearweek json_length
             """,
         ),
         **_named(
             _TEXT,
             "date_format dayname elt format json_extract json_unquote json_value mid monthname substring_index",
         ),
-        **_named(_chosen, "if"),
         **_named(_UNTYPED, "json_array json_object"),
     },
 }

@@ -31,6 +31,7 @@ _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
     (types.Uuid, UUID),
     (types.Integer, int),
     (types.Numeric, Decimal),
+    (types.Float, float),
 )
 
 

@@ -14,6 +14,8 @@ from sqlalchemy.types import TypeEngine
 
 SQLType = TypeEngine[Any]
 
+_FRACTIONS = (types.Numeric, types.Float)  # neither is the other's base
+
 _DIVIDES_TO = {"postgresql": types.Integer(), "sqlite": types.Integer(), "duckdb": types.Double()}
 """What two whole numbers give; elsewhere an exact fraction."""
 
@@ -21,14 +23,15 @@ _DIVIDES_TO = {"postgresql": types.Integer(), "sqlite": types.Integer(), "duckdb
 def common(kinds: Sequence[SQLType]) -> SQLType:
     """The type of a value that is one of several, as in CASE, COALESCE and UNION."""
     known = [kind for kind in kinds if not isinstance(kind, types.NullType)]
-    numbers = [kind for kind in known if isinstance(kind, types.Numeric)]
+    numbers = [kind for kind in known if isinstance(kind, _FRACTIONS)]
     if not numbers:
         wide = next((kind for kind in known if isinstance(kind, types.BigInteger)), None)
         return wide or next(iter(known), types.NullType())
     if any(not number.asdecimal for number in numbers):
         return types.Double()
     scales = {(number.precision, number.scale) for number in numbers}
-    return numbers[0] if len(scales) == 1 else types.Numeric()
+    first: SQLType = numbers[0]
+    return first if len(scales) == 1 else types.Numeric()
 
 
 def average(kind: SQLType, dialect: str) -> SQLType:
@@ -45,7 +48,7 @@ def quotient(left: SQLType, right: SQLType, dialect: str) -> SQLType:
     """What left / right gives."""
     if isinstance(left, types.Integer) and isinstance(right, types.Integer):
         return _DIVIDES_TO.get(dialect, types.Numeric())
-    if not any(isinstance(kind, types.Numeric) for kind in (left, right)):
+    if not any(isinstance(kind, _FRACTIONS) for kind in (left, right)):
         return types.NullType()
     return types.Double() if dialect == "duckdb" else common([left, right])
 
@@ -53,7 +56,7 @@ def quotient(left: SQLType, right: SQLType, dialect: str) -> SQLType:
 def computed(element: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
     """The element, its type such that none of its digits is lost."""
     kind = element.type
-    if not isinstance(kind, types.Numeric) or not kind.asdecimal:
+    if not isinstance(kind, _FRACTIONS) or not kind.asdecimal:
         return element
     if dialect == "sqlite":
         return type_coerce(element, types.Double())

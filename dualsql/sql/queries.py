@@ -82,8 +82,15 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     if found.get("having") is not None:
         statement = statement.having(translator.expression(only(found["having"], "this")["this"], scope))
     statement = _distinct(translator, statement, found.get("distinct"), scope)
-    keys = _keys(translator, found.get("order"), outputs, scope)
+    keys = list(_keys(translator, found.get("order"), outputs, scope))
+    if not keys and _has_rollup(found.get("group")) and translator.dialect in ("mysql", "mariadb"):
+        # WITH ROLLUP takes no ORDER BY beside it, and pages need one.
+        statement = select(*statement.subquery(translator.fresh_name("rollup")).c)
     return _cut(statement.order_by(*keys), found)
+
+
+def _has_rollup(group: Any) -> bool:
+    return group is not None and bool(group.args.get("rollup"))
 
 
 def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Element]:
@@ -137,7 +144,7 @@ def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -
     on = only(node, "on").get("on")
     if on is None:
         return statement.distinct()
-    if translator.dialect != "postgresql":
+    if translator.dialect not in ("postgresql", "duckdb"):
         forbid("DISTINCT ON", hint="Use row_number() OVER (PARTITION BY ... ORDER BY ...) = 1 in a subquery.")
     return statement.ext(distinct_on(*(translator.expression(key, scope) for key in on.expressions)))
 

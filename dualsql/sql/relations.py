@@ -225,14 +225,18 @@ def _constant_table(dialect: str, alias: str, names: Sequence[str], rows: Sequen
 
 def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
     """A function that gives rows, as `generate_series(1, 10) AS n`; it may read the relations before it."""
-    called = only(node, "this", "alias")["this"]
+    if isinstance(node, exp.Unnest):
+        name, given = "unnest", only(node, "expressions", "alias")["expressions"]
+    else:
+        called = only(node, "this", "alias")["this"]
+        name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
+        given = called.args.get("expressions") or ()
     known = TABLE_FUNCTIONS.get(translator.dialect, {})
-    name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
     if name not in known:
-        forbid_node(called)
-    arguments = [
-        translator.expression(part, scope) for part in only(called, "this", "expressions")["expressions"]
-    ]
+        forbid_node(node)
+    if not isinstance(node, exp.Unnest):
+        only(called, "this", "expressions")
+    arguments = [translator.expression(part, scope) for part in given]
     alias = _alias(node) or name
     columns = column_names(node) or ([alias] if known[name] == (name,) else list(known[name]))
     made = getattr(func, name)(*arguments)
@@ -278,5 +282,6 @@ _READERS: Mapping[type[exp.Expression], Callable[[Any, Any, Scope], FromClause]]
     exp.Table: _table,
     exp.Subquery: _subquery,
     exp.Lateral: _lateral,
+    exp.Unnest: _function,
     exp.Values: _values,
 }

@@ -1,7 +1,7 @@
 """Reads the legitimate queries; the rule: a text stands in its file as a person would type it.
 
-`-- what it is about` stands before each text, `;` ends it, and `-- not sqlite, mariadb: why` after it names engines whose
-own SQL does not take it, or does not say what its rows are.
+`-- what it is about` stands before each text, `;` ends it, and `-- not sqlite, mariadb: why` after it names engines
+whose own SQL does not take it, or does not say what its rows are.
 """
 
 from __future__ import annotations

@@ -5,13 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Date, DateTime, ForeignKey, Integer, MetaData, Numeric, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    ForeignKey,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dualsql import Registry
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
 from dualsql.freeze import freeze, thaw
+from dualsql.freeze.allowed import FUNCTIONS
 from dualsql.sql import read_select
+from dualsql.sql.functions import TABLE_FUNCTIONS, known_functions
 
 METADATA = MetaData()
 Table(
@@ -171,3 +185,48 @@ def test_what_is_no_sql_is_said_to_be_none(text: str) -> None:
     with pytest.raises((InvalidSQLError, ForbiddenSQLError)) as caught:
         written(text)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+def test_every_function_of_a_text_can_be_stored(dialect: str) -> None:
+    tables = TABLE_FUNCTIONS.get(dialect, {})
+    assert {*known_functions(dialect), *tables} <= FUNCTIONS
+
+
+@pytest.mark.parametrize("text", ["id = NULL", "NULL <> id", "CASE id WHEN NULL THEN true ELSE false END"])
+def test_nothing_equals_null(text: str) -> None:
+    assert "IS NULL" not in written(f"SELECT name FROM school WHERE {text}")
+
+
+def test_products_keep_their_digits() -> None:
+    """SQLite's rows are rounded to what SQLAlchemy thinks the type is."""
+    [product] = read_select("SELECT rate * 0.5 FROM school", REGISTRY, "sqlite").selected_columns
+    assert isinstance(product.type, Double)
+    [exact] = read_select("SELECT rate * 0.5 FROM school", REGISTRY, "postgresql").selected_columns
+    assert exact.type.scale is None  # type: ignore[attr-defined]
+    [total] = read_select("SELECT sum(rate) FROM school", REGISTRY, "sqlite").selected_columns
+    assert total.type.scale == 3  # type: ignore[attr-defined]
+
+
+def test_what_is_one_of_several_has_the_type_they_have_in_common() -> None:
+    texts = {
+        "SELECT coalesce(id, rate) FROM school": Numeric,
+        "SELECT CASE WHEN id > 1 THEN 1 ELSE 0.5 END FROM school": Numeric,
+        "SELECT id FROM school UNION SELECT rate FROM school": Numeric,
+        "SELECT NULL AS n UNION ALL SELECT id FROM school": Integer,
+        "SELECT id / 2 FROM school": Integer,
+        "SELECT 3000000000": BigInteger,
+    }
+    for text, kind in texts.items():
+        [found] = read_select(text, REGISTRY, "postgresql").selected_columns
+        assert isinstance(found.type, kind), text
+    [found] = read_select("SELECT id / 2 FROM school", REGISTRY, "mysql").selected_columns
+    assert isinstance(found.type, Numeric)
+
+
+def test_a_table_that_may_not_be_known_of_is_unknown() -> None:
+    with pytest.raises(UnknownTableError) as refusal:
+        read_select(
+            "SELECT * FROM program", REGISTRY, "sqlite", is_visible=lambda table: table.name == "school"
+        )
+    assert refusal.value.details["tables"] == ["school"]

@@ -24,8 +24,6 @@ SELECT o_totalprice::DOUBLE AS d, '1995-06-01'::DATE AS e FROM orders ORDER BY o
 SELECT l_shipmode, sum(l_quantity) AS q FROM lineitem GROUP BY ROLLUP (l_shipmode) ORDER BY 1 NULLS LAST;
 -- distinct on
 SELECT DISTINCT ON (o_custkey) o_custkey, o_orderkey FROM orders ORDER BY o_custkey, o_orderdate DESC, o_orderkey;
--- qualify
-SELECT e_team, e_id FROM employee QUALIFY row_number() OVER (PARTITION BY e_team ORDER BY e_salary DESC, e_id) = 1 ORDER BY e_id;
 -- any letter case
 SELECT n_name FROM nation WHERE n_name ILIKE 'ger%' ORDER BY n_name;
 -- a list of a group

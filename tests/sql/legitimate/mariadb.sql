@@ -6,8 +6,6 @@ SELECT date_format(o_orderdate, '%Y-%m') AS month, count(*) AS n FROM orders GRO
 SELECT year(o_orderdate) AS y, month(o_orderdate) AS m, count(*) AS n FROM orders GROUP BY year(o_orderdate), month(o_orderdate) ORDER BY y, m;
 -- days between
 SELECT l_orderkey, l_linenumber, datediff(l_receiptdate, l_shipdate) AS days FROM lineitem ORDER BY 1, 2 LIMIT 20;
--- months between
-SELECT o_orderkey, timestampdiff(MONTH, o_orderdate, '1996-01-01') AS months FROM orders ORDER BY o_orderkey;
 -- parts of a date
 SELECT o_orderkey, quarter(o_orderdate) AS q, dayofweek(o_orderdate) AS w, dayname(o_orderdate) AS n, last_day(o_orderdate) AS l FROM orders ORDER BY o_orderkey;
 -- extract

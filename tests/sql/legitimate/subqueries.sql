@@ -77,5 +77,7 @@ SELECT column1 AS n, column2 AS label FROM (VALUES (1, 'one'), (2, 'two')) AS q 
 -- not mariadb, duckdb: call the columns otherwise
 -- values in a common table expression
 WITH q(n, label) AS (VALUES (1, 'one'), (2, 'two'), (3, NULL)) SELECT n, label FROM q WHERE n > 1 ORDER BY n;
+-- not mariadb: the parser takes VALUES for its function there
 -- values joined
 WITH q(code, label) AS (VALUES ('A', 'came back'), ('R', 'was refused')) SELECT label, count(*) AS n FROM lineitem JOIN q ON code = l_returnflag GROUP BY label ORDER BY label;
+-- not mariadb: the parser takes VALUES for its function there
