@@ -7,7 +7,7 @@ what comes back, two digits of four would be lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, type_coerce, types
 from sqlalchemy.types import TypeEngine
@@ -30,8 +30,7 @@ def common(kinds: Sequence[SQLType]) -> SQLType:
     if any(not number.asdecimal for number in numbers):
         return types.Double()
     scales = {(number.precision, number.scale) for number in numbers}
-    first: SQLType = numbers[0]
-    return first if len(scales) == 1 else types.Numeric()
+    return cast("SQLType", numbers[0]) if len(scales) == 1 else types.Numeric()
 
 
 def average(kind: SQLType, dialect: str) -> SQLType:
