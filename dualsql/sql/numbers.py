@@ -6,8 +6,8 @@ what comes back, two digits of four would be lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, type_coerce, types
 from sqlalchemy.types import TypeEngine
@@ -16,7 +16,11 @@ SQLType = TypeEngine[Any]
 
 _FRACTIONS = (types.Numeric, types.Float)  # neither is the other's base
 
-_DIVIDES_TO = {"postgresql": types.Integer(), "sqlite": types.Integer(), "duckdb": types.Double()}
+_DIVIDES_TO: Mapping[str, SQLType] = {
+    "postgresql": types.Integer(),
+    "sqlite": types.Integer(),
+    "duckdb": types.Double(),
+}
 """What two whole numbers give; elsewhere an exact fraction."""
 
 
@@ -24,23 +28,30 @@ def common(kinds: Sequence[SQLType]) -> SQLType:
     """The type of a value that is one of several, as in CASE, COALESCE and UNION."""
     known = [kind for kind in kinds if not isinstance(kind, types.NullType)]
     numbers = [kind for kind in known if isinstance(kind, _FRACTIONS)]
+    if len({_affinity(kind) for kind in known}) > 1:
+        return types.NullType()  # SQLite gives a text or a number, as it comes
     if not numbers:
         wide = next((kind for kind in known if isinstance(kind, types.BigInteger)), None)
         return wide or next(iter(known), types.NullType())
     if any(not number.asdecimal for number in numbers):
         return types.Double()
     scales = {(number.precision, number.scale) for number in numbers}
-    return cast("SQLType", numbers[0]) if len(scales) == 1 else types.Numeric()
+    return numbers[0] if len(scales) == 1 else types.Numeric()
+
+
+def _affinity(kind: SQLType) -> type[SQLType]:
+    """What values of the type can stand beside each other."""
+    if isinstance(kind, (*_FRACTIONS, types.Integer)):
+        return types.Numeric
+    return next((base for base in (types.String, types.DateTime) if isinstance(kind, base)), type(kind))
 
 
 def average(kind: SQLType, dialect: str) -> SQLType:
     """What avg() and its kin give."""
     if isinstance(kind, types.Interval):
         return kind
-    is_exact = dialect not in ("sqlite", "duckdb") and not (
-        isinstance(kind, types.Numeric) and not kind.asdecimal
-    )
-    return types.Numeric() if is_exact else types.Double()
+    is_float = isinstance(kind, _FRACTIONS) and not kind.asdecimal
+    return types.Double() if is_float or dialect in ("sqlite", "duckdb") else types.Numeric()
 
 
 def quotient(left: SQLType, right: SQLType, dialect: str) -> SQLType:

@@ -52,3 +52,9 @@ SELECT n_name FROM main.nation ORDER BY n_name;
 SELECT c_custkey FROM customer ORDER BY c_custkey LIMIT 2, 3;
 -- == and IS
 SELECT a FROM x WHERE a == 2 OR a IS NULL ORDER BY a;
+-- a text or a number
+SELECT CASE WHEN c_acctbal < 0 THEN 'owes' ELSE c_acctbal END AS n FROM customer ORDER BY c_custkey;
+-- a text or a date
+SELECT coalesce(nullif(o_orderdate, '1994-01-01'), 'no date') AS d, iif(o_orderkey > 5, 'late', o_orderdate) AS e FROM orders ORDER BY o_orderkey;
+-- a text above numbers
+SELECT 'all' AS who, 1.25 AS n UNION ALL SELECT c_custkey, c_name FROM customer WHERE c_custkey < 3;
