@@ -16,22 +16,19 @@ from sqlalchemy import (
     extract,
     false,
     func,
-    literal,
     not_,
     null,
     or_,
     true,
     tuple_,
-    type_coerce,
     types,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import Null
 from sqlglot import exp
 
 from dualsql.freeze.allowed import EXTRACT_FIELDS
-from dualsql.sql import literals, numbers
+from dualsql.sql import binary, literals, numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.scope import Scope
@@ -41,11 +38,6 @@ if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
 Element = ColumnElement[Any]
-Two = Callable[[Any, Any], Any]
-
-_MULTIPLICATION = 8
-"""The precedence of * and / in SQLAlchemy."""
-
 
 # --- leaves ----------------------------------------------------------------------------------------------------
 
@@ -97,43 +89,6 @@ def _moment(name: str, kind: Any) -> Any:
 # --- operators -------------------------------------------------------------------------------------------------
 
 
-def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Element]:
-    """The two operands; a constant text takes the type of the other one."""
-    found = only(node, "this", "expression")
-    left = translator.expression(found["this"], scope)
-    right = translator.expression(found["expression"], scope)
-    return _alike(translator, left, right), _alike(translator, right, left)
-
-
-def _alike(translator: Translator, element: Element, other: Element) -> Element:
-    return literals.typed(element, other.type, translator.dialect)
-
-
-def _binary(apply: Two) -> Any:
-    def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        left, right = _both(translator, node, scope)
-        made: Element = apply(left, right)
-        return made
-
-    return read
-
-
-def _compared(apply: Two) -> Any:
-    def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        left, right = _both(translator, node, scope)
-        return _comparison(apply, left, right)
-
-    return read
-
-
-def _comparison(apply: Two, left: Element, right: Element) -> Element:
-    if isinstance(left, Null) or isinstance(right, Null):
-        # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
-        return type_coerce(null(), types.Boolean())
-    made: Element = apply(left, right)
-    return made
-
-
 def _connected(connect: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         # A long chain of AND leans to the left: walked and not descended, it may be long.
@@ -144,40 +99,8 @@ def _connected(connect: Any) -> Any:
     return read
 
 
-def _arithmetic(apply: Two) -> Any:
-    def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        left, right = _both(translator, node, scope)
-        return numbers.computed(apply(left, right), translator.dialect)
-
-    return read
-
-
-def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
-    left, right = _both(translator, node, scope)
-    kind = numbers.quotient(left.type, right.type, translator.dialect)
-    # SQLAlchemy's own division is Python's; this one is the engine's.
-    divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
-    return numbers.computed(divided, translator.dialect)
-
-
-def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
-    left, right = _both(translator, node, scope)
-    sign = "//" if translator.dialect == "duckdb" else "DIV"
-    quotient: Element = left.op(sign, precedence=_MULTIPLICATION, return_type=types.BigInteger())(right)
-    return quotient
-
-
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     return not_(translator.expression(only(node, "this")["this"], scope))
-
-
-def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
-    inner = only(node, "this")["this"]
-    if isinstance(inner, exp.Literal) and not inner.is_string:
-        # A number below zero is one constant: it can then stand in LIMIT, frames and comparisons.
-        bound: Any = literals.number(inner.name, translator.dialect)
-        return literal(-bound.value, bound.type)
-    return -translator.expression(inner, scope)
 
 
 def _is(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -218,7 +141,7 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "low", "high")
     value = translator.expression(found["this"], scope)
     low, high = (
-        _alike(translator, translator.expression(found[name], scope), value) for name in ("low", "high")
+        binary.alike(translator, translator.expression(found[name], scope), value) for name in ("low", "high")
     )
     return value.between(low, high)
 
@@ -233,7 +156,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     if found.get("query") is not None:
         return value.in_(_subselect(translator, given[0], scope))
     options = [translator.expression(option, scope) for option in given]
-    return value.in_([_alike(translator, option, value) for option in options])
+    return value.in_([binary.alike(translator, option, value) for option in options])
 
 
 def _rows(node: Any) -> list[Any] | None:
@@ -266,7 +189,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     for branch in found["ifs"]:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
-            condition = _comparison(operators.eq, subject, _alike(translator, condition, subject))
+            condition = binary.comparison(operators.eq, subject, binary.alike(translator, condition, subject))
         branches.append((condition, translator.expression(branch.args["true"], scope)))
     default = found.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
@@ -368,24 +291,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.And: _connected(and_),
     exp.Or: _connected(or_),
     exp.Not: _not,
-    exp.Neg: _negative,
-    exp.EQ: _compared(operators.eq),
-    exp.NEQ: _compared(operators.ne),
-    exp.LT: _compared(operators.lt),
-    exp.LTE: _compared(operators.le),
-    exp.GT: _compared(operators.gt),
-    exp.GTE: _compared(operators.ge),
-    exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
-    exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
-    exp.Add: _arithmetic(operators.add),
-    exp.Sub: _arithmetic(operators.sub),
-    exp.Mul: _arithmetic(operators.mul),
-    exp.Div: _divided,
-    exp.IntDiv: _whole_quotient,
-    exp.Mod: _arithmetic(operators.mod),
-    exp.DPipe: _binary(lambda left, right: left.concat(right)),
-    exp.BitwiseAnd: _binary(lambda left, right: left.bitwise_and(right)),
-    exp.BitwiseOr: _binary(lambda left, right: left.bitwise_or(right)),
+    **binary.HANDLERS,
     exp.Is: _is,
     exp.Like: _LIKE,
     exp.ILike: _ILIKE,
@@ -402,8 +308,6 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Tuple: _tuple,
     exp.JSONExtract: _json("->", types.NullType()),
     exp.JSONExtractScalar: _json("->>", types.String()),
-    exp.RegexpLike: _binary(lambda left, right: left.regexp_match(right)),
-    exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
     exp.Subquery: _scalar,
     exp.Exists: _exists,
 }

@@ -1,0 +1,119 @@
+"""Operators of two sides, and of one number; the rule: they compute as the engine does, not as Python would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, literal, null, type_coerce, types
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import Null
+from sqlglot import exp
+
+from dualsql.sql import literals, numbers
+from dualsql.sql.arguments import only
+from dualsql.sql.scope import Scope
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+Two = Callable[[Any, Any], Any]
+
+_MULTIPLICATION = 8
+"""The precedence of * and / in SQLAlchemy."""
+
+
+def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Element]:
+    """The two operands; a constant text takes the type of the other one."""
+    found = only(node, "this", "expression")
+    left = translator.expression(found["this"], scope)
+    right = translator.expression(found["expression"], scope)
+    return alike(translator, left, right), alike(translator, right, left)
+
+
+def alike(translator: Translator, element: Element, other: Element) -> Element:
+    """The element; a constant text takes the type of the other one."""
+    return literals.typed(element, other.type, translator.dialect)
+
+
+def _binary(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        made: Element = apply(left, right)
+        return made
+
+    return read
+
+
+def _compared(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        return comparison(apply, left, right)
+
+    return read
+
+
+def comparison(apply: Two, left: Element, right: Element) -> Element:
+    """Whether `apply` holds for both; unknown where either is NULL."""
+    if isinstance(left, Null) or isinstance(right, Null):
+        # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
+        return type_coerce(null(), types.Boolean())
+    made: Element = apply(left, right)
+    return made
+
+
+def _arithmetic(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        return numbers.computed(apply(left, right), translator.dialect)
+
+    return read
+
+
+def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    kind = numbers.quotient(left.type, right.type, translator.dialect)
+    # SQLAlchemy's own division is Python's; this one is the engine's.
+    divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
+    return numbers.computed(divided, translator.dialect)
+
+
+def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    sign = "//" if translator.dialect == "duckdb" else "DIV"
+    quotient: Element = left.op(sign, precedence=_MULTIPLICATION, return_type=types.BigInteger())(right)
+    return quotient
+
+
+def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
+    inner = only(node, "this")["this"]
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        # A number below zero is one constant: it can then stand in LIMIT, frames and comparisons.
+        bound: Any = literals.number(inner.name, translator.dialect)
+        return literal(-bound.value, bound.type)
+    return -translator.expression(inner, scope)
+
+
+HANDLERS: Mapping[type[exp.Expression], Any] = {
+    exp.Neg: _negative,
+    exp.EQ: _compared(operators.eq),
+    exp.NEQ: _compared(operators.ne),
+    exp.LT: _compared(operators.lt),
+    exp.LTE: _compared(operators.le),
+    exp.GT: _compared(operators.gt),
+    exp.GTE: _compared(operators.ge),
+    exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
+    exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
+    exp.Add: _arithmetic(operators.add),
+    exp.Sub: _arithmetic(operators.sub),
+    exp.Mul: _arithmetic(operators.mul),
+    exp.Div: _divided,
+    exp.IntDiv: _whole_quotient,
+    exp.Mod: _arithmetic(operators.mod),
+    exp.DPipe: _binary(lambda left, right: left.concat(right)),
+    exp.BitwiseAnd: _binary(lambda left, right: left.bitwise_and(right)),
+    exp.BitwiseOr: _binary(lambda left, right: left.bitwise_or(right)),
+    exp.RegexpLike: _binary(lambda left, right: left.regexp_match(right)),
+    exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
+}
