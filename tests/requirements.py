@@ -165,6 +165,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "data for code, a display for people, metadata with status, time and whether a cache answered": (
             "envelope/test_dual_mode.py::test_an_answer_has_data_display_and_metadata",
             "envelope/test_dual_mode.py::test_cached_is_what_the_caller_says",
+            "http/test_dual_mode.py::test_cached_is_what_a_result_cache_answered",
+            "mcp/test_negotiation.py::test_the_dual_mode_answer",
         ),
         "kept rows are told by id, size, number and how to query them": (
             "envelope/test_dual_mode.py::test_staged_data_says_where_the_rows_are",
@@ -176,6 +178,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "headers say who asks; code gets no display": (
             "envelope/test_dual_mode.py::test_headers_say_who_asks",
             "envelope/test_dual_mode.py::test_code_gets_no_display",
+            "mcp/test_negotiation.py::test_code_reads_json_and_people_read_markdown",
+            "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
         "answers have an output schema": (
             "envelope/test_validation.py::test_a_tool_can_publish_what_its_data_is",

@@ -16,6 +16,7 @@ from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
 from dualsql.http.conditions import is_known, metadata_etag, not_modified
 from dualsql.http.connection import while_connected
+from dualsql.http.dual_mode import negotiating
 from dualsql.http.guard import Guard, origin_of, own_hosts
 from dualsql.http.parameters import (
     PageParameters,
@@ -69,8 +70,8 @@ def build_router(server: Resources) -> ASGIApp:
             well_known_route(server),
             Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"]),
             Route(COLLECTION, problem_response(not_found())),
-            Route(PATH, answering(routes.read), methods=["GET", "HEAD"]),
-            Route(PATH, answering(routes.page), methods=["POST"]),
+            Route(PATH, negotiating(answering(routes.read)), methods=["GET", "HEAD"]),
+            Route(PATH, negotiating(answering(routes.page)), methods=["POST"]),
             Route(PATH, answering(routes.pin), methods=["PUT"]),
             Route(PATH, answering(routes.delete), methods=["DELETE"]),
             Route(PIN, answering(routes.pin), methods=["PUT"]),

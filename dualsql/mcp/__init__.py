@@ -11,6 +11,7 @@ schema      what every result looks like, published as outputSchema
 wording     what a tool's description says of its results
 signatures  a function with the signature of another one
 patience    what a call does while its query takes its time
+negotiating which half of a result its caller wants
 tasks       slow calls of the official SDK as MCP tasks
 official    tools of `mcp.server.MCPServer`
 fast        tools of `fastmcp.FastMCP`

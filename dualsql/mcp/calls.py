@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anyio import to_thread
 
+from dualsql.envelope import Wanted
+from dualsql.mcp.negotiating import for_its_reader
 from dualsql.mcp.patience import Report
 from dualsql.mcp.problems import MalformedCallError, problem_of, spoken_problem
 from dualsql.mcp.signatures import Callers
 from dualsql.resource import Principal
-from dualsql.response import call_tool_result, problem_tool_result, text_block
+from dualsql.response import call_tool_result, text_block
+from dualsql_client.wire import ToolProblem
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -28,12 +31,14 @@ class Introduction(NamedTuple):
         token: the access token that the SDK has verified.
         report: tells it how the call goes on.
         is_task: nobody waits for the call: it may take its time.
+        wanted: who reads the answer, as the headers of the call say.
     """
 
     client: str | None
     token: Any | None
     report: Report | None = None
     is_task: bool = False
+    wanted: Wanted = Wanted()
 
 
 class Caller(NamedTuple):
@@ -43,6 +48,7 @@ class Caller(NamedTuple):
     principal: Principal | None
     report: Report | None = None
     is_task: bool = False
+    wanted: Wanted = Wanted()
 
 
 class Customs(NamedTuple):
@@ -73,6 +79,10 @@ class Manner(Protocol):
         """The tool result, as the wire has it."""
         ...
 
+    def refused(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+        """The tool result for a problem, as the wire has it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -100,15 +110,17 @@ class Tool:
         self, arguments: Mapping[str, Any], introduce: Callable[[], Introduction], customs: Customs
     ) -> CallToolResult | Any:
         """The result of one call; an error is one, too, unless it is the SDK's to answer."""
+        wanted = Wanted()
         try:
             introduction = introduce()
+            wanted = introduction.wanted
             token = introduction.token
             principal = None if token is None else self.principal(token)
-            caller = Caller(introduction.client, principal, introduction.report, introduction.is_task)
+            caller = Caller(introduction.client, principal, *introduction[2:])
             returned = await self._run({**arguments, **self.callers.arguments(caller.principal)})
             if isinstance(returned, customs.through):
                 return returned
-            return call_tool_result(await self.manner.result(returned, caller))
+            result = await self.manner.result(returned, caller)
         except customs.passed:
             raise
         except MalformedCallError as error:
@@ -118,7 +130,8 @@ class Tool:
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show what is not ours
             is_spoken = isinstance(error, customs.spoken) and not isinstance(error, customs.hidden)
             problem = spoken_problem(error) if is_spoken else problem_of(error, self.name)
-            return call_tool_result(problem_tool_result(problem))
+            result = self.manner.refused(problem, wanted)
+        return call_tool_result(for_its_reader(result, wanted))
 
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):

@@ -8,11 +8,12 @@ from typing import Any
 
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import AuthorizationError, ToolError
-from fastmcp.server.dependencies import get_access_token
+from fastmcp.server.dependencies import get_access_token, get_http_headers
 from fastmcp.tools import Tool as FastTool
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 
+from dualsql.envelope import wanted
 from dualsql.mcp.calls import Customs, Introduction, Tool
 from dualsql.mcp.signatures import shaped
 
@@ -54,7 +55,8 @@ def _introduction(context: Context) -> Introduction:
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    return Introduction(_client(context), get_access_token(), report, context.is_background_task)
+    asked = wanted(get_http_headers(include_all=True))
+    return Introduction(_client(context), get_access_token(), report, context.is_background_task, asked)
 
 
 def _client(context: Context) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,16 +12,17 @@ from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
 from dualsql.creation import ResponseOptions
-from dualsql.envelope import plain, readable
+from dualsql.envelope import Wanted, dual_mode_schema, plain, readable
 from dualsql.errors import ConfigurationError
-from dualsql.formats.samples import TextFormat
 from dualsql.mcp.answer import Answer
 from dualsql.mcp.calls import Caller
+from dualsql.mcp.negotiating import Call, refused, written
 from dualsql.mcp.patience import OFFER, Style, reporting
 from dualsql.mcp.schema import inlined, or_error, output_schema
-from dualsql.response import DualResponse, Links, ResultsFormat, text_block
+from dualsql.response import DualResponse, problem_tool_result, text_block
 from dualsql.settings import Settings
 from dualsql.statement import Statement
+from dualsql_client.wire import ToolProblem
 
 _STATEMENTS = (Select, CompoundSelect, TextualSelect)
 
@@ -46,29 +48,31 @@ class DualManner:
     """
 
     dual: Responder
+    name: str
     answer: Mapping[str, Any]
-    links: Links
-    text_format: TextFormat
-    results_format: ResultsFormat
+    style: Style
 
     @property
     def output_schema(self) -> dict[str, Any]:
         """See `dualsql.mcp.calls.Manner`."""
-        return output_schema(self.results_format)
+        if self.style.envelope == "dual_mode":
+            return dict(dual_mode_schema())
+        return output_schema(self.style.results_format)
 
     async def result(self, returned: Any, caller: Caller) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.Manner`."""
-        offer = OFFER.get()
+        offer, started = OFFER.get(), time.perf_counter()
         async with reporting(caller.report):
             response = await self._respond(returned, caller, None if offer is None else offer.wait)
         if offer is not None and response.status == "pending":
-            offer.taken = response.resource_id, Style(self.results_format, self.text_format, self.links)
-        return response.to_mcp_tool_result(
-            links=self.links,
-            text_format=self.text_format,
-            results_format=self.results_format,
-            client=caller.client,
-        )
+            offer.taken = response.resource_id, self.style
+        call = Call(self.name, caller.wanted)
+        seconds = time.perf_counter() - started
+        return written(response, self.style, call, client=caller.client, seconds=seconds)
+
+    def refused(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+        """See `dualsql.mcp.calls.Manner`."""
+        return refused(problem, self.style.envelope, Call(self.name, wanted))
 
     async def _respond(self, returned: Any, caller: Caller, wait: timedelta | None) -> DualResponse:
         if isinstance(returned, DualResponse):
@@ -129,3 +133,7 @@ class PlainManner:
         data = plain(self._adapter.dump_python(checked, mode="json", by_alias=True))
         text = readable(data, budget=self._budget)
         return {"content": [text_block(text)], "structuredContent": data, "isError": False}
+
+    def refused(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+        """See `dualsql.mcp.calls.Manner`."""
+        return problem_tool_result(problem)

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import RootModel
 
+from dualsql.envelope import wanted
 from dualsql.mcp.calls import Customs, Introduction, Tool
 from dualsql.mcp.signatures import shaped
 
@@ -59,7 +60,9 @@ def _introduction(context: Context[Any, Any]) -> Introduction:
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    return Introduction(client, get_access_token(), report)
+    request = context.request_context.request
+    asked = wanted(None if request is None else request.headers)
+    return Introduction(client, get_access_token(), report, wanted=asked)
 
 
 def _published(schema: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dualsql.formats.samples import TextFormat
 from dualsql.response import Links, ResultsFormat
@@ -20,12 +20,17 @@ INTERVAL = 1.0
 """Seconds between two words of progress. Hosts that give up on a silent call do so after five, or more."""
 
 
+Envelope = Literal["dual_response", "dual_mode"]
+"""Whether a result is the dual response of seeds/000, or that in the dual-mode answer of seeds/001."""
+
+
 class Style(NamedTuple):
     """How a tool writes its results."""
 
     results_format: ResultsFormat
     text_format: TextFormat
     links: Links
+    envelope: Envelope = "dual_response"
 
 
 @dataclass(slots=True)

@@ -23,13 +23,15 @@ from mcp_types.jsonrpc import HEADER_MISMATCH
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
+from dualsql.envelope import wanted
 from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
-from dualsql.mcp.patience import OFFER, Offer, Style, still_runs
+from dualsql.mcp.negotiating import Call, for_its_reader, refused, written
+from dualsql.mcp.patience import OFFER, Envelope, Offer, Style, still_runs
 from dualsql.mcp.tool import PrincipalOf
 from dualsql.resource import Principal, Resource, problem_of
-from dualsql.response import DualResponse, Links, ResultsFormat, problem_tool_result
+from dualsql.response import DualResponse, Links, ResultsFormat
 from dualsql.settings import Action
 
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -38,7 +40,7 @@ POLL_MILLISECONDS = 1_000
 
 Context = ServerRequestContext[Any, Any]
 
-_SHAPES = (get_args(ResultsFormat), get_args(TextFormat), get_args(Links))
+_SHAPES = (get_args(ResultsFormat), get_args(TextFormat), get_args(Links), get_args(Envelope))
 
 
 class Responses(Protocol):
@@ -148,19 +150,16 @@ class Tasks(Extension):
         return None if token is None else self._principal(token)
 
     async def _result(self, resource: Resource, style: Style, ctx: Context) -> Mapping[str, Any]:
+        call = Call(resource.name, wanted(getattr(ctx.request, "headers", None)))
         try:
             response = await self._dual.responses.show_again(resource, principal=self._caller())
-        except ResourceFailedError as error:
-            return problem_tool_result(resource.failure or problem_of(error))
         except DualResponseError as error:
-            return problem_tool_result(problem_of(error))
+            problem = resource.failure if isinstance(error, ResourceFailedError) else None
+            return for_its_reader(refused(problem or problem_of(error), style.envelope, call), call.wanted)
         introduced = ctx.session.client_params
-        return replace(response, description=resource.metadata.get("description")).to_mcp_tool_result(
-            links=style.links,
-            text_format=style.text_format,
-            results_format=style.results_format,
-            client=None if introduced is None else introduced.client_info.name,
-        )
+        client = None if introduced is None else introduced.client_info.name
+        described = replace(response, description=resource.metadata.get("description"))
+        return for_its_reader(written(described, style, call, client=client, seconds=0.0), call.wanted)
 
 
 def _takes_tasks(ctx: Context) -> bool:

@@ -14,6 +14,7 @@ from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import Tool
 from dualsql.mcp.manners import DualManner, PlainManner, Responder
+from dualsql.mcp.patience import Envelope, Style
 from dualsql.mcp.signatures import Callers, signature_of
 from dualsql.mcp.wording import describe, titled
 from dualsql.parameters import checked_count, checked_wait
@@ -37,10 +38,11 @@ class ToolOptions(TypedDict, total=False):
     """What `DualResponseServer.tool` may be told.
 
     `name`, `title` and `description` are the tool's, from the function unless given. `sample_size`, `expiration`,
-    `count`, `source` and `wait` hold for every result whose `Answer` does not say otherwise. `links`, `text_format` and
-    `results_format` are how results are written ("auto", "markdown", "rows"). `principal` tells whom a verified access
-    token stands for, `principal_of_token` unless given; it must agree with `authenticate`. `registration` has
-    further keywords of the SDK's own: icons, meta, or with fastmcp tags, timeout and auth.
+    `count`, `source` and `wait` hold for every result whose `Answer` does not say otherwise. `links`, `text_format`
+    and `results_format` are how results are written ("auto", "markdown", "rows"), and `envelope` in what
+    ("dual_response"). `principal` tells whom a verified access token stands for, `principal_of_token` unless given;
+    it must agree with `authenticate`. `registration` has further keywords of the SDK's own: icons, meta, or with
+    fastmcp tags, timeout and auth.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ToolOptions(TypedDict, total=False):
     links: Links
     text_format: TextFormat
     results_format: ResultsFormat
+    envelope: Envelope
     principal: PrincipalOf
     registration: Mapping[str, Any]
 
@@ -143,6 +146,7 @@ def make_tool(
     links: Links = "auto",
     text_format: TextFormat = "markdown",
     results_format: ResultsFormat = "rows",
+    envelope: Envelope = "dual_response",
     principal: PrincipalOf = principal_of_token,
     registration: Mapping[str, Any] | None = None,
 ) -> Tool:
@@ -151,6 +155,7 @@ def make_tool(
         ("links", links, Links),
         ("text_format", text_format, TextFormat),
         ("results_format", results_format, ResultsFormat),
+        ("envelope", envelope, Envelope),
     ):
         if value not in get_args(known):
             raise ConfigurationError(f"{option} is one of {', '.join(get_args(known))}.")
@@ -172,7 +177,7 @@ def make_tool(
             function, dual.settings, description=description, sample_size=sample_size, expiration=expiration
         ),
         manner=DualManner(
-            dual=dual, answer=answer, links=links, text_format=text_format, results_format=results_format
+            dual=dual, name=named, answer=answer, style=Style(results_format, text_format, links, envelope)
         ),
         principal=principal,
         registration=registration,

@@ -1,0 +1,136 @@
+"""REST for callers who ask for a format: the dual-mode answer of seeds/001; for all others nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import ResultCache
+from dualsql.envelope import validate_dual_mode
+from tests.http.application import ALL, Application, assert_private, fill, running
+
+FORMAT, CONTEXT = "X-Response-Format", "X-Execution-Context"
+
+
+@pytest.fixture
+async def url(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> str:
+    await fill(make_engine(sqlite_url))
+    return sqlite_url
+
+
+async def answers_of(app: Application, path: str, headers: dict[str, str]) -> list[httpx.Response]:
+    """What is said of a resource, a page in either way, and a refusal."""
+    return [
+        await app.http.get(path, headers=headers),
+        await app.http.get(path, params={"limit": 2}, headers=headers),
+        await app.http.post(path, json={"limit": 2}, headers=headers),
+        await app.http.post(path, json={"limit": -1}, headers=headers),
+    ]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {CONTEXT: "code"}, {CONTEXT: "chat"}, {FORMAT: "html"}, {FORMAT: "x" * 10_000}],
+    ids=lambda headers: str(headers)[:40],
+)
+async def test_without_a_format_the_answer_is_as_ever(url: str, headers: dict[str, str]) -> None:
+    async with running(url) as app:
+        path = await app.create()
+        said, *pages, refused = await answers_of(app, path, headers)
+        assert said.json()["status"] == "ready"
+        assert [len(page.json()["data"]) for page in pages] == [2, 2]
+        assert refused.json()["code"] == "BAD_PARAMETER"
+        for answer in (said, *pages, refused):
+            assert FORMAT in answer.headers["vary"] and CONTEXT in answer.headers["vary"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_for_code"),
+    [
+        ({FORMAT: "json"}, True),
+        ({FORMAT: "markdown"}, False),
+        ({FORMAT: "Markdown", CONTEXT: "chat"}, False),
+        ({FORMAT: "markdown", CONTEXT: "code"}, True),
+    ],
+    ids=str,
+)
+async def test_with_one_it_is_in_the_dual_mode_shape(
+    url: str, headers: dict[str, str], is_for_code: bool
+) -> None:
+    async with running(url) as app:
+        path = await app.create()
+        plain = await answers_of(app, path, {})
+        asked = await answers_of(app, path, headers)
+    for answer, other in zip(asked, plain, strict=True):
+        assert answer.status_code == other.status_code
+        assert_private(answer)
+        assert FORMAT in answer.headers["vary"]
+        assert "etag" not in answer.headers
+        said: dict[str, Any] = answer.json()
+        assert validate_dual_mode(said) == []
+        assert ("display" in said) is not is_for_code
+        assert said["metadata"]["executionTime"] > 0
+    said, page, _, refused = (answer.json() for answer in asked)
+    assert said["data"]["columns"] == plain[0].json()["columns"]
+    assert page["data"] == plain[1].json()
+    assert (page["metadata"]["operation"], page["metadata"]["cached"]) == ("page", False)
+    assert refused["error"]["code"] == "BAD_PARAMETER"
+    if not is_for_code:
+        assert "|Institution 001|" in page["display"]["content"]
+        assert refused["display"]["content"]
+
+
+async def test_cached_is_what_a_result_cache_answered(url: str) -> None:
+    async with running(url, result_cache=ResultCache()) as app:
+        path = await app.create()
+        seen = [
+            (await app.http.get(path, params={"limit": 2}, headers={FORMAT: "json"})).json()["metadata"][
+                "cached"
+            ]
+            for _ in range(2)
+        ]
+    assert seen == [False, True]
+
+
+async def test_a_head_request_has_no_body(url: str) -> None:
+    async with running(url) as app:
+        answer = await app.http.head(await app.create(), headers={FORMAT: "markdown"})
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+async def test_a_large_page_is_answered_whole(url: str) -> None:
+    async with running(url) as app:
+        path = await app.create()
+        page = (await app.http.get(path, params={"limit": 60}, headers={FORMAT: "markdown"})).json()
+        assert len(page["data"]["data"]) == 60
+        assert len(page["display"]["content"]) < 10_000
+
+
+async def test_no_cell_becomes_markup(url: str) -> None:
+    from sqlalchemy import literal, select
+
+    from tests.http.application import INSTITUTIONS
+
+    hostile = "![x](http://evil.example/?q=1) <script>alert(1)</script>"
+    async with running(url) as app:
+        path = await app.create(select(INSTITUTIONS.c.id, literal(hostile).label("name")))
+        page = (await app.http.get(path, params={"limit": 2}, headers={FORMAT: "markdown"})).json()
+    assert page["data"]["data"][0]["name"] == hostile
+    assert "](http" not in page["display"]["content"]
+    assert "<script>" not in page["display"]["content"]
+
+
+async def test_our_own_client_reads_what_it_always_read(url: str) -> None:
+    from dualsql_client import DualResponseClient
+    from tests.http.application import BASE_URL
+
+    async with running(url) as app:
+        response = await app.server.create_response(ALL, name="All")
+        client = DualResponseClient(BASE_URL, http=app.http, headers={FORMAT: "json", CONTEXT: "code"})
+        parsed = client.parse(response.to_mcp_tool_result(), strict=True)
+        assert len((await parsed.fetch(limit=5)).data) == 5
+        assert (await parsed.get_metadata()).status == "ready"
