@@ -61,7 +61,7 @@ HEAVY = "dualsql sqlalchemy starlette alembic mcp mcp_types fastmcp httpx2 orjso
 
 
 # Not rich: httpx imports it for a command of its own.
-EXTRAS = "pyarrow polars pandas numpy orjson".split()
+EXTRAS = "pyarrow polars pandas numpy orjson typer textual".split()
 
 
 def test_importing_it_imports_nothing_of_the_server() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import pty
 import random
 import re
 import signal
@@ -20,13 +21,14 @@ import pytest
 from pyarrow import parquet
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from typer.testing import CliRunner
 
 from dualsql import Principal
 from dualsql_client.cli.commands import app
 from tests.client.cutting import CuttingProxy
-from tests.client.hosting import Host
+from tests.client.hosting import Host, problem
+from tests.client.reading import until
 from tests.client.served import Served, serving_results
 
 METADATA = MetaData()
@@ -34,6 +36,7 @@ SCHOOLS = Table("schools", METADATA, Column("id", Integer, primary_key=True), Co
 ROWS = [{"id": number, "name": f'School "{number}", é\n' + "x" * (number % 50)} for number in range(1, 3001)]
 ORDERED = select(SCHOOLS).order_by(SCHOOLS.c.id)
 
+LINE = b'{"id":1}\n{"$summary":{"rows":1,"complete":true}}\n'
 Variables = dict[str, str | None]
 
 
@@ -78,11 +81,13 @@ async def fetch(*arguments: str | Path, stdin: bytes = b"", variables: Variables
     return Ran(ran.exit_code, ran.stdout, ran.stderr)
 
 
-async def started(*arguments: str | Path, program: str = "dualsql_client") -> asyncio.subprocess.Process:
+async def started(
+    *arguments: str | Path, program: str = "dualsql_client", stderr: int = asyncio.subprocess.PIPE
+) -> asyncio.subprocess.Process:
     """The command in a process of its own."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-c", f"from {program}.cli import main; main()", "fetch", *map(str, arguments),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=stderr, env=os.environ | {"TERM": "xterm", "COLUMNS": "120"},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
@@ -121,6 +126,17 @@ async def test_columns_sort_limit_format(served: Served, tmp_path: Path) -> None
     assert ran.told["rows"] == "2", ran.errors
     first, second = sorted(ROWS, key=lambda row: (row["name"], row["id"]), reverse=True)[:2]
     assert target.read_bytes() == f"id\r\n{first['id']}\r\n{second['id']}\r\n".encode()
+
+
+async def test_a_terminal_shows_a_bar(served: Served, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    process = await started(served.url, "-o", tmp_path / "rows.csv", stderr=theirs)
+    os.close(theirs)
+    await until(ours, b"3,000/3,000 rows")
+    output, _ = await process.communicate()
+    os.close(ours)
+    assert output.startswith(b"rows     3,000\n"), "the bar is not in it"
 
 
 @pytest.mark.parametrize("program", ["dualsql_client", "dualsql"])
@@ -176,8 +192,7 @@ async def test_a_token_goes_by_the_environment(host: Host, tmp_path: Path) -> No
 
     async def asked(request: Request) -> Response:
         seen.append(request.headers.get("authorization"))
-        line = b'{"id":1}\n{"$summary":{"rows":1,"complete":true}}\n'
-        return Response(line, media_type="application/x-ndjson")
+        return Response(LINE, media_type="application/x-ndjson")
 
     url = f"{host.serve(asked)}/{'a' * 24}"
     target = tmp_path / "rows.ndjson"
@@ -194,6 +209,32 @@ async def test_a_token_goes_by_the_environment(host: Host, tmp_path: Path) -> No
     unset = await fetch(url, "-o", target, "--token-env", "MINE")
     assert unset.errors == "dualsql: The variable MINE is not set.\n"
     assert "--token " not in (await fetch("--help")).output
+
+
+async def test_a_query_that_still_runs_is_waited_for(host: Host, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def busy_at_first(request: Request) -> Response:
+        asked.append(request.method)
+        if request.method == "GET":
+            status = "pending" if asked.count("GET") == 1 else "ready"
+            return JSONResponse({"status": status, "name": "Schools", "columns": []})
+        if len(asked) == 1:
+            return problem(409, "RESOURCE_PENDING")
+        return Response(LINE, media_type="application/x-ndjson")
+
+    ran = await fetch(f"{host.serve(busy_at_first)}/{'a' * 24}", "-o", tmp_path / "rows.ndjson")
+    assert (ran.code, ran.told["rows"]) == (0, "1"), ran.errors
+    assert asked == ["POST", "GET", "GET", "POST"]
+
+
+async def test_a_server_s_words_are_only_words(host: Host, tmp_path: Path) -> None:
+    async def refuse(request: Request) -> Response:
+        return problem(403, "FORBIDDEN", message="\x1b[2J\x1b]0;title\x07No\n\nTraceback")
+
+    ran = await fetch(f"{host.serve(refuse)}/{'a' * 24}", "-o", tmp_path / "rows.ndjson")
+    assert ran.code == 1
+    assert ran.errors.count("\n") == 1 and ran.errors.strip().isprintable()
 
 
 BAD = [

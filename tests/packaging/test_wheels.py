@@ -19,7 +19,7 @@ APPLICATION = Path(__file__).with_name("installed_application.py")
 
 
 CALL_THE_COMMAND = """
-from dualsql.cli import main
+from {package}.cli import main
 try:
     main()
 except SystemExit as refusal:
@@ -67,7 +67,7 @@ def test_without_extras_the_library_imports_and_the_command_names_what_is_missin
 ) -> None:
     bare = make_environment(f"dualsql @ {wheels.server.as_uri()}", str(wheels.client))
     bare.python("-c", "import dualsql.http, dualsql.store, dualsql_client")
-    said = bare.python("-c", CALL_THE_COMMAND)
+    said = bare.python("-c", CALL_THE_COMMAND.format(package="dualsql"))
     assert 'pip install "dualsql[cli]"' in said
 
 
@@ -80,3 +80,5 @@ def test_the_client_alone_brings_no_server(wheels: Wheels, make_environment: Mak
     )
     assert not {"dualsql", "sqlalchemy", "starlette", "alembic", "mcp"} & set(listed.split())
     assert "dualsql-client" in listed.split()
+    said = alone.python("-c", CALL_THE_COMMAND.format(package="dualsql_client"))
+    assert 'pip install "dualsql-client[cli]"' in said

@@ -39,6 +39,7 @@ from dualsql_client.view import pages
 from dualsql_client.view.app import Viewer
 from dualsql_client.view.pages import ROWS_OF_A_PAGE, Pages
 from dualsql_client.view.widgets import Answer, FullRow
+from tests.client.reading import until
 from tests.client.served import Served, serving_results
 
 METADATA = MetaData()
@@ -309,8 +310,11 @@ async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Pat
         assert len(target.read_text().splitlines()) == len(ROWS)
         assert "suffix must be one of" in await seat.answer("w", str(tmp_path / "schools.xlsx"))
         assert "No such file" in await seat.answer("w", str(tmp_path / "no" / "schools.csv"))
-        await seat.press("w")
-        assert seat.app.focused and seat.app.focused.value == "schools.csv"  # type: ignore[attr-defined]
+        screen = await seat.press("w")
+        assert seat.app.query_one(Answer).value == "schools.csv"
+        assert screen.splitlines()[-1].strip() == "⏎ OK esc Leave"
+        await seat.press("ctrl+u", "slash", "n", "q", "question_mark")
+        assert seat.app.query_one(Answer).value == "/nq?"
 
 
 async def test_pins(sit: Sit) -> None:
@@ -379,26 +383,6 @@ async def test_the_command_in_a_terminal(served: Served) -> None:
     await until(ours, b"\x1b[?1049l")  # the screen is given back
     assert await process.wait() == 0
     os.close(ours)
-
-
-async def until(terminal: int, wanted: bytes) -> None:
-    """Read until it is there."""
-    loop, seen, there = asyncio.get_running_loop(), bytearray(), asyncio.Event()
-
-    def read() -> None:
-        try:
-            seen.extend(os.read(terminal, 65_536))
-        except OSError:  # the other end is closed
-            there.set()
-        if wanted in seen:
-            there.set()
-
-    loop.add_reader(terminal, read)
-    try:
-        await asyncio.wait_for(there.wait(), 60)
-    finally:
-        loop.remove_reader(terminal)
-    assert wanted in seen
 
 
 def test_without_textual_the_extra_is_named(

@@ -19,6 +19,7 @@ from dualsql_client.asked import StreamOptions
 from dualsql_client.cli.fetching import Fetched, fetch
 from dualsql_client.cli.sources import read_source
 from dualsql_client.errors import DualResponseClientError, MissingExtraError
+from dualsql_client.plain import printable
 from dualsql_client.wire import SortKey
 
 T = TypeVar("T")
@@ -92,7 +93,7 @@ def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv 
             ) from error
         async with read_source(source, base_url).opened(_token(token_env)) as parsed:
             # Asked before the screen is taken, so that what is refused is said in the terminal.
-            await Viewer(parsed, await parsed.get_metadata()).run_async()
+            await Viewer(parsed, await parsed.wait_until_ready()).run_async()
 
     _run(run())
 
@@ -101,7 +102,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except (DualResponseClientError, ValueError) as error:
-        typer.echo(f"dualsql: {error}", err=True)
+        # A server's words, and a terminal's escape sequences are words too.
+        typer.echo(f"dualsql: {printable(str(error), 2_000)}", err=True)
         raise typer.Exit(1) from error
     except OSError as error:
         typer.echo(f"dualsql: {error.filename or 'The file'}: {error.strerror}", err=True)

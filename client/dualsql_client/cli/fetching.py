@@ -9,6 +9,7 @@ from hashlib import file_digest
 from pathlib import Path
 
 from dualsql_client.asked import StreamOptions
+from dualsql_client.errors import ResourcePendingError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Bar, Progress
 from dualsql_client.wire import StreamFormat
@@ -40,7 +41,7 @@ async def fetch(
     bar: bool,
     options: StreamOptions,
 ) -> Fetched:
-    """Save all rows at `path`, on as many connections as it takes.
+    """Save all rows at `path`, on as many connections as it takes, and once the query has run.
 
     Args:
         options: all but `progress`, which is a bar's here.
@@ -51,12 +52,22 @@ async def fetch(
     started = time.monotonic()
     try:
         told: StreamOptions = {**options, "progress": meter.tell}
-        await parsed.save(path, file_format=file_format, **told)
+        await _save(parsed, path, file_format, told)
     finally:
         meter.stop()
     seconds = time.monotonic() - started
     size, digest, rows = await asyncio.to_thread(_read, path, meter.rows)
     return Fetched(path=path, rows=rows, bytes=size, seconds=seconds, sha256=digest)
+
+
+async def _save(
+    parsed: ParsedDualResponse, path: Path, file_format: StreamFormat | None, options: StreamOptions
+) -> None:
+    try:
+        await parsed.save(path, file_format=file_format, **options)
+    except ResourcePendingError:
+        await parsed.wait_until_ready()
+        await parsed.save(path, file_format=file_format, **options)
 
 
 def _read(path: Path, rows: int) -> tuple[int, str, int | None]:

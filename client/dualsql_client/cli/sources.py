@@ -125,7 +125,7 @@ def _only(client: DualResponseClient, tool_result: object) -> ParsedDualResponse
 def _unconfigured(parsed: ParsedDualResponse) -> NotConfiguredError:
     # Its word is not taken for it; who reads it may.
     said = printable(parsed.resource_url or "", 300)
-    where = f" It says itself: {said}" if said else ""
+    where = f" This one names {said} itself." if said else ""
     return NotConfiguredError(
         f"A tool result is not trusted to say where to fetch from.{where}",
         hint="Name your server: --base-url https://api.example.com/resources",

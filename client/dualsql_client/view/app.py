@@ -84,6 +84,10 @@ class Viewer(App[None]):
         self.set_interval(1, self._tell_title)
         self._begin(self._turn_to(0))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing else is asked while a question is open; so its key is not shown either."""
+        return action != "ask" or not isinstance(self.focused, Answer)
+
     @property
     def rows(self) -> Rows:
         """The table."""
