@@ -15,6 +15,7 @@ from benchmarks import (
     narrowing,
     narrowing_report,
     paging,
+    profiling,
     streaming,
 )
 from benchmarks.flights import database
@@ -83,6 +84,14 @@ async def _demo() -> str:
     return url
 
 
+async def profile(note: Note, rounds: int) -> Report:
+    """A full profile against the same figures by hand."""
+    rounds = min(rounds, 3)  # of about a minute each
+    sqlite = await profiling.measure("SQLite", f"sqlite:///{database()}", note, rounds)
+    async with loaded() as url:
+        return profiling.report([sqlite, await profiling.measure("PostgreSQL", url, note, rounds)])
+
+
 PARTS: Mapping[str, Callable[[Note, int], Awaitable[Report]]] = {
     "create": create,
     "stream": stream,
@@ -91,4 +100,5 @@ PARTS: Mapping[str, Callable[[Note, int], Awaitable[Report]]] = {
     "narrow": narrow,
     "adapter": adapt,
     "flows": converse,
+    "profile": profile,
 }

@@ -6,11 +6,13 @@ holds a secret, because some hosts show the model all of it.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from dualsql.charts import Picture
 from dualsql.errors import ConfigurationError
 from dualsql.formats.fitting import fit
 from dualsql.formats.samples import TextFormat, table
@@ -68,6 +70,8 @@ class DualResponse:
         resource_uri: what the model may pass on, such as resource://abc123.
         resource_url: where the application fetches the rows over REST.
         sample: rows of it, as plain JSON values.
+        mime_type: of what the application fetches.
+        image: a picture for the model, drawn from all rows.
         sampled: which ones: "head", the first in the query's own order, or what was asked for; see `ResponseOptions`.
         total_count, total_count_kind: all rows of the result, and what the number is worth.
         columns: name, type and encoding of each column.
@@ -94,6 +98,8 @@ class DualResponse:
     text_budget: int = 4_000
     results_budget: int = 16_000
     status: ResponseStatus = "ready"
+    mime_type: str = MIME_TYPE
+    image: Picture | None = None
     sampled: str = "head"
     profile: Profile | None = None
     profile_notes: ProfileNotes | None = None
@@ -156,8 +162,11 @@ class DualResponse:
             client: the name under which the client has introduced itself, for `links="auto"`.
         """
         blocks: list[dict[str, Any]] = [text_block(self.to_text(text_format=text_format))]
+        if self.image is not None:
+            encoded = b64encode(self.image.content).decode("ascii")
+            blocks.append({"type": "image", "data": encoded, "mimeType": self.image.media_type})
         if links == "resource_link" or (links == "auto" and (client or "").startswith(_LINK_READERS)):
-            link = {"uri": self.resource_uri, "name": self.name, "mimeType": MIME_TYPE}
+            link = {"uri": self.resource_uri, "name": self.name, "mimeType": self.mime_type}
             blocks.append({"type": "resource_link", **link, **self._described()})
         return blocks
 
@@ -179,7 +188,7 @@ class DualResponse:
             uri=self.resource_uri,
             url=self.resource_url,
             name=self.name,
-            mimeType=MIME_TYPE,
+            mimeType=self.mime_type,
             **self._described(),
         )
         metadata = self._metadata(len(shown.rows), shown.width)

@@ -27,6 +27,7 @@ from dualsql.catalogue import Catalogue, Visible
 from dualsql.creating import Creator
 from dualsql.creation import ResponseOptions, checked_creation
 from dualsql.cursors import Cursors
+from dualsql.drawing import Charts
 from dualsql.errors import ConfigurationError
 from dualsql.execute import Database, open_sources, prove
 from dualsql.gate import Gate, Listing
@@ -131,6 +132,8 @@ class DualResponseServer:
         self._refinements = Refinements(self._gate, self.inquiries, self.settings, self._addresses)
         made = (self._sources, self._reader, self._gate, self._jobs)
         self.responses = Creator(*made, settings=self.settings, addresses=self._addresses)
+        parts = (self.responses, self._reader, self._gate, self.inquiries)
+        self.charts = Charts(*parts, settings=self.settings, start=self.start)
         self._housekeeper = Housekeeper(
             self.store,
             accesses,

@@ -415,6 +415,8 @@ BEYOND: dict[str, str] = {
     "plan/test_keyset.py": "what a page beside a place compiles to",
     "plan/test_options.py": "loader options around a Select",
     "plan/test_text.py": "statements written as text",
+    "charts/test_charts.py": "charts are computed from all rows, for whoever looks",
+    "charts/test_pictures.py": "the renderer asks nobody, and hostile texts stay texts",
     "profiling/test_bins.py": "how a range is divided",
     "profiling/test_profile.py": "the figures of a profile are those of polars, on every engine",
     "profiling/test_serving.py": "who hears what of a profile, and within which time",

@@ -9,6 +9,8 @@ from typing import Protocol, Unpack
 from starlette.requests import Request
 
 from dualsql.asking import Inquiry
+from dualsql.charts import Picture, VegaLite
+from dualsql.charts.rendering import PictureFormat
 from dualsql.creation import ResponseOptions
 from dualsql.gate import Listing
 from dualsql.linking import Links
@@ -60,6 +62,20 @@ class Answerer(Protocol):
         ...
 
 
+class Draughtsman(Protocol):
+    """Who draws charts."""
+
+    async def draw(self, resource: Resource, *, principal: Principal | None = None) -> VegaLite:
+        """The chart that the resource is, as Vega-Lite."""
+        ...
+
+    async def picture(
+        self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
+    ) -> Picture:
+        """The same as an image."""
+        ...
+
+
 class Resources(Protocol):
     """A server as its routes see it."""
 
@@ -71,6 +87,9 @@ class Resources(Protocol):
 
     @property
     def links(self) -> Links: ...
+
+    @property
+    def charts(self) -> Draughtsman: ...
 
     @property
     def inquiries(self) -> Answerer: ...

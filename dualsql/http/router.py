@@ -14,6 +14,7 @@ from dualsql.access import not_found
 from dualsql.errors import ForbiddenError
 from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
+from dualsql.http.charts import chart_routes
 from dualsql.http.conditions import is_known, metadata_etag, not_modified
 from dualsql.http.connection import while_connected
 from dualsql.http.dual_mode import negotiating
@@ -86,6 +87,7 @@ def build_router(server: Resources) -> ASGIApp:
             Route(PROFILE, answering(routes.list_profile_methods), methods=["OPTIONS"]),
             Route(PROFILE, problem_response(MethodNotAllowedError(_NO_METHOD, known=PROFILE_METHODS))),
             *question_routes(server),
+            *chart_routes(server),
         ],
         default=Elsewhere(),
         redirect_slashes=False,

@@ -13,14 +13,16 @@ from dualsql.profiling.data import Data, all_rows, first_rows
 from dualsql.profiling.figures import Found, found
 from dualsql.profiling.notes import notes_of, spoken
 from dualsql.profiling.summary import read_summary, summary
-from dualsql.profiling.values import read_values, values
+from dualsql.profiling.values import bins_of, histogram, read_values, values
 
 __all__ = [
     "Data",
     "Found",
     "all_rows",
+    "bins_of",
     "first_rows",
     "found",
+    "histogram",
     "notes_of",
     "read_summary",
     "read_values",

@@ -52,7 +52,7 @@ def values(data: Data, subject: Subject, summary: Mapping[str, Any]) -> AnySelec
     found = _edges(summary)
     if found is None:
         return data.around(frequent)
-    return data.around(union_all(select(*frequent.subquery("frequent").c), binned(counted, found)))
+    return data.around(union_all(select(*frequent.subquery("frequent").c), _binned(counted, found)))
 
 
 def read_values(
@@ -69,21 +69,27 @@ def read_values(
         "most_frequent": [{"value": row[1], "count": int(row[2])} for row in telling],
     }
     if subject.has_bins:
-        counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
-        found["histogram"] = histogram(_edges(summary), counts)
+        found["histogram"] = histogram(summary, rows)
     return found
 
 
-def histogram(found: Sequence[Any] | None, counts: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The bins between these edges, empty ones too; `counts` by the number of the bin, from 1 on."""
-    pairs = [] if found is None else list(pairwise(found))
+def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """The bins of a column's range, empty ones too, of rows of `values` or `bins_of`."""
+    found = _edges(summary)
+    counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
     return [
         {"low": low, "high": high, "count": counts.get(number, 0)}
-        for number, (low, high) in enumerate(pairs, start=1)
+        for number, (low, high) in enumerate([] if found is None else pairwise(found), start=1)
     ]
 
 
-def binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
+def bins_of(data: Data, subject: Subject, summary: Mapping[str, Any]) -> AnySelect | None:
+    """The bins of one column alone, read by `histogram`; None where there is nothing to divide."""
+    found = _edges(summary)
+    return None if found is None else data.around(_binned(_counted(data, subject), found))
+
+
+def _binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
     """How many rows fall between each two of the edges, of values with their `times`."""
     value, times = counted.c.value, counted.c.times
     inner = found[1:-1]
@@ -96,8 +102,11 @@ def binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
         else literal_column("1")
     )
     bins = select(number.label("bin"), times).select_from(counted).subquery("bins")
-    total = func.sum(bins.c.times, type_=BigInteger())
-    return select(bins.c.bin, null(), total, literal_column("0")).group_by(bins.c.bin)
+    total = func.sum(bins.c.times, type_=BigInteger()).label("times")
+    # In the columns of the most frequent values, beside which they stand.
+    return select(bins.c.bin, null().label("value"), total, literal_column("0").label("distinct")).group_by(
+        bins.c.bin
+    )
 
 
 def _edges(summary: Mapping[str, Any]) -> Sequence[Any] | None:

@@ -1,0 +1,200 @@
+"""Charts of stored results; the rule: a chart is a resource, and its data are asked for whenever somebody looks at it.
+
+What is stored is the Select of its marks, over the tables of the result. It is thawed and narrowed for each reader, and
+is no way back: whoever may see a chart is not told of which result it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from dualsql import charts, plan, profiling
+from dualsql.charts import (
+    MEDIA_TYPE,
+    MOST_MARKS,
+    Chart,
+    Picture,
+    VegaLite,
+    chart_of,
+    columns_of,
+    question_of,
+    read_chart,
+)
+from dualsql.charts.rendering import PictureFormat
+from dualsql.charts.specification import METADATA_KEY
+from dualsql.creating import Creator
+from dualsql.creation import checked_creation
+from dualsql.errors import BadParameterError
+from dualsql.formats import json
+from dualsql.gate import Gate
+from dualsql.inquiries import Inquiries
+from dualsql.reading import Reader
+from dualsql.resource import Principal, Resource
+from dualsql.response import DualResponse
+from dualsql.settings import Settings
+from dualsql.view import View
+from dualsql_client.wire import Row
+
+_AT_ONCE = 2
+"""Pictures; each takes a core while it is drawn."""
+
+
+class Charts:
+    """Makes and draws the charts of one server."""
+
+    def __init__(
+        self,
+        creator: Creator,
+        reader: Reader,
+        gate: Gate,
+        inquiries: Inquiries,
+        *,
+        settings: Settings,
+        start: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._creator = creator
+        self._reader = reader
+        self._gate = gate
+        self._inquiries = inquiries
+        self._settings = settings
+        self._start = start
+        self._drawing = asyncio.Semaphore(_AT_ONCE)
+
+    async def create(
+        self,
+        result: Resource | DualResponse | str,
+        specification: Mapping[str, Any],
+        *,
+        name: str | None = None,
+        principal: Principal | None = None,
+        expiration: timedelta | None = None,
+        image: PictureFormat | None = None,
+    ) -> DualResponse:
+        """A chart of a stored result as a resource of its own; see docs/charts.md.
+
+        Args:
+            result: the resource, what `create_response` gave, its id or its URI.
+            specification: mark, x, y, color, sort and title.
+            principal: who asks; the result must be theirs to read, and the chart is theirs.
+            image: a picture for the tool's answer, drawn from all rows.
+
+        Raises:
+            BadParameterError, UnknownColumnError: there is no such chart of this result.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: the result is not there for `principal`.
+            ConfigurationError: an image is asked for, and the extra `charts` is not installed.
+        """
+        await self._start()
+        chart = read_chart(specification)
+        parent = await self._gate.open(_id_of(result), principal, "read")
+        _require_range(chart, parent)
+        select = self._inquiries.statement(parent, question_of(chart), principal)
+        creation = checked_creation(
+            name or chart.title or chart.words[:200],
+            self._settings,
+            expiration=expiration,
+            metadata={METADATA_KEY: dict(specification)},
+            principal=principal,
+            source=parent.source,
+        )
+        response = await self._creator.create(select, creation)
+        picture = None
+        if image is not None:
+            resource = await self._gate.open(response.resource_id, principal, "read")
+            picture = await self.picture(resource, image, principal=principal)
+        return replace(
+            response,
+            description=f"{chart.words}, of all rows.",
+            mime_type=MEDIA_TYPE,
+            resource_url=f"{response.resource_url}/chart",
+            image=picture,
+        )
+
+    async def draw(self, resource: Resource, *, principal: Principal | None = None) -> VegaLite:
+        """The chart as Vega-Lite, of the rows as they are now and as `principal` may see them.
+
+        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+
+        Raises:
+            BadParameterError: the resource is no chart.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `fetch_page`.
+        """
+        view = self._reader.view_of(resource, principal)
+        chart = _chart_of(resource, view)
+        rows, is_cut = await (_bins(view) if chart.mark == "histogram" else _marks(view))
+        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        await self._reader.note_access(resource)
+        return charts.drawn(chart, json.describe(view.columns), rows, is_cut=is_cut)
+
+    async def picture(
+        self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
+    ) -> Picture:
+        """The same as PNG or SVG.
+
+        Raises:
+            ConfigurationError: the extra `charts` is not installed.
+        """
+        drawn = await self.draw(resource, principal=principal)
+        async with self._drawing:
+            return await asyncio.to_thread(charts.picture, drawn, kind)
+
+
+def _id_of(result: Resource | DualResponse | str) -> str:
+    if isinstance(result, Resource):
+        return result.id
+    if isinstance(result, DualResponse):
+        return result.resource_id
+    return result.rpartition("://")[2]
+
+
+def _require_range(chart: Chart, parent: Resource) -> None:
+    kinds = {column["name"]: column["type"] for column in parent.columns}
+    if chart.mark == "histogram" and kinds.get(chart.x) not in (None, "number", "date"):
+        raise BadParameterError(
+            f"{chart.x[:80]!r} has no bins: it holds neither numbers nor dates.",
+            hint='A bar chart with {"aggregate": "count"} shows how often each value is there.',
+            details={"name": "x"},
+        )
+
+
+def _chart_of(resource: Resource, view: View) -> Chart:
+    chart = chart_of(resource.metadata)
+    if chart is None or [column.name for column in view.columns] != list(columns_of(chart)):
+        raise BadParameterError("This resource is no chart.", hint="GET it without /chart.")
+    return chart
+
+
+async def _marks(view: View) -> tuple[list[Row], bool]:
+    select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
+    rows = await view.answer(select, timeout=view.settings.query_timeout)
+    return _records(view, view.columns, rows[:MOST_MARKS]), len(rows) > MOST_MARKS
+
+
+async def _bins(view: View) -> tuple[list[Row], bool]:
+    (values,) = view.columns
+    data = profiling.all_rows(view.ordered(), [values], view.narrowing.form.hides)
+    (subject,) = data.subjects
+    timeout = view.settings.query_timeout
+    (row,) = await view.answer(profiling.summary(data), timeout=timeout)
+    summary = profiling.read_summary(data, row).figures[values.name]
+    select = profiling.bins_of(data, subject, summary)
+    if select is None:
+        return [], False
+    bins = profiling.histogram(summary, await view.answer(select, timeout=timeout))
+    dialect = view.source.engine.dialect
+    converters = json.converters([values, values], dialect)
+    edges = json.converted([(found["low"], found["high"]) for found in bins], converters)
+    rows = [
+        {"low": low, "high": high, "count": found["count"]}
+        for (low, high), found in zip(edges, bins, strict=True)
+    ]
+    plain: list[Row] = json.loads(json.dumps(rows))
+    return plain, False
+
+
+def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
+    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.source.engine.dialect)))
+    return plain

@@ -1,0 +1,84 @@
+"""A chart over REST, GET /{id}/chart; the rule: Vega-Lite for whoever draws, a picture for whoever asks for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dualsql.charts import MEDIA_TYPE, Picture, VegaLite
+from dualsql.charts.rendering import PictureFormat
+from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.formats import json
+from dualsql.http.connection import while_connected
+from dualsql.http.fields import split_query
+from dualsql.http.negotiation import preferred_media_type
+from dualsql.http.paths import resource_id_of
+from dualsql.http.problems import MethodNotAllowedError, NotAcceptableError, answering, problem_response
+from dualsql.http.resources import Resources
+from dualsql.suggesting import refuse_unknown
+
+CHART_METHODS = ("GET", "HEAD", "OPTIONS")
+CHART = "/{resource_id}/chart"
+
+_PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
+_FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
+# An SVG that is opened by itself is a document of this origin.
+_ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+
+
+def chart_routes(server: Resources) -> list[Route]:
+    """The routes below a resource that show it as a chart."""
+    unknown = MethodNotAllowedError("This method does not exist here.", known=CHART_METHODS)
+    return [
+        Route(CHART, answering(_endpoint(server)), methods=["GET", "HEAD"]),
+        Route(CHART, _list_methods, methods=["OPTIONS"]),
+        Route(CHART, problem_response(unknown)),
+    ]
+
+
+async def _list_methods(_: Request) -> Response:
+    return Response(status_code=204, headers={"Allow": ", ".join(CHART_METHODS)})
+
+
+def _endpoint(server: Resources) -> Any:
+    async def answer(request: Request) -> Response:
+        media_type = _wanted(request)
+        principal = await server.identify(request)
+        resource = await server.open_resource(resource_id_of(request), principal, "read")
+        if request.method == "HEAD":  # HEAD runs no query
+            return _chart(b"", media_type)
+        if media_type == MEDIA_TYPE:
+            drawing = server.charts.draw(resource, principal=principal)
+            drawn: VegaLite = await while_connected(request.receive, drawing)
+            return _chart(json.dumps(drawn), MEDIA_TYPE)
+        painting = server.charts.picture(resource, _PICTURES[media_type], principal=principal)
+        try:
+            found: Picture = await while_connected(request.receive, painting)
+        except ConfigurationError as error:
+            raise NotAcceptableError("This server draws no pictures.", hint=error.hint) from error
+        return _chart(found.content, found.media_type)
+
+    return answer
+
+
+def _wanted(request: Request) -> str:
+    values = split_query(request.scope["query_string"])
+    refuse_unknown(values, ("format",), "query parameter")
+    if "format" in values:
+        if values["format"] not in _FORMATS:
+            raise BadParameterError(f"format is one of {', '.join(_FORMATS)}.", details={"name": "format"})
+        return _FORMATS[values["format"]]
+    media_type = preferred_media_type(request.headers.getlist("accept"), list(_FORMATS.values()))
+    if media_type is None:
+        raise NotAcceptableError(
+            "A chart is not to be had in any format that is accepted.",
+            hint=f"Accept one of: {', '.join(_FORMATS.values())}.",
+        )
+    return media_type
+
+
+def _chart(content: bytes, media_type: str) -> Response:
+    return Response(content, media_type=media_type, headers={"Vary": "Accept", **_ALONE})

@@ -1,0 +1,216 @@
+"""A chart is a resource whose data are computed from all rows, on each engine, for whoever looks at it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from statistics import fmean
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import (
+    BadParameterError,
+    DualResponseServer,
+    Mask,
+    Principal,
+    Shared,
+    TenantFilter,
+    UnknownColumnError,
+)
+from dualsql.charts import MEDIA_TYPE
+from tests import engines
+from tests.http.application import Application, by_header, problem_of, running
+from tests.profiling.things import METADATA, ROWS, fill, things
+
+ALL = select(things)
+COUNTED = {"mark": "bar", "x": "kind", "y": {"aggregate": "count"}}
+
+
+@pytest.fixture(scope="module", params=engines.SOURCES)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The async URL of an empty database, once for every engine that queries run on."""
+    if request.param == "sqlite":
+        yield engines.sqlite_url_in(tmp_path_factory.mktemp("charts"))
+        return
+    with request.getfixturevalue(f"{request.param}_server").database() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def engine(url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
+    async with engines.opened(url) as engine:
+        await fill(engine)
+        yield engine
+
+
+@pytest.fixture
+async def application(engine: AsyncEngine) -> AsyncIterator[Application]:
+    async with running(engine, tables=METADATA) as application:
+        yield application
+
+
+async def values_of(dual: DualResponseServer, chart: dict[str, Any], statement: Any = ALL) -> Any:
+    """The data that are drawn."""
+    result = await dual.create_response(statement, name="Things", sample_size=1)
+    response = await dual.charts.create(result, chart)
+    resource = await dual.get_resource(response.resource_id)
+    assert resource is not None
+    return (await dual.charts.draw(resource))["data"]["values"]
+
+
+async def test_bars_are_figures_of_all_rows(application: Application) -> None:
+    chart = {"mark": "bar", "x": "kind", "y": {"aggregate": "avg", "field": "small"}, "color": "tenant"}
+    groups: defaultdict[Any, list[int]] = defaultdict(list)
+    for row in ROWS:
+        if row["small"] is not None:
+            groups[row["kind"], row["tenant"]].append(row["small"])
+    found = await values_of(application.server, chart)
+    assert {(value["x"], value["color"]): value["y"] for value in found} == pytest.approx(
+        {key: fmean(numbers) for key, numbers in groups.items()}, rel=1e-3
+    )
+
+
+async def test_bars_are_sorted_as_it_is_asked(application: Application) -> None:
+    chart = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
+    heights = [value["y"] for value in await values_of(application.server, chart)]
+    assert heights == sorted(heights, reverse=True)
+    assert sum(heights) == len(ROWS)
+
+
+async def test_lines_over_months(application: Application) -> None:
+    chart = {
+        "mark": "line",
+        "x": {"field": "seen", "bucket": "month"},
+        "y": {"aggregate": "sum", "field": "constant"},
+    }
+    months: defaultdict[str, int] = defaultdict(int)
+    for row in ROWS:
+        months[f"{row['seen']:%Y-%m}"] += row["constant"]
+    found = await values_of(application.server, chart)
+    assert [(value["x"][:7], value["y"]) for value in found] == sorted(months.items())
+
+
+async def test_points_stand_for_all_rows(application: Application) -> None:
+    chart = {"mark": "point", "x": "small", "y": "constant"}
+    found = await values_of(application.server, chart)
+    assert sum(value["times"] for value in found) == len(ROWS)
+    assert {value["x"] for value in found} == {row["small"] for row in ROWS}
+
+
+@pytest.mark.parametrize("name", ["small", "ratio", "price", "born", "seen"])
+async def test_a_histogram_is_that_of_the_profile(application: Application, name: str) -> None:
+    response = await application.server.create_response(ALL, name="Things", profile="full")
+    assert response.profile is not None
+    (column,) = [found for found in response.profile["columns"] if found["name"] == name]
+    found = await values_of(application.server, {"mark": "histogram", "x": name})
+    assert [value["count"] for value in found] == [part["count"] for part in column["histogram"]]
+    assert len(found) == 10
+
+
+async def test_a_masked_column_has_no_bins(engine: AsyncEngine) -> None:
+    async with running(
+        engine, tables=METADATA, hooks=[Mask(things.c.small, lambda column: column % 7), Shared(things)]
+    ) as application:
+        assert await values_of(application.server, {"mark": "histogram", "x": "small"}) == []
+
+
+async def test_more_marks_than_anybody_sees_are_cut_and_it_is_said(application: Application) -> None:
+    pairs = select(things.c.big, things.c.ratio).union_all(select(things.c.big + 1, things.c.ratio))
+    result = await application.server.create_response(pairs, name="Pairs")
+    response = await application.server.charts.create(result, {"mark": "point", "x": "big", "y": "ratio"})
+    drawn = (await application.http.get(f"/resources/{response.resource_id}/chart")).json()
+    assert len(drawn["data"]["values"]) == 1_000
+    assert drawn["title"]["subtitle"] == "The first 1,000 of more"
+
+
+async def test_without_rows(application: Application) -> None:
+    nobody = select(things).where(things.c.id < 0)
+    assert await values_of(application.server, COUNTED, nobody) == []
+    assert await values_of(application.server, {"mark": "histogram", "x": "small"}, nobody) == []
+
+
+async def test_it_is_a_resource_of_its_own(application: Application) -> None:
+    result = await application.server.create_response(ALL, name="Things")
+    chart = await application.server.charts.create(result.resource_uri, {**COUNTED, "title": "Kinds"})
+    assert (chart.name, chart.mime_type) == ("Kinds", MEDIA_TYPE)
+    link = chart.to_structured_content()["resource"]
+    assert (link["mimeType"], link["url"]) == (
+        MEDIA_TYPE,
+        f"{application.server.base_url}/{chart.resource_id}/chart",
+    )
+    await application.server.delete_resource(result.resource_id)
+    assert (await application.http.get(f"/resources/{chart.resource_id}/chart")).status_code == 200
+    rows = (await application.http.get(f"/resources/{chart.resource_id}?limit=10")).json()["data"]
+    assert sum(row["y"] for row in rows) == len(ROWS)
+    described = (await application.http.get(f"/resources/{chart.resource_id}")).text
+    assert result.resource_id not in described, "who sees the chart has no right to the rows"
+
+
+async def test_a_tenant_s_chart_has_its_own_rows(engine: AsyncEngine) -> None:
+    hooks = [TenantFilter(column="tenant", value=lambda principal: principal.tenant)]
+    async with running(engine, tables=METADATA, hooks=hooks, authenticate=by_header) as application:
+        ann, eve = Principal(id="ann", tenant="acme"), Principal(id="eve", tenant="zeta")
+        result = await application.server.create_response(ALL, name="Things", principal=ann)
+        with pytest.raises(Exception, match="no such resource"):
+            await application.server.charts.create(result, COUNTED, principal=eve)
+        chart = await application.server.charts.create(
+            result, {"mark": "bar", "x": "tenant", "y": {"aggregate": "count"}}, principal=ann
+        )
+        path = f"/resources/{chart.resource_id}/chart"
+        drawn = await application.http.get(path, headers={"x-user": "ann", "x-tenant": "acme"})
+        own = len([row for row in ROWS if row["tenant"] == "acme"])
+        assert drawn.json()["data"]["values"] == [{"x": "acme", "y": own}]
+        foreign = await application.http.get(path, headers={"x-user": "eve", "x-tenant": "zeta"})
+        assert problem_of(foreign, 404)["code"] == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        None, [], "bar", {}, {"mark": "bar"}, {**COUNTED, "mark": "image"}, {**COUNTED, "mark": ["bar"]},
+        {**COUNTED, "data": {"url": "http://127.0.0.1/"}}, {**COUNTED, "transform": []},
+        {**COUNTED, "x": {"field": "kind", "expr": "1"}}, {**COUNTED, "x": ["kind"]},
+        {**COUNTED, "y": {"aggregate": "count", "signal": "x"}}, {**COUNTED, "y": "small"},
+        {**COUNTED, "y": {"aggregate": "stdev", "field": "small"}}, {**COUNTED, "y": {"aggregate": "sum"}},
+        {**COUNTED, "sort": "x; DROP TABLE things"}, {**COUNTED, "title": {"signal": "1"}},
+        {**COUNTED, "title": "x" * 201}, {**COUNTED, "x": {"field": "kind", "bucket": "century"}},
+        {**COUNTED, "x": {"field": "word", "bucket": "year"}},
+        {**COUNTED, "y": {"aggregate": "sum", "field": "word"}},
+        {"mark": "histogram", "x": "word"}, {"mark": "histogram", "x": "small", "y": {"aggregate": "count"}},
+    ],
+)  # fmt: skip
+async def test_what_is_no_chart_is_refused(application: Application, chart: Any) -> None:
+    result = await application.server.create_response(ALL, name="Things")
+    with pytest.raises(BadParameterError):
+        await application.server.charts.create(result, chart)
+
+
+async def test_a_misspelt_column_is_guessed(application: Application) -> None:
+    result = await application.server.create_response(ALL, name="Things")
+    with pytest.raises(UnknownColumnError, match="kind"):
+        await application.server.charts.create(result, {**COUNTED, "x": "kin"})
+
+
+async def test_other_resources_are_no_charts(application: Application) -> None:
+    plain = await application.create(select(things.c.id))
+    posing = await application.create(
+        select(things.c.id, func.length(things.c.word)), metadata={"chart": COUNTED}
+    )
+    for path in (plain, posing):
+        problem = problem_of(await application.http.get(f"{path}/chart"), 400)
+        assert problem["message"] == "This resource is no chart."
+
+
+async def test_formats_and_methods(application: Application) -> None:
+    result = await application.server.create_response(ALL, name="Things")
+    chart = await application.server.charts.create(result, COUNTED)
+    path = f"/resources/{chart.resource_id}/chart"
+    get = application.http.get
+    assert (await get(path)).headers["content-type"] == MEDIA_TYPE
+    assert problem_of(await get(f"{path}?format=pdf"), 400)["code"] == "BAD_PARAMETER"
+    assert problem_of(await get(path, headers={"accept": "text/html"}), 406)["code"] == "NOT_ACCEPTABLE"
+    assert problem_of(await application.http.post(path), 405)["code"] == "METHOD_NOT_ALLOWED"
+    assert (await application.http.head(path)).status_code == 200
