@@ -181,6 +181,14 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "mcp/test_negotiation.py::test_code_reads_json_and_people_read_markdown",
             "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
+        "a program's helper: invoke, get_data, query_staged_data, tools and their schemas, over any MCP client": (
+            "client/code/test_codemode.py::test_every_mcp_client_against_a_real_server",
+            "client/code/test_codemode.py::test_staged_data_are_queried_by_the_server_s_data_manager",
+            "client/code/test_codemode.py::test_a_failure_is_told_and_never_taken_for_data",
+        ),
+        "a parser of Markdown for servers without structure": (
+            "client/code/test_markdown.py::test_no_value_is_wrong_and_none_is_missed",
+        ),
         "answers have an output schema": (
             "envelope/test_validation.py::test_a_tool_can_publish_what_its_data_is",
         ),
@@ -321,6 +329,8 @@ BEYOND: dict[str, str] = {
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
+    "client/test_docs.py": "what the page about the client prints",
+    "sdks/test_live.py": "what each agent SDK hands over, run for real with a scripted model",
     "client/test_sync.py": "the same client without await, in scripts and notebooks, and no thread left",
     "hosts/test_hosts.py": "a host on each SDK, its model scripted, each SDK in its own environment",
     "viewer/test_viewer.py": "every row in a terminal of 80 by 24: paged, sorted, found, saved, pinned, harmless",

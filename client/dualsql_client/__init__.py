@@ -18,6 +18,7 @@ from __future__ import annotations
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.asked import StreamOptions
 from dualsql_client.client import DualResponseClient
+from dualsql_client.codemode import CodeMode
 from dualsql_client.errors import (
     DualResponseClientError,
     FetchError,
@@ -30,8 +31,11 @@ from dualsql_client.errors import (
     ResourceNotFoundError,
     ResourcePendingError,
     StreamBrokenError,
+    ToolFailedError,
     UntrustedOriginError,
 )
+from dualsql_client.kept import KeptResults
+from dualsql_client.markdown import parse_markdown
 from dualsql_client.origins import Origin
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Progress
@@ -40,14 +44,17 @@ from dualsql_client.retrying import Retry
 from dualsql_client.rows import decode_rows
 from dualsql_client.sync_client import SyncDualResponseClient
 from dualsql_client.sync_parsed import SyncParsedDualResponse
+from dualsql_client.tool_answers import ToolAnswer
 
 __all__ = [
+    "CodeMode",
     "Condition",
     "DualResponseClient",
     "DualResponseClientError",
     "FetchError",
     "FetchResult",
     "FetchTimeoutError",
+    "KeptResults",
     "MissingExtraError",
     "NotConfiguredError",
     "Origin",
@@ -65,7 +72,10 @@ __all__ = [
     "StreamOptions",
     "SyncDualResponseClient",
     "SyncParsedDualResponse",
+    "ToolAnswer",
+    "ToolFailedError",
     "UntrustedOriginError",
     "decode_rows",
+    "parse_markdown",
     "where",
 ]

@@ -10,7 +10,7 @@ from typing import Literal, Self, overload
 import httpx
 
 from dualsql_client import detect
-from dualsql_client.address import checked_base_url
+from dualsql_client.address import checked_base_url, resource_id
 from dualsql_client.answers import ResourceMetadata, read_listing
 from dualsql_client.credentials import Auth
 from dualsql_client.detect import Detected
@@ -18,7 +18,9 @@ from dualsql_client.errors import NotConfiguredError, ParseError
 from dualsql_client.origins import Origin, Origins
 from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.retrying import Retry
+from dualsql_client.staged import rows_of_sql
 from dualsql_client.transport import HTTPClient, Transport
+from dualsql_client.wire import Row
 
 _RETRY = Retry()
 
@@ -136,6 +138,22 @@ class DualResponseClient:
                 if detect.tells_more(detected, known.get(detected.uri)):
                     known[detected.uri] = detected
                     yield self._parsed(detected)
+
+    async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
+        """All rows that one SELECT gives over a stored result, which it calls `data`: `SELECT state FROM data`.
+
+        Args:
+            data_access_id: the resource's id or URI.
+
+        Raises:
+            NotConfiguredError: the client has no `base_url`.
+            ParseError: that is no id.
+            FetchError: see `dualsql_client.errors`.
+        """
+        uri = data_access_id if "://" in data_access_id else f"resource://{data_access_id}"
+        if resource_id(uri) is None:
+            raise ParseError("That is no id of a resource.")
+        return await rows_of_sql(self._parsed(Detected(uri=uri, name="")), sql)
 
     async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
         """The caller's own live results, newest first: whoever the `headers` of this client say it is.

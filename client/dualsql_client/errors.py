@@ -3,6 +3,7 @@
 DualResponseClientError
 ├── ParseError                 PARSE_ERROR          no dual response, several, or a wrong value in a column
 ├── NotConfiguredError         NOT_CONFIGURED       base_url is missing, or cannot be used safely
+├── ToolFailedError            TOOL_FAILED          a tool failed, or gave no data; its own code if it has one
 ├── MissingExtraError          MISSING_EXTRA        a package is needed that an extra of this one brings
 └── FetchError                 FETCH_ERROR          the request failed; the server's code if it sent one
     ├── FetchTimeoutError      TIMEOUT              no complete answer in time
@@ -62,6 +63,12 @@ class NotConfiguredError(DualResponseClientError):
 
     default_code = "NOT_CONFIGURED"
     default_hint = "Give the client its server's address: base_url='https://api.example.com/resources'."
+
+
+class ToolFailedError(DualResponseClientError):
+    """A tool that a program called failed, or its answer has not what was asked for."""
+
+    default_code = "TOOL_FAILED"
 
 
 class MissingExtraError(DualResponseClientError):

@@ -15,6 +15,7 @@ from dualsql_client.retrying import Retry
 from dualsql_client.stepping import each_of, stepped
 from dualsql_client.sync_parsed import SyncParsedDualResponse
 from dualsql_client.transport import HTTPClient
+from dualsql_client.wire import Row
 
 
 class SyncDualResponseClient:
@@ -118,6 +119,19 @@ class SyncDualResponseClient:
         """
         for found in stepped(self._client.find_in(each_of(events))):
             yield SyncParsedDualResponse(self._portal, found)
+
+    def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
+        """All rows that one SELECT gives over a stored result, which it calls `data`: `SELECT state FROM data`.
+
+        Args:
+            data_access_id: the resource's id or URI.
+
+        Raises:
+            NotConfiguredError: the client has no `base_url`.
+            ParseError: that is no id.
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._client.query_staged_data, data_access_id, sql)
 
     def list_resources(self, *, page_size: int = 100) -> Generator[SyncParsedDualResponse, None, None]:
         """The caller's own live results, newest first: whoever the `headers` of this client say it is.

@@ -1,0 +1,263 @@
+"""What a tool answered, for a program; the rule: structure before text, and a failure is never taken for data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dualsql_client.errors import ToolFailedError
+from dualsql_client.markdown import MarkdownAnswer, ParseStrategy, parse_markdown
+from dualsql_client.nodes import Fields, fields_of
+from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.wire import Row
+
+Query = Callable[["ToolAnswer", str], Awaitable[list[Row]]]
+Source = Literal["dual response", "dual mode", "structure", "json", "markdown", "nothing"]
+
+_MAXIMUM_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """What was read out of one answer; what it does not say is None.
+
+    Attributes:
+        tool: that was called.
+        source: what it was read out of. Of "markdown", each value is what a text says.
+        data: of the answer: the structure's own, a JSON block, the rows of a table.
+        data_access_id, table: of staged data, which `query` reads.
+        response: the dual response, where it is one.
+        error: code, message and details; None when the call succeeded.
+        text: what a person reads.
+        fields: labelled values that were asked for by `expected_fields`, by the name they were asked by.
+        missing: names of `expected_fields` that are nowhere in it.
+        raw: what the MCP client returned.
+    """
+
+    tool: str
+    source: Source
+    data: Any = None
+    data_access_id: str | None = None
+    table: str | None = None
+    operation: str | None = None
+    response: ParsedDualResponse | None = None
+    error: ToolFailedError | None = None
+    text: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    raw: Any = None
+    _query: Query | None = field(default=None, repr=False)
+
+    @property
+    def success(self) -> bool:
+        """Whether the tool says that nothing went wrong."""
+        return self.error is None
+
+    @property
+    def rows(self) -> list[Row] | None:
+        """The rows in the answer itself; None when there are none, or it is not certain which they are."""
+        return rows_in(self.data)
+
+    async def query(self, sql: str) -> list[Row]:
+        """The rows that a statement gives over the staged data, or over the rows of the dual response.
+
+        Raises:
+            ToolFailedError: there is nothing to query, or the server refused.
+            FetchError: see `dualsql_client.errors`.
+        """
+        if self._query is None or (self.data_access_id is None and self.response is None):
+            raise ToolFailedError(f"{self.tool} has staged nothing that could be queried.")
+        return await self._query(self, sql)
+
+
+def rows_in(data: Any) -> list[Row] | None:
+    """The rows that `data` is, or has under `rows`, `results` or `result`; beside `columns`, rows may be lists."""
+    if isinstance(data, Mapping):
+        held = next((data[name] for name in ("rows", "results", "result") if name in data), None)
+        return _zipped(held, data["columns"]) if "columns" in data and _are_lists(held) else _mappings(held)
+    return _mappings(data)
+
+
+def _mappings(rows: Any) -> list[Row] | None:
+    is_table = isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
+    return [dict(row) for row in rows] if is_table else None
+
+
+def _are_lists(rows: Any) -> bool:
+    return isinstance(rows, list) and bool(rows) and all(isinstance(row, list) for row in rows)
+
+
+def _zipped(rows: Any, columns: Any) -> list[Row] | None:
+    named = columns if isinstance(columns, list) else []
+    names = [column.get("name") if isinstance(column, Mapping) else column for column in named]
+    is_table = len(set(map(str, names))) == len(names) and all(len(row) == len(names) for row in rows)
+    if not is_table or not all(isinstance(name, str) for name in names):
+        return None
+    return [{str(name): value for name, value in zip(names, row, strict=True)} for row in rows]
+
+
+def read_answer(
+    tool: str,
+    raw: Any,
+    *,
+    response: ParsedDualResponse | None,
+    strategy: ParseStrategy,
+    expected_fields: Sequence[str],
+    query: Query | None,
+) -> ToolAnswer:
+    """What a call of `tool` returned, as an answer."""
+    text = text_of(raw)
+    failed = _failed(raw)
+    known: dict[str, Any] = {"tool": tool, "raw": raw, "text": text, "_query": query}
+    if response is not None:
+        known |= {"source": "dual response", "data": response.sample, "response": response}
+        return ToolAnswer(**known)
+    structure = _structure(raw, text)
+    if structure is not None:
+        return ToolAnswer(**known, **_structured(structure, expected_fields, tool, failed=failed))
+    if text is None:
+        error = ToolFailedError(f"{tool} failed and did not say why.") if failed else None
+        return ToolAnswer(**known, source="nothing", error=error, missing=tuple(expected_fields))
+    written = parse_markdown(text, strategy=strategy, expected_fields=expected_fields)
+    return ToolAnswer(
+        **known,
+        **_written(written, expected_fields, failed=failed),
+    )
+
+
+def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:
+    """The structure of an answer and where it was; None when it has nothing but prose."""
+    fields = fields_of(raw) or {}
+    if _is_dual_mode(fields):
+        return "dual mode", fields
+    structured = fields.get("structured_content", fields.get("structuredContent"))
+    source: Source = "structure"
+    if isinstance(structured, Mapping) and set(structured) == {"result"}:
+        # Both SDKs wrap what is no object, so a text that a tool returned.
+        structured = structured["result"]
+    if structured is None or isinstance(structured, str):
+        source, structured = "json", _loaded(text)
+    if structured is None:
+        return None
+    is_dual_mode = isinstance(structured, Mapping) and _is_dual_mode(structured)
+    return "dual mode" if is_dual_mode else source, structured
+
+
+def _loaded(text: str | None) -> Any:
+    """The JSON object or list that a text is, or None."""
+    if text is None or text.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_dual_mode(fields: Fields) -> bool:
+    """Whether it is as seeds/001 has it: data and metadata, or a failure that says so."""
+    if fields.get("success") is False and isinstance(fields.get("error"), Mapping):
+        return True
+    metadata = fields.get("metadata")
+    return (
+        "data" in fields and isinstance(metadata, Mapping) and bool(metadata.keys() & {"status", "operation"})
+    )
+
+
+def _structured(
+    structure: tuple[Source, Any], expected: Sequence[str], tool: str, *, failed: bool
+) -> dict[str, Any]:
+    source, fields = structure
+    whole = fields if isinstance(fields, Mapping) else {}
+    is_dual_mode = source == "dual mode"
+    data = whole.get("data") if is_dual_mode else fields
+    metadata = whole.get("metadata") if is_dual_mode else None
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    named = data if isinstance(data, Mapping) else {}
+    error = _error(whole) or (ToolFailedError(f"{tool} failed.") if failed else None)
+    return {
+        "source": source,
+        "data": None if error else data,
+        "data_access_id": _text(_named(named, "dataAccessId")),
+        "table": _text(_named(named, "table")),
+        "operation": _text(_named(named, "operation")) or _text(metadata.get("operation")),
+        "metadata": metadata,
+        "error": error,
+        **_expected(named, expected),
+    }
+
+
+def _expected(known: Fields, expected: Sequence[str]) -> dict[str, Any]:
+    found = {name: value for name in expected if (value := _named(known, name)) is not None}
+    return {"fields": found, "missing": tuple(name for name in expected if name not in found)}
+
+
+def _written(answer: MarkdownAnswer, expected: Sequence[str], *, failed: bool) -> dict[str, Any]:
+    error = None
+    if answer.error or failed:
+        error = ToolFailedError(answer.error or answer.raw_text.strip()[:_MAXIMUM_TEXT])
+    said = {"dataAccessId": answer.data_access_id, "table": answer.table, "operation": answer.operation}
+    block = answer.data if isinstance(answer.data, Mapping) else {}
+    known = {**answer.fields, **block, **{name: value for name, value in said.items() if value is not None}}
+    return {
+        "source": "nothing" if answer.is_empty else "markdown",
+        "data": None if error else answer.data,
+        "data_access_id": answer.data_access_id,
+        "table": answer.table,
+        "operation": answer.operation,
+        "error": error,
+        **_expected(known, expected),
+    }
+
+
+def _named(fields: Fields, name: str) -> Any:
+    """The value under `name` in either spelling."""
+    wanted = name.replace("_", "").lower()
+    found = [
+        value
+        for key, value in fields.items()
+        if isinstance(key, str) and key.replace("_", "").lower() == wanted
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _error(fields: Fields) -> ToolFailedError | None:
+    error = fields.get("error")
+    if not error or fields.get("success") is True:
+        return None
+    if isinstance(error, str):
+        return ToolFailedError(error[:_MAXIMUM_TEXT])
+    if not isinstance(error, Mapping):
+        return None
+    details = error.get("details")
+    details = dict(details) if isinstance(details, Mapping) else {}
+    return ToolFailedError(
+        (_text(error.get("message")) or "The tool failed.")[:_MAXIMUM_TEXT],
+        code=(_text(error.get("code")) or "")[:64] or None,
+        hint=_text(error.get("hint")) or _text(details.get("suggestion")),
+        details=details,
+    )
+
+
+def _failed(raw: Any) -> bool:
+    fields = fields_of(raw) or {}
+    return fields.get("is_error", fields.get("isError")) is True
+
+
+def text_of(raw: Any) -> str | None:
+    """The text blocks of a tool result, joined; None when it has none."""
+    if isinstance(raw, str):
+        return raw
+    fields = fields_of(raw) or {}
+    content = fields.get("content", raw if isinstance(raw, list) else None)
+    if isinstance(content, str):
+        return content
+    blocks = [fields_of(block) or {} for block in content] if isinstance(content, list | tuple) else []
+    texts = [text for block in blocks if isinstance(text := block.get("text"), str)]
+    return "\n".join(texts) if texts else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,287 @@
+"""Do programs get data out of tools, whatever MCP client calls them and however they answer?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import fastmcp
+import httpx2
+import mcp
+import pytest
+from fastmcp.client.transports import StreamableHttpTransport
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server import MCPServer
+from mcp_types import CallToolResult, TextContent
+from sqlalchemy import Select, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponseServer
+from dualsql_client import DualResponseClient, NotConfiguredError, ToolFailedError
+from dualsql_client.codemode import NEGOTIATION, CodeMode
+from dualsql_client.tool_answers import rows_in
+from tests.client.code.answers import ANSWERS, ID
+from tests.client.hosting import listening_socket, origin_of, serving, structured
+from tests.schools import SCHOOLS, Base, School, fill
+
+STAGED = {
+    "data": {"dataAccessId": ID, "table": "protein"},
+    "metadata": {"status": "staged", "operation": "search"},
+}
+FAILED = {
+    "success": False,
+    "error": {
+        "code": "TABLE_NOT_FOUND",
+        "message": 'Table "protein" does not exist',
+        "details": {"availableTables": ["entries"], "suggestion": 'Use "entries"'},
+    },
+}
+ROWS = [{"accession": "P04637"}, {"accession": "P53_HUMAN"}]
+
+
+def text(said: str, **more: Any) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=said)], **more)
+
+
+class Tools:
+    """Stands for an MCP client: answers by name, and remembers what it was asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        self.calls.append((name, arguments))
+        return self.answers[name]
+
+    async def list_tools(self) -> list[Any]:
+        return [mcp.types.Tool(name=name, input_schema={"type": "object"}) for name in self.answers]
+
+
+async def test_structure_is_taken_as_it_is() -> None:
+    tools = Tools(
+        dual=text("prose", structured_content={**STAGED, "display": {"type": "text", "content": "prose"}}),
+        own=text("prose", structured_content={"results": ROWS, "count": 2}),
+        json=text(json.dumps({"rows": [["P04637"], ["P53_HUMAN"]], "columns": [{"name": "accession"}]})),
+        listed=text(json.dumps(ROWS)),
+        wrapped=text("Data", structured_content={"result": ROWS}),
+        bare=STAGED,
+    )
+    code = CodeMode(tools)
+    for name in ("dual", "bare"):
+        answer = await code.invoke(name, {"query": "TP53"})
+        assert (answer.source, answer.data_access_id, answer.table) == ("dual mode", ID, "protein")
+        assert (answer.operation, answer.success, answer.rows) == ("search", True, None)
+    for name, source in {
+        "own": "structure",
+        "json": "json",
+        "listed": "json",
+        "wrapped": "structure",
+    }.items():
+        answer = await code.invoke(name)
+        assert (answer.source, answer.rows) == (source, ROWS)
+        assert await code.get_data(name) == ROWS
+    assert tools.calls[0] == ("dual", {"query": "TP53"})
+
+
+async def test_a_text_is_read_as_markdown_even_where_an_sdk_wraps_it() -> None:
+    said = ANSWERS["all of it"].text
+    tools = Tools(plain=text(said), wrapped=text(said, structured_content={"result": said}), string=said)
+    for name in tools.answers:
+        answer = await CodeMode(tools).invoke(name, expected_fields=["dataAccessId", "entities", "accession"])
+        assert (answer.source, answer.data_access_id, answer.table) == ("markdown", ID, "protein")
+        assert (answer.data, answer.text) == ({"entities": 25}, said)
+        assert answer.fields == {"dataAccessId": ID, "entities": 25}
+        assert answer.missing == ("accession",)
+
+
+async def test_formats_of_the_return_and_strategies() -> None:
+    prose, vague = text("Nothing to be read here."), text(f"It is staged as {ID}.")
+    code = CodeMode(Tools(prose=prose, vague=vague))
+    assert await code.invoke("prose") is prose
+    assert (await code.invoke("prose", return_format="parsed")).source == "nothing"
+    assert await code.invoke("vague", return_format="raw") is vague
+    assert await code.invoke("vague") is vague
+    assert (await code.invoke("vague", parse_strategy="aggressive")).data_access_id == ID
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "message", "hint"),
+    [
+        (FAILED, "TABLE_NOT_FOUND", 'Table "protein" does not exist', 'Use "entries"'),
+        (text(json.dumps(FAILED)), "TABLE_NOT_FOUND", 'Table "protein" does not exist', 'Use "entries"'),
+        (
+            text("x", structured_content=FAILED),
+            "TABLE_NOT_FOUND",
+            'Table "protein" does not exist',
+            'Use "entries"',
+        ),
+        (text("**Error:** no such table: protein"), "TOOL_FAILED", "no such table: protein", ""),
+        (text("It broke.", is_error=True), "TOOL_FAILED", "It broke.", ""),
+        (CallToolResult(content=[], is_error=True), "TOOL_FAILED", "tool failed and did not say why.", ""),
+        (
+            text("x", structured_content={"error": {"code": "E1", "message": "m"}}, is_error=True),
+            "E1",
+            "m",
+            "",
+        ),
+    ],
+)
+async def test_a_failure_is_told_and_never_taken_for_data(
+    answer: Any, code: str, message: str, hint: str
+) -> None:
+    tools = CodeMode(Tools(tool=answer))
+    told = await tools.invoke("tool")
+    assert not told.success and told.data is None and told.rows is None
+    assert (told.error.code, told.error.message, told.error.hint) == (code, message, hint)
+    with pytest.raises(ToolFailedError) as caught:
+        await tools.get_data("tool")
+    assert caught.value.code == code
+
+
+async def test_staged_data_are_queried_by_the_server_s_data_manager() -> None:
+    tools = Tools(search=STAGED, data_manager={"data": {"rows": ROWS}, "metadata": {"status": "success"}})
+    code = CodeMode(tools)
+    assert await code.get_data("search", {"query": "TP53"}) == ROWS
+    answer = await code.invoke("search")
+    assert await answer.query("SELECT accession FROM protein") == ROWS
+    asked = {"operation": "query", "data_access_id": ID}
+    assert [call for call in tools.calls if call[0] == "data_manager"] == [
+        ("data_manager", {**asked, "sql": "SELECT * FROM protein LIMIT 100"}),
+        ("data_manager", {**asked, "sql": "SELECT accession FROM protein"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [FAILED, text("Data Manager Error: no such table"), {"data": {}, "metadata": {"status": "success"}}],
+)
+async def test_a_data_manager_that_gives_no_rows(answer: Any) -> None:
+    with pytest.raises(ToolFailedError):
+        await CodeMode(Tools(search=STAGED, data_manager=answer)).get_data("search")
+
+
+@pytest.mark.parametrize(
+    "table", ["protein; DROP TABLE x", "protein--", "a b", "x" * 100, "(SELECT 1)", '"p"']
+)
+async def test_a_hostile_table_name_is_written_into_no_statement(table: str) -> None:
+    staged = {"data": {"dataAccessId": ID, "table": table}, "metadata": {"status": "staged"}}
+    tools = Tools(search=staged, data_manager=STAGED)
+    with pytest.raises(ToolFailedError, match="cannot be written"):
+        await CodeMode(tools).get_data("search")
+    assert [name for name, _ in tools.calls] == ["search"]
+
+
+async def test_what_cannot_be_queried_or_fetched_says_so() -> None:
+    code = CodeMode(Tools(search=STAGED, found=structured(), plain={"rows": ROWS}, none=text("Hm.")))
+    with pytest.raises(NotConfiguredError):
+        await code.get_data("search")
+    with pytest.raises(NotConfiguredError):
+        await code.get_data("found")
+    with pytest.raises(ToolFailedError, match="staged nothing"):
+        await (await code.invoke("plain", return_format="parsed")).query("SELECT 1")
+    with pytest.raises(ToolFailedError, match="without data"):
+        await code.get_data("none")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None, 5, "x", [1, 2], [{"a": 1}, 2], {"rows": 5}, {"rows": [[1, 2]], "columns": ["a"]},
+        {"rows": [[1]], "columns": [5]}, {"rows": [[1, 2]], "columns": ["a", "a"]}, {"rows": [[1]], "columns": "a"},
+        {"a": 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_table_has_no_rows(data: Any) -> None:
+    assert rows_in(data) is None
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server with tools and resources, over HTTP."""
+
+    mcp_url: str
+    base_url: str
+    heard: list[dict[str, str]]
+
+
+@pytest.fixture
+async def site(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> AsyncIterator[Site]:
+    engine = make_engine(sqlite_url)
+    await fill(engine)
+    heard: list[dict[str, str]] = []
+    with listening_socket() as port:
+        origin = origin_of(port)
+        dual = DualResponseServer(engine, base_url=f"{origin}/resources", tables=Base)
+        tools = MCPServer("schools", lifespan=dual.lifespan)
+
+        @dual.tool(tools, sample_size=3)
+        def search_schools() -> Select[Any]:
+            """Schools of a state."""
+            return select(School).order_by(School.id)
+
+        @tools.tool()
+        async def list_markets(context: mcp.server.mcpserver.Context) -> str:
+            """Towns that hold markets."""
+            headers = context.headers or {}
+            heard.append({name: headers.get(name.lower(), "") for name in NEGOTIATION})
+            return "| town |\n|---|\n| Trenton |"
+
+        app = tools.streamable_http_app(stateless_http=True)
+        app.mount("/resources", dual.router())
+        async with serving(app, port):
+            yield Site(f"{origin}/mcp", f"{origin}/resources", heard)
+
+
+@asynccontextmanager
+async def official(url: str) -> AsyncIterator[Any]:
+    async with (
+        httpx2.AsyncClient(headers=NEGOTIATION) as http,
+        mcp.Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def session(url: str) -> AsyncIterator[Any]:
+    async with (
+        httpx2.AsyncClient(headers=NEGOTIATION) as http,
+        streamable_http_client(url, http_client=http) as streams,
+        mcp.ClientSession(*streams[:2]) as client,
+    ):
+        await client.initialize()
+        yield client
+
+
+@asynccontextmanager
+async def fast(url: str) -> AsyncIterator[Any]:
+    async with fastmcp.Client(StreamableHttpTransport(url, headers=dict(NEGOTIATION))) as client:
+        yield client
+
+
+@pytest.mark.parametrize("connect", [official, session, fast])
+async def test_every_mcp_client_against_a_real_server(site: Site, connect: Callable[[str], Any]) -> None:
+    async with connect(site.mcp_url) as client, DualResponseClient(site.base_url) as rows:
+        code = CodeMode(client, rows)
+        assert sorted(await code.list_tools()) == ["list_markets", "search_schools"]
+        assert [tool.name for tool in await code.search_tools("shools")] == ["search_schools"]
+        assert [tool.name for tool in await code.search_tools("towns market")] == ["list_markets"]
+        assert await code.search_tools("payroll") == []
+        described = await code.describe_tool("search_schools")
+        assert described.input_schema is not None and described.output_schema is not None
+        with pytest.raises(ToolFailedError, match="no tool"):
+            await code.describe_tool("payroll")
+        found = await code.get_data("search_schools")
+        assert [row["id"] for row in found] == [school["id"] for school in SCHOOLS]
+        answer = await code.invoke("search_schools")
+        assert (answer.source, len(answer.rows)) == ("dual response", 3)
+        assert await answer.query("SELECT count(*) AS n FROM data") == [{"n": len(SCHOOLS)}]
+        assert answer.response is not None
+        identifier = answer.response.resource_uri.rpartition("/")[2]
+        every = await rows.query_staged_data(identifier, "SELECT id FROM data ORDER BY id")
+        assert [row["id"] for row in every] == sorted(school["id"] for school in SCHOOLS)
+        assert await code.get_data("list_markets") == [{"town": "Trenton"}]
+    assert site.heard == [dict(NEGOTIATION)]

@@ -1,0 +1,44 @@
+"""What a program of this folder says; the rule: one JSON line for each form in which an SDK hands a result over.
+
+The programs run in environments without dualsql: the server is another process, and the client is the light one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dualsql_client import DualResponseClient
+
+Tell = Callable[[str, Any], Awaitable[None]]
+Program = Callable[[str, Tell], Awaitable[None]]
+
+TOOL = sys.argv[3]
+ARGUMENTS = {"state": "NJ"}
+QUESTION = "Find schools."
+
+
+def run(program: Program) -> None:
+    """Run `program(mcp_url, tell)` with the two addresses of the command line."""
+    mcp_url, base_url = sys.argv[1:3]
+    asyncio.run(_run(program, mcp_url, base_url))
+
+
+async def _run(program: Program, mcp_url: str, base_url: str) -> None:
+    async with DualResponseClient(base_url) as client:
+
+        async def tell(form: str, value: Any) -> None:
+            found = [
+                {
+                    "sample": len(parsed.sample),
+                    "total": parsed.total_count,
+                    "rows": len(await parsed.fetch_all()),
+                }
+                for parsed in client.find(value)
+            ]
+            print(json.dumps({"form": form, "found": found}), flush=True)
+
+        await program(mcp_url, tell)
