@@ -33,6 +33,11 @@ class Address:
     is_contents: bool = False
 
     @property
+    def called(self) -> str:
+        """The name of the thing itself, without those of what it is in."""
+        return self.name or self.schema or self.source
+
+    @property
     def thing(self) -> Address:
         """The thing itself."""
         return replace(self, is_contents=False)

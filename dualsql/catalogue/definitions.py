@@ -138,7 +138,7 @@ def listed(entry: Entry) -> Listed:
     item = Listed(
         kind=at.kind,
         source=at.source,
-        name=at.name or at.schema or at.source,
+        name=at.called,
         uri=entry.uri,
         comment=entry.comment,
     )

@@ -88,6 +88,13 @@ def find_table(seen: Seen, name: str, *, source: str | None = None, schema: str 
     return first[0]
 
 
+def nearest(seen: Seen, address: Address) -> list[str]:
+    """URIs of what is seen and has a name like the one that nothing is found by; at most three."""
+    alike = {at.called: entry.uri for entry in seen.entries if (at := entry.address).kind == address.kind}
+    close = get_close_matches(address.called[:_LONGEST_NAME], alike, n=3, cutoff=0.6)
+    return [alike[name] for name in close]
+
+
 def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[Found]:
     """What each term finds among names and comments of all that is seen: at most `limit` things each, best first.
 
@@ -111,7 +118,7 @@ def _found(term: str, entry: Entry, match: Match) -> Found:
         kind=at.kind,
         source=at.source,
         schema=at.schema or None,
-        name=at.name or at.schema or at.source,
+        name=at.called,
         columns=list(match.columns[:_MOST_COLUMNS]),
         score=match.score,
         comment=entry.comment,
@@ -121,7 +128,7 @@ def _found(term: str, entry: Entry, match: Match) -> Found:
 
 def _texts(seen: Seen, place: int, entry: Entry) -> Iterator[Searched]:
     at = entry.address
-    yield Searched(folded(at.name or at.schema or at.source), place, 1.0)
+    yield Searched(folded(at.called), place, 1.0)
     yield from _words(entry.comment, place)
     if at in seen.tables:
         for column in seen.catalogue.facts(at.source, seen.tables[at]).columns.values():

@@ -10,6 +10,7 @@ from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResour
 from dualsql.catalogue import Address, Catalogue, Entry, Seen, paged
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Kind
 from dualsql.catalogue.definitions import read
+from dualsql.catalogue.finding import nearest
 from dualsql.formats import json
 from dualsql.mcp.resources_serving import bad_uri
 from dualsql.resource import Principal
@@ -44,9 +45,10 @@ class CatalogueShelf:
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
         address = self._catalogue.addressing.read(uri)
-        found = None if address is None else read(self._catalogue.seen_by(principal), address)
+        seen = self._catalogue.seen_by(principal)
+        found = None if address is None else read(seen, address)
         if found is None:
-            raise bad_uri(uri)
+            raise bad_uri(uri, [] if address is None else nearest(seen, address))
         text = json.dumps(found).decode()
         contents = TextResourceContents(uri=uri, mime_type=_MIME_TYPE, text=text)
         return ReadResourceResult(contents=[contents], ttl_ms=self._ttl, cache_scope="private")

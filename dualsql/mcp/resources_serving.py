@@ -29,7 +29,16 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
-from dualsql.errors import BadParameterError, ConfigurationError, DualResponseError
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseError,
+    ForbiddenError,
+    LimitExceededError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    UnauthenticatedError,
+)
 from dualsql.mcp.problems import problem_of
 from dualsql.mcp.tool import registrar_of
 from dualsql.resource import Principal
@@ -41,6 +50,16 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 _MOST_COMPLETIONS = 100
 """The protocol's own bound."""
+
+# What another URI, or another caller, would make good. A client takes -32602 for a resource that is not there.
+_OF_CALLERS = (
+    BadParameterError,
+    ForbiddenError,
+    LimitExceededError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    UnauthenticatedError,
+)
 
 
 class Shelf(Protocol):
@@ -191,17 +210,21 @@ async def answered(work: Callable[[], Awaitable[Any]], *, uri: str | None = None
     except MCPError:
         raise
     except Exception as error:
+        # The outermost edge: an SDK would show what is not ours, or say less than we can.
         is_ours = isinstance(error, DualResponseError)
         problem = problem_of(error, uri or "completion")
         message = problem["message"] if is_ours else "The request failed."
         data = {**({} if uri is None else {"uri": uri}), "code": problem["code"], "hint": problem["hint"]}
         raise MCPError(
-            INVALID_PARAMS if is_ours else INTERNAL_ERROR,
+            INVALID_PARAMS if isinstance(error, _OF_CALLERS) else INTERNAL_ERROR,
             f"{message} {problem['hint']}".rstrip(),
             {**problem["details"], **data},
         ) from error
 
 
-def bad_uri(uri: str) -> BadParameterError:
-    """The one answer for all that a caller cannot see."""
-    return BadParameterError(f"There is nothing at {uri[:200]!r}.", hint="resources/list says what there is.")
+def bad_uri(uri: str, instead: Sequence[str] = ()) -> BadParameterError:
+    """The one answer for all that a caller cannot see; `instead` has URIs that may be meant, and are seen."""
+    guess = f"Did you mean {' or '.join(instead)}?" if instead else "resources/list says what there is."
+    return BadParameterError(
+        f"There is nothing at {uri[:200]!r}.", hint=guess, details={"suggestions": list(instead)}
+    )

@@ -244,6 +244,15 @@ async def test_nothing_else_is_read(dual: DualResponseServer, host: Host, uri: s
     assert error.data["code"] == "BAD_PARAMETER"
 
 
+async def test_a_near_miss_is_told_what_may_be_meant(dual: DualResponseServer, host: Host) -> None:
+    server = host.server()
+    add_catalogue(dual, server)
+    async with host.connected(server) as connection:
+        error = await Reader(connection).refusal(SCHOOLS.replace("schools", "skools"))
+    assert error.data["suggestions"] == [SCHOOLS]
+    assert SCHOOLS in error.message
+
+
 @pytest.mark.parametrize("cursor", ["catalogue.", "catalogue.forged!", "catalogue." + "A" * 100_000])
 async def test_a_forged_cursor_is_refused(dual: DualResponseServer, host: Host, cursor: str) -> None:
     server = host.server()

@@ -191,7 +191,7 @@ async def test_a_query_that_fails_says_nothing_of_the_database(make_dual: MakeDu
     )
     async with host.connected(server) as connection:
         error = await Reader(connection).refusal(response.resource_uri)
-    assert error.data["code"] == "QUERY_EXECUTION_FAILED"
+    assert (error.code, error.data["code"]) == (-32603, "QUERY_EXECUTION_FAILED")
     assert "overflow" not in str(error).replace("Overflow", "").lower()
 
 

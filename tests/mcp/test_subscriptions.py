@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from dualsql.mcp import add_resources
 from dualsql.mcp.resources_serving import low_level
 from dualsql.mcp.subscriptions import MOST_URIS
 from dualsql.store import upgrade
-from tests.client.hosting import listening_socket, origin_of
+from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import sqlite_url_in
 from tests.mcp.conftest import Host, MakeDual
 from tests.mcp.test_identity import Verifier, guarded, running, search
@@ -221,3 +221,31 @@ async def test_over_http_only_the_owner_hears_of_a_result(make_dual: MakeDual, s
                 async with httpx.AsyncClient(headers={"Authorization": "Bearer token-of-ana"}) as rest:
                     assert (await rest.put(url)).status_code == 200
                 assert await told(hers) == ResourceUpdated(uri=uri)
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_over_http_an_older_client_is_told_on_its_connection(make_dual: MakeDual, sdk: Any) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.put_nowait(str(message.params.uri))
+
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        dual, server = make_dual(base_url=f"{origin}/resources"), Host(sdk).server()
+        add_resources(dual, server)
+        tools = server.http_app() if sdk == "fastmcp" else server.streamable_http_app()
+        async with (
+            serving(tools, listening),
+            client_of(origin, "nobody's", mode="legacy", message_handler=take) as client,
+        ):
+            response = await dual.create_response(ALL, name="All")
+            await client.subscribe_resource(response.resource_uri)
+            told = ""
+            # What is told before the client's GET has arrived is lost; then there is a second change.
+            for change in (dual.pin_resource, dual.delete_resource):
+                await change(response.resource_id)
+                with suppress(TimeoutError):
+                    told = told or await asyncio.wait_for(heard.get(), 10)
+    assert told == response.resource_uri
