@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mcp.server.caching import CacheHint
 from mcp_types import Completion, PromptReference
 from sqlalchemy import Column, Integer, MetaData, Table, bindparam, select
 
@@ -51,6 +52,15 @@ async def test_what_is_read_is_current_for_a_minute_and_for_its_reader_alone(
         found = await Reader(connection).read(SCHOOLS)
     if host.kind != "official, older protocol":
         assert (found.ttl_ms, found.cache_scope) == (60_000, "private")
+
+
+async def test_a_list_is_its_caller_s_whatever_the_server_says_of_lists(dual: DualResponseServer) -> None:
+    host = Host("official")
+    server = host.server(cache_hints={"resources/list": CacheHint(ttl_ms=60_000, scope="public")})
+    add_catalogue(dual, server)
+    async with host.connected(server) as connection:
+        found = await connection.session.list_resources()
+    assert (found.ttl_ms, found.cache_scope) == (0, "private")
 
 
 async def test_templates_of_the_hierarchy(dual: DualResponseServer, host: Host) -> None:

@@ -81,6 +81,8 @@ async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: W
     watch.follow(found, told)
     await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     await told.heard()
+    await looked(store, 5)
+    assert told.events.empty(), "a change is told once"
     await store.delete(found.id)
     await told.heard()
     assert told.events.empty()
