@@ -86,8 +86,19 @@ async def test_what_another_process_does_is_told(make_dual: MakeDual, tmp_path: 
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
-async def test_several_streams_are_told_once_each(make_dual: MakeDual, server: Any) -> None:
+async def test_nothing_is_followed_once_the_stream_is_closed(make_dual: MakeDual, server: Any) -> None:
     dual = make_dual(watch_interval=timedelta(seconds=0.2))
+    add_resources(dual, server)
+    uri = (await dual.create_response(ALL, name="All")).resource_uri
+    async with mcp.Client(low_level(server)) as client:
+        async with client.listen(resource_subscriptions=[uri]):
+            watching = dual.watch._task
+        assert watching is not None
+        await asyncio.wait_for(watching, 20)
+    assert not dual.watch._listeners
+
+
+async def test_several_streams_are_told_once_each(dual: DualResponseServer, server: Any) -> None:
     add_resources(dual, server)
     response = await dual.create_response(ALL, name="All")
     uri = response.resource_uri
@@ -102,8 +113,6 @@ async def test_several_streams_are_told_once_each(make_dual: MakeDual, server: A
             pass
         await dual.delete_resource(response.resource_id)
         assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
-    assert dual.watch._task is not None
-    await asyncio.wait_for(dual.watch._task, 20)  # it ends when nobody listens
 
 
 async def test_a_tool_s_own_event_comes_on_the_same_stream(dual: DualResponseServer) -> None:
