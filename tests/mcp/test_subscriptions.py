@@ -242,7 +242,8 @@ async def test_over_http_an_older_client_is_told_on_its_connection(make_dual: Ma
 
     with listening_socket() as listening:
         origin = origin_of(listening)
-        dual, server = make_dual(base_url=f"{origin}/resources"), Host(sdk).server()
+        dual = make_dual(base_url=f"{origin}/resources")
+        server: Any = Host(sdk).server()
         add_resources(dual, server)
         tools = server.http_app() if sdk == "fastmcp" else server.streamable_http_app()
         async with (
