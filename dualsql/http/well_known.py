@@ -33,6 +33,8 @@ def describe_service(server: Resources) -> dict[str, Any]:
             endpoint("GET", "/{id}", "What a result is; with paging parameters, a page of it.", query=page),
             endpoint("POST", "/{id}", "A page of its rows.", query=link, body=PAGE_BODY),
             endpoint("PUT", "/{id}", "Keep it until it is deleted."),
+            endpoint("PUT", "/{id}/pin", "The same."),
+            endpoint("DELETE", "/{id}/pin", "Let it expire again."),
             endpoint("DELETE", "/{id}", "Delete it."),
             endpoint("GET", "/{id}/rows", "All its rows as a stream.", query=(*ROWS_NAMES, *link)),
             endpoint("POST", "/{id}/rows", "All its rows as a stream.", query=link, body=ROWS_NAMES),
