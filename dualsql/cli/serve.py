@@ -24,6 +24,7 @@ from dualsql.serving.application import mcp_path
 from dualsql.serving.hosts import over_http, over_stdio
 from dualsql.serving.listening import heed_sigterm, is_loopback, is_wildcard, listen, origin_of, running
 from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store.migrations import is_migrated
 from dualsql.store.protocol import ResourceStore
 from dualsql.urls import parsed_url
 
@@ -95,18 +96,23 @@ async def _built(options: Options, origin: str, authenticate: Authenticate | Non
         base_url=f"{origin}/resources",
         read_only_role=options.read_only_role,
         authenticate=authenticate,
-        store=_store(options),
+        store=await _store(options),
         secrets=options.secrets,
     )
 
 
-def _store(options: Options) -> ResourceStore:
+async def _store(options: Options) -> ResourceStore:
     if options.store is None:
         return MemoryStore()
     if not options.secrets:
         raise ConfigurationError(
             "Results that are kept in a database are signed.",
             hint="Set DUALSQL_SECRET to at least 32 characters, and keep it.",
+        )
+    if not await asyncio.to_thread(is_migrated, options.store):
+        raise ConfigurationError(
+            "The store has not the tables of this release.",
+            hint="Run: dualsql migrate --database <the store's URL>",
         )
     return SQLResourceStore(options.store)
 

@@ -25,12 +25,12 @@ from dualsql.execute.failures import database_errors
 from dualsql.execute.reflected import Description, Place, made_tables, without_strangers, written
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
+from dualsql.tables import TABLE_PREFIX
 
 MOST_TABLES = 1_000
 """Tables and views that one selection may come to."""
 
 _TIMEOUT = timedelta(minutes=1)
-_OUR_OWN = "dualsql_"
 _LISTED = 40
 _TRIED = 1_000
 
@@ -140,7 +140,7 @@ def _in_schema(inspector: Inspector, schema: str | None) -> dict[Place, bool]:
     views = [*inspector.get_view_names(schema), *_materialized(inspector, schema)]
     found = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
     # Where results are kept beside the data, nobody may ask for them with SQL.
-    return {(schema, name): view for name, view in found.items() if not name.lower().startswith(_OUR_OWN)}
+    return {(schema, name): view for name, view in found.items() if not name.lower().startswith(TABLE_PREFIX)}
 
 
 def _materialized(inspector: Inspector, schema: str | None) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from alembic import command, context
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, NullPool, inspect
 
@@ -74,6 +75,12 @@ def current_revision(database: str | URL) -> str | None:
     """The revision the database is at; None when dualsql never migrated it. Errors are those of `upgrade`."""
     with _explained():
         return _in_a_loop_of_its_own(_connected(store_url(database), _read_revision))
+
+
+def is_migrated(database: str | URL) -> bool:
+    """Whether the database is at this release's revision. Errors are those of `upgrade`."""
+    scripts = ScriptDirectory.from_config(alembic_config(database))
+    return current_revision(database) == scripts.get_current_head()
 
 
 def alembic_config(database: str | URL | Connection) -> Config:

@@ -157,6 +157,13 @@ def test_databases_that_cannot_be_used(url: str, message: str) -> None:
     assert message in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=url)
 
 
+def test_a_store_that_is_not_migrated(shop: str, tmp_path: Path) -> None:
+    (tmp_path / "store.sqlite").touch()
+    store = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    said = one_line("--database", shop, "--all", "--port", "0", "--store", store, DUALSQL_SECRET=SECRET)
+    assert "dualsql migrate" in said
+
+
 def test_a_port_that_is_taken(shop: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
