@@ -176,7 +176,7 @@ async def test_duckdb(tmp_path: Path) -> None:
         connection.execute(
             "CREATE TABLE makers (id INTEGER PRIMARY KEY, big HUGEINT, m mood, l INTEGER[], s STRUCT(a INTEGER))"
         )
-        connection.execute("INSERT INTO makers VALUES (1, 2, 'ok', {'a': 1})")
+        connection.execute("INSERT INTO makers VALUES (1, 2, 'ok', [1], {'a': 1})")
         connection.execute("CREATE VIEW a_view AS SELECT id, 1.5::DOUBLE AS x FROM makers")
         connection.execute("CREATE SCHEMA other; CREATE TABLE other.things (id INTEGER)")
     url = f"duckdb:///{path}"
