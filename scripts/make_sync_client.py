@@ -154,10 +154,15 @@ def overloads(function: Callable[..., Any]) -> list[str]:
     return [f"    @overload\n{signature(parsed(each))}: ..." for each in get_overloads(function)]
 
 
+def spoken(text: str | None) -> str:
+    """A docstring in the words of code that waits."""
+    return re.sub(r"`(async (?=with|for)|await )", "`", text or "")
+
+
 def method(function: Callable[..., Any], target: str) -> str:
     """The synchronous form of one method."""
     node = parsed(function)
-    text = ast.get_docstring(node, clean=False)
+    text = spoken(ast.get_docstring(node, clean=False))
     doc = f'        """{text}"""\n' if text else ""
     return f"{signature(node)}:\n{doc}{body(node, function, target)}"
 

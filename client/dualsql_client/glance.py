@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dualsql_client.plain import printable
@@ -35,8 +35,7 @@ class Seen(Protocol):
     def resource_url(self) -> str | None: ...
     @property
     def columns(self) -> list[Column]: ...
-    @property
-    def expires_at(self) -> datetime | None: ...
+    def time_left(self) -> timedelta | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ def glance(seen: Seen, *, is_configured: bool) -> Glance:
         left_out=_left_out(len(seen.sample) - ROWS, len(names) - COLUMNS),
         uri=printable(seen.resource_uri, 512),
         address=seen.resource_url if is_configured else None,
-        expiry=expiry_in_words(seen.expires_at, datetime.now(UTC)),
+        expiry=expiry_in_words(seen.time_left()),
     )
 
 
@@ -127,11 +126,10 @@ def total_in_words(total: int | None, kind: TotalCountKind) -> str:
     return f"{before}{total:,} {'row' if total == 1 else 'rows'}"
 
 
-def expiry_in_words(expires_at: datetime | None, now: datetime) -> str:
+def expiry_in_words(left: timedelta | None) -> str:
     """Such as `expires in 14 min`; nothing of what has no end, or none that is known."""
-    if expires_at is None:
+    if left is None:
         return ""
-    left = expires_at - now
     return "expired" if left <= timedelta(0) else f"expires in {span(left)}"
 
 

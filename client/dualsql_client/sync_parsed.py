@@ -183,7 +183,7 @@ class SyncParsedDualResponse:
         return self._parsed.time_left()
 
     def kept_alive(self) -> AbstractContextManager[None]:
-        """Keep the resource from expiring while it is read page by page: `async with parsed.kept_alive(): ...`.
+        """Keep the resource from expiring while it is read page by page: `with parsed.kept_alive(): ...`.
 
         As long as the server allows it, which is with sliding expiration. Whatever reads all rows does it by itself.
         """

@@ -173,6 +173,5 @@ SPANS = [
 
 @pytest.mark.parametrize(("left", "said"), SPANS)
 def test_the_time_left(left: timedelta, said: str) -> None:
-    now = datetime(2026, 11, 21, tzinfo=UTC)
-    assert expiry_in_words(now + left, now) == said
-    assert expiry_in_words(None, now) == ""
+    assert expiry_in_words(left) == said
+    assert expiry_in_words(None) == ""

@@ -93,7 +93,9 @@ def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv 
             ) from error
         async with read_source(source, base_url).opened(_token(token_env)) as parsed:
             # Asked before the screen is taken, so that what is refused is said in the terminal.
-            await Viewer(parsed, await parsed.wait_until_ready()).run_async()
+            metadata = await parsed.wait_until_ready()
+            async with parsed.kept_alive():
+                await Viewer(parsed, metadata).run_async()
 
     _run(run())
 

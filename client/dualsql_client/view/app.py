@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Coroutine
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -125,7 +124,7 @@ class Viewer(App[None]):
         self._sort_by(self.rows.cursor_column)
 
     def action_pin(self) -> None:
-        """Keep the result until it is deleted."""
+        """Keep the result until it is deleted; once more, and it expires again."""
         self._begin(self._pin())
 
     def on_rows_left(self, message: Rows.Left) -> None:
@@ -238,9 +237,12 @@ class Viewer(App[None]):
         self._tell_status()
 
     async def _pin(self) -> None:
-        self._is_pinned = await self._parsed.pin()
+        if self._is_pinned:
+            self._is_pinned = not await self._parsed.unpin()
+        else:
+            self._is_pinned = await self._parsed.pin()
         self._tell_title()
-        self._say("Pinned: it does not expire.")
+        self._say("Pinned: it does not expire." if self._is_pinned else "Not pinned any more: it expires.")
 
     async def _write(self, path: Path) -> None:
         def tell(progress: Progress) -> None:
@@ -250,9 +252,9 @@ class Viewer(App[None]):
         self._say(f"Saved {saved}.")
 
     def _tell_title(self) -> None:
-        expiry = "pinned" if self._is_pinned else expiry_in_words(self._parsed.expires_at, datetime.now(UTC))
+        expiry = "pinned" if self._is_pinned else expiry_in_words(self._parsed.time_left())
         facts = [self._called, total_in_words(self._pages.total, self._pages.kind), expiry]
-        self.query_one("#title", Static).update(Text(" · ".join(fact for fact in facts if fact)))
+        self._write_line("#title", " · ".join(fact for fact in facts if fact))
 
     def _tell_status(self) -> None:
         page = self._pages.open
@@ -264,7 +266,12 @@ class Viewer(App[None]):
         self._say(at if page.data else "No rows.")
 
     def _say(self, words: str) -> None:
-        self.query_one("#status", Static).update(Text(printable(words, 400)))
+        self._write_line("#status", printable(words, 400))
+
+    def _write_line(self, line: str, words: str) -> None:
+        # None is there any more when the clock ticks while the screen is taken down.
+        for found in self.query(line).results(Static):
+            found.update(Text(words))
 
 
 def _next_order(sort: SortKey | None, name: str) -> SortKey | None:
