@@ -134,7 +134,9 @@ class CodeMode:
         return found
 
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
-        """The rows of a statement over staged data: by the server's `data_manager`, or over REST where it has none.
+        """All rows of a statement over staged data: by the server's `data_manager`, or over REST where it has none.
+
+        A `data_manager` that says it has more rows than it gave is not believed to be done: all are read over REST.
 
         Raises:
             ToolFailedError: the server refused, or answered no rows.
@@ -150,6 +152,8 @@ class CodeMode:
             return await answer.response.fetch_all()
         if answer.rows is None:
             raise ToolFailedError("The server's data_manager answered no rows that could be read.")
+        if answer.has_more:
+            return await self._client.query_staged_data(data_access_id, sql)
         return answer.rows
 
     async def list_tools(self) -> list[str]:

@@ -13,7 +13,10 @@ from dualsql_client.errors import DualResponseClientError
 _UNDETECTABLE = timedelta(seconds=2)
 """A Date header has whole seconds and was on its way for a while: less is no skew."""
 
-_LONGEST_WAIT = timedelta(days=1)
+_INCREDIBLE = timedelta(days=3_650)
+"""Nobody's clock is that wrong, and sums with it may leave the calendar."""
+
+_SHORTEST_WAIT, _LONGEST_WAIT = timedelta(seconds=0.1), timedelta(days=1)
 
 
 class Clock:
@@ -32,10 +35,11 @@ class Clock:
             return
         try:
             said = parsedate_to_datetime(date)
-        except ValueError:
+        except (ValueError, OverflowError):
             return
         skew = (said if said.tzinfo else said.replace(tzinfo=UTC)) - datetime.now(UTC)
-        self._skew = skew if abs(skew) > _UNDETECTABLE else timedelta()
+        if abs(skew) < _INCREDIBLE:
+            self._skew = skew if abs(skew) > _UNDETECTABLE else timedelta()
 
 
 @asynccontextmanager
@@ -60,7 +64,7 @@ async def _touching(
     touch: Callable[[], Awaitable[object]], time_left: Callable[[], timedelta | None]
 ) -> None:
     while (left := time_left()) is not None and left > timedelta():
-        wait = min(left / 2, _LONGEST_WAIT)
+        wait = min(max(left / 2, _SHORTEST_WAIT), _LONGEST_WAIT)
         await asyncio.sleep(wait.total_seconds())
         expected = left - wait
         try:

@@ -61,6 +61,12 @@ class ToolAnswer:
         """The rows in the answer itself; None when there are none, or it is not certain which they are."""
         return rows_in(self.data)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the answer says that its rows are not all there are."""
+        fields = self.data if isinstance(self.data, Mapping) else {}
+        return _named(fields, "hasMore") is True or _named(fields, "truncated") is True
+
     async def query(self, sql: str) -> list[Row]:
         """The rows that a statement gives over the staged data, or over the rows of the dual response.
 

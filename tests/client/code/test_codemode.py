@@ -20,6 +20,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
+from dualsql.mcp import add_data_manager
 from dualsql_client import DualResponseClient, NotConfiguredError, ToolFailedError
 from dualsql_client.codemode import NEGOTIATION, CodeMode
 from dualsql_client.tool_answers import rows_in
@@ -164,6 +165,13 @@ async def test_a_data_manager_that_gives_no_rows(answer: Any) -> None:
         await CodeMode(Tools(search=STAGED, data_manager=answer)).get_data("search")
 
 
+async def test_rows_that_were_cut_are_not_taken_for_all() -> None:
+    for more in ({"hasMore": True}, {"has_more": True}, {"truncated": True}):
+        tools = Tools(search=STAGED, data_manager=text("x", structured_content={"rows": ROWS, **more}))
+        with pytest.raises(NotConfiguredError):
+            await CodeMode(tools).query_staged_data(ID, "SELECT * FROM protein")
+
+
 @pytest.mark.parametrize(
     "table", ["protein; DROP TABLE x", "protein--", "a b", "x" * 100, "(SELECT 1)", '"p"']
 )
@@ -208,8 +216,10 @@ class Site:
     heard: list[dict[str, str]]
 
 
-@pytest.fixture
-async def site(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> AsyncIterator[Site]:
+@pytest.fixture(params=["without", "with data_manager"])
+async def site(
+    request: pytest.FixtureRequest, sqlite_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> AsyncIterator[Site]:
     engine = make_engine(sqlite_url)
     await fill(engine)
     heard: list[dict[str, str]] = []
@@ -222,6 +232,9 @@ async def site(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> As
         def search_schools() -> Select[Any]:
             """Schools of a state."""
             return select(School).order_by(School.id)
+
+        if request.param == "with data_manager":
+            add_data_manager(dual, tools)
 
         @tools.tool()
         async def list_markets(context: mcp.server.mcpserver.Context) -> str:
@@ -266,7 +279,7 @@ async def fast(url: str) -> AsyncIterator[Any]:
 async def test_every_mcp_client_against_a_real_server(site: Site, connect: Callable[[str], Any]) -> None:
     async with connect(site.mcp_url) as client, DualResponseClient(site.base_url) as rows:
         code = CodeMode(client, rows)
-        assert sorted(await code.list_tools()) == ["list_markets", "search_schools"]
+        assert {"list_markets", "search_schools"} <= set(await code.list_tools())
         assert [tool.name for tool in await code.search_tools("shools")] == ["search_schools"]
         assert [tool.name for tool in await code.search_tools("towns market")] == ["list_markets"]
         assert await code.search_tools("payroll") == []
@@ -281,7 +294,8 @@ async def test_every_mcp_client_against_a_real_server(site: Site, connect: Calla
         assert await answer.query("SELECT count(*) AS n FROM data") == [{"n": len(SCHOOLS)}]
         assert answer.response is not None
         identifier = answer.response.resource_uri.rpartition("/")[2]
-        every = await rows.query_staged_data(identifier, "SELECT id FROM data ORDER BY id")
-        assert [row["id"] for row in every] == sorted(school["id"] for school in SCHOOLS)
+        for asked in (rows, code):
+            every = await asked.query_staged_data(identifier, "SELECT id FROM data ORDER BY id")
+            assert [row["id"] for row in every] == sorted(school["id"] for school in SCHOOLS)
         assert await code.get_data("list_markets") == [{"town": "Trenton"}]
     assert site.heard == [dict(NEGOTIATION)]
