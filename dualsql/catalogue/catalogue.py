@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from sqlalchemy.engine import Dialect
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind
-from dualsql.catalogue.describing import Facts, brief, comment_of, facts_of, is_view
+from dualsql.catalogue.describing import ColumnDefinition, Facts, brief, comment_of, facts_of, is_view
+from dualsql.catalogue.searching import Index, indexed
 from dualsql.freeze import Registry
 from dualsql.narrowing import Sight
 from dualsql.queries import SavedQuery
@@ -124,6 +125,22 @@ class Catalogue:
         if key not in self._facts:
             self._facts[key] = facts_of(placed.table, self._dialects[source])
         return self._facts[key]
+
+    @cached_property
+    def index(self) -> Index:
+        """All that can be searched for, whoever sees it: `search` is told what its caller sees."""
+        return indexed(self._things())
+
+    def _things(self) -> Iterator[tuple[Address, str | None, Iterable[ColumnDefinition]]]:
+        for source in self.sources:
+            yield Address(source=source, kind="catalog"), None, ()
+            for schema in sorted({placed.schema for placed in self._placed}):
+                yield Address(source=source, kind="schema", schema=schema), None, ()
+            for placed in self._placed:
+                facts = self.facts(source, placed)
+                yield placed.at(source), facts.comment, facts.columns.values()
+        for address, query in self._queries.items():
+            yield address, brief(query), ()
 
     def _runnable(self, tables: Mapping[Address, Placed]) -> Mapping[Address, SavedQuery]:
         """The queries whose tables are all seen: the others would be refused, or say what is there."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import Address, Kind
 from dualsql.catalogue.catalogue import Entry, Seen
-from dualsql.catalogue.searching import Match, Searched, checked_terms, folded, search
+from dualsql.catalogue.searching import Match, checked_terms, search
 from dualsql.errors import BadParameterError, UnknownTableError
 
 _LONGEST_NAME = 300
-_SMALLEST_WORD = 3
 _MOST_COLUMNS = 10
-_OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
 
 
 class Found(TypedDict):
@@ -102,12 +100,13 @@ def search_all(seen: Seen, terms: Sequence[str], *, limit: int) -> list[Found]:
         BadParameterError: there are too many terms, or one is too long.
         ConfigurationError: rapidfuzz is not installed.
     """
-    checked, entries = checked_terms(terms), seen.entries
-    searched = [item for place, entry in enumerate(entries) for item in _texts(seen, place, entry)]
+    checked = checked_terms(terms)
+    entries = {entry.address: entry for entry in seen.entries}
+    index = seen.catalogue.index
     return [
-        _found(term, entries[match.place], match)
+        _found(term, entries[match.address], match)
         for term in checked
-        for match in search(term, searched, limit)
+        for match in search(term, index, entries.__contains__, limit)
     ]
 
 
@@ -124,23 +123,6 @@ def _found(term: str, entry: Entry, match: Match) -> Found:
         comment=entry.comment,
         uri=entry.uri,
     )
-
-
-def _texts(seen: Seen, place: int, entry: Entry) -> Iterator[Searched]:
-    at = entry.address
-    yield Searched(folded(at.called), place, 1.0)
-    yield from _words(entry.comment, place)
-    if at in seen.tables:
-        for column in seen.catalogue.facts(at.source, seen.tables[at]).columns.values():
-            yield Searched(folded(column["name"]), place, _OF_A_COLUMN, column["name"])
-            yield from _words(column["comment"], place, column["name"])
-
-
-def _words(comment: str | None, place: int, column: str | None = None) -> Iterator[Searched]:
-    """Each word by itself: in a long sentence a single one would weigh nothing."""
-    for word in sorted(set(folded(comment or "").split())):
-        if len(word) >= _SMALLEST_WORD:
-            yield Searched(word, place, _OF_A_COMMENT, column)
 
 
 def _spellings(address: Address) -> tuple[str, str]:

@@ -7,15 +7,24 @@ milliseconds among 20,000 names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import ModuleType
 
+from dualsql.catalogue.addresses import Address
+from dualsql.catalogue.describing import ColumnDefinition
 from dualsql.errors import BadParameterError, ConfigurationError
 
 MOST_TERMS = 20
 LONGEST_TERM = 100
 MOST_MATCHES = 50
+
+_MOST_POSTINGS = 2_000
+"""The best ones of a term that are weighed: a word that half of all comments have finds half of all columns."""
+
+_SMALLEST_WORD = 3
+_OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
 
 _ENOUGH = 70.0
 """Of 100: a name with a typing error or two, or with words in another order."""
@@ -25,26 +34,28 @@ _WORDS = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """A text by which something is found.
+class Posting:
+    """What a text is of.
 
     Attributes:
-        place: which thing it is of.
         weight: what a match is worth: a table's own name more than a word in a comment.
         column: the column it names or is said of, if it is one.
     """
 
-    text: str
-    place: int
+    address: Address
     weight: float
     column: str | None = None
+
+
+Index = Mapping[str, Sequence[Posting]]
+"""All texts by which something is found, each once: words of comments are the same again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """A thing that was found, what the match is worth out of 100, and by which of its columns."""
 
-    place: int
+    address: Address
     score: float
     columns: Sequence[str]
 
@@ -73,20 +84,41 @@ def folded(text: str) -> str:
     return " ".join(_WORDS.findall(_CAMEL.sub(" ", text))).lower()
 
 
-def search(term: str, searched: Sequence[Searched], limit: int) -> list[Match]:
-    """The things whose texts are like `term`, best first."""
+def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: int) -> list[Match]:
+    """The things that are seen and whose texts are like `term`, best first."""
     rapidfuzz = required_rapidfuzz()
     hits = rapidfuzz.process.extract(
-        folded(term),
-        [item.text for item in searched],
-        scorer=rapidfuzz.fuzz.WRatio,
-        score_cutoff=_ENOUGH,
-        limit=None,
+        folded(term), index.keys(), scorer=rapidfuzz.fuzz.WRatio, score_cutoff=_ENOUGH, limit=None
     )
-    ranked = sorted(
-        ((score * searched[index].weight, searched[index]) for _, score, index in hits), key=_rank
+    found = (
+        (score * posting.weight, posting)
+        for text, score, _ in hits
+        for posting in index[text]
+        if is_seen(posting.address)
     )
-    return _joined(ranked)[:limit]
+    return _joined(sorted(islice(found, _MOST_POSTINGS), key=_rank))[:limit]
+
+
+def indexed(things: Iterable[tuple[Address, str | None, Iterable[ColumnDefinition]]]) -> Index:
+    """The index of things, each with what is said of it, and its columns."""
+    index: dict[str, list[Posting]] = {}
+    for address, comment, columns in things:
+        index.setdefault(folded(address.called), []).append(Posting(address, 1.0))
+        _add_words(index, address, comment, None)
+        for column in columns:
+            name = column["name"]
+            index.setdefault(folded(name), []).append(Posting(address, _OF_A_COLUMN, name))
+            _add_words(index, address, column["comment"], name)
+    return index
+
+
+def _add_words(
+    index: dict[str, list[Posting]], address: Address, comment: str | None, column: str | None
+) -> None:
+    """Each word by itself: in a long sentence a single one would weigh nothing."""
+    for word in set(folded(comment or "").split()):
+        if len(word) >= _SMALLEST_WORD:
+            index.setdefault(word, []).append(Posting(address, _OF_A_COMMENT, column))
 
 
 def required_rapidfuzz() -> ModuleType:
@@ -105,18 +137,18 @@ def required_rapidfuzz() -> ModuleType:
     return rapidfuzz
 
 
-def _rank(hit: tuple[float, Searched]) -> tuple[float, int]:
-    score, item = hit
-    return -score, item.place
+def _rank(hit: tuple[float, Posting]) -> tuple[float, str, str]:
+    score, posting = hit
+    return -score, posting.address.called, posting.column or ""
 
 
-def _joined(ranked: Iterable[tuple[float, Searched]]) -> list[Match]:
+def _joined(ranked: Iterable[tuple[float, Posting]]) -> list[Match]:
     """One match for each thing, with the columns that were found of it."""
-    scores: dict[int, float] = {}
-    columns: dict[int, list[str]] = {}
-    for score, item in ranked:
-        scores.setdefault(item.place, score)
-        named = columns.setdefault(item.place, [])
-        if item.column is not None and item.column not in named:
-            named.append(item.column)
-    return [Match(place, round(score, 1), columns[place]) for place, score in scores.items()]
+    scores: dict[Address, float] = {}
+    columns: dict[Address, dict[str, None]] = {}
+    for score, posting in ranked:
+        scores.setdefault(posting.address, score)
+        named = columns.setdefault(posting.address, {})
+        if posting.column is not None:
+            named.setdefault(posting.column)
+    return [Match(at, round(score, 1), [*columns[at]]) for at, score in scores.items()]
