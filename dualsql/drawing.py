@@ -109,7 +109,6 @@ class Charts:
             response,
             description=f"{chart.words}, of all rows.",
             mime_type=MEDIA_TYPE,
-            resource_url=f"{response.resource_url}/chart",
             image=picture,
         )
 

@@ -409,6 +409,7 @@ BEYOND: dict[str, str] = {
     "mcp/test_hosts.py": "what is said of hosts has a source",
     "mcp/test_identity.py": "who calls a tool owns its result",
     "mcp/test_live.py": "tools over HTTP, many at once",
+    "mcp/test_pictures.py": "a tool answers with a picture, on either SDK",
     "mcp/test_plain_tools.py": "a function that returns plain data is a tool, too",
     "mcp/test_principal.py": "a tool's function is told who calls",
     "mcp/test_problems.py": "what a tool answers when it cannot",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from dualsql_client import detect
 from dualsql_client.answers import FetchResult, read_page
 from dualsql_client.errors import FetchError
+from dualsql_client.figures import Profile, ProfileKind
 from dualsql_client.questions import Question, plain_question
 from dualsql_client.transport import Transport
 from dualsql_client.wire import Column, Row
@@ -90,6 +91,21 @@ class Asking:
         window = _window(offset, limit, cursor)
         asked = {"sql": sql, "parameters": dict(parameters or {}), **window}
         return await self._asked("sql", asked, window, typed=typed)
+
+    async def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
+        """What its columns are like: of the first rows, or with "full" of all of them.
+
+        Args:
+            columns: those that are looked at; None for all.
+
+        Raises:
+            FetchError: see `query`. Figures that there was no time for are no error, but `missing`.
+        """
+        asked = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
+        found = await self._configured().send("GET", self.resource_uri, query=asked, below="/profile")
+        if not isinstance(found, dict) or "columns" not in found:
+            raise FetchError("The server's answer is no profile.")
+        return cast("Profile", found)
 
     async def refine(
         self,

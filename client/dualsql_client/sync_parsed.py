@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.asked import StreamOptions
+from dualsql_client.figures import Profile, ProfileKind
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.questions import Question
@@ -152,6 +153,17 @@ class SyncParsedDualResponse:
             cursor=cursor,
             typed=typed,
         )
+
+    def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
+        """What its columns are like: of the first rows, or with "full" of all of them.
+
+        Args:
+            columns: those that are looked at; None for all.
+
+        Raises:
+            FetchError: see `query`. Figures that there was no time for are no error, but `missing`.
+        """
+        return self._portal.call(self._parsed.profile, kind, columns=columns)
 
     def refine(
         self,

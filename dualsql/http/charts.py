@@ -43,25 +43,40 @@ async def _list_methods(_: Request) -> Response:
     return Response(status_code=204, headers={"Allow": ", ".join(CHART_METHODS)})
 
 
+def wants_chart(request: Request) -> bool:
+    """Whether a resource is asked for as the chart that it is, by the media type of its link."""
+    accepted = request.headers.getlist("accept")
+    return preferred_media_type(accepted, ["application/json", MEDIA_TYPE]) == MEDIA_TYPE
+
+
 def _endpoint(server: Resources) -> Any:
     async def answer(request: Request) -> Response:
-        media_type = _wanted(request)
-        principal = await server.identify(request)
-        resource = await server.open_resource(resource_id_of(request), principal, "read")
-        if request.method == "HEAD":  # HEAD runs no query
-            return _chart(b"", media_type)
-        if media_type == MEDIA_TYPE:
-            drawing = server.charts.draw(resource, principal=principal)
-            drawn: VegaLite = await while_connected(request.receive, drawing)
-            return _chart(json.dumps(drawn), MEDIA_TYPE)
-        painting = server.charts.picture(resource, _PICTURES[media_type], principal=principal)
-        try:
-            found: Picture = await while_connected(request.receive, painting)
-        except ConfigurationError as error:
-            raise NotAcceptableError("This server draws no pictures.", hint=error.hint) from error
-        return _chart(found.content, found.media_type)
+        return await answer_chart(server, request, _wanted(request))
 
     return answer
+
+
+async def answer_chart(server: Resources, request: Request, media_type: str = MEDIA_TYPE) -> Response:
+    """The chart that the resource of the path is.
+
+    Raises:
+        BadParameterError: it is none.
+        NotAcceptableError: a picture is asked for, and this server draws none.
+    """
+    principal = await server.identify(request)
+    resource = await server.open_resource(resource_id_of(request), principal, "read")
+    if request.method == "HEAD":  # HEAD runs no query
+        return _chart(b"", media_type)
+    if media_type == MEDIA_TYPE:
+        drawing = server.charts.draw(resource, principal=principal)
+        drawn: VegaLite = await while_connected(request.receive, drawing)
+        return _chart(json.dumps(drawn), MEDIA_TYPE)
+    painting = server.charts.picture(resource, _PICTURES[media_type], principal=principal)
+    try:
+        found: Picture = await while_connected(request.receive, painting)
+    except ConfigurationError as error:
+        raise NotAcceptableError("This server draws no pictures.", hint=error.hint) from error
+    return _chart(found.content, found.media_type)
 
 
 def _wanted(request: Request) -> str:

@@ -14,7 +14,7 @@ from dualsql.access import not_found
 from dualsql.errors import ForbiddenError
 from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
-from dualsql.http.charts import chart_routes
+from dualsql.http.charts import answer_chart, chart_routes, wants_chart
 from dualsql.http.conditions import is_known, metadata_etag, not_modified
 from dualsql.http.connection import while_connected
 from dualsql.http.dual_mode import negotiating
@@ -103,6 +103,8 @@ class Routes:
 
     async def read(self, request: Request) -> Response:
         """GET: what the resource is, its rows counted anew if asked; with paging parameters, a page of its rows."""
+        if wants_chart(request):
+            return await answer_chart(self.server, request)
         link, query = self._split_link(request)
         count = parse_count(query)
         parameters = parse_query(query) if count is None else None

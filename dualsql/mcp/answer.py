@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any
 
+from dualsql.creation import ProfileOption
+from dualsql.samples import SampleOption
 from dualsql.statement import Statement
 from dualsql.totals import Count
 
@@ -18,9 +20,9 @@ class Answer:
     Attributes:
         name: a title that a person understands, 200 characters at most.
         description: a sentence the model reads above the rows; kept with the resource's metadata.
-        sample_size: rows to show.
+        sample_size, sample: rows to show, and which: as for `DualResponseServer.create_response`.
         expiration: lifetime of the link.
-        count: as for `DualResponseServer.create_response`.
+        count, profile: as there.
         metadata: JSON values kept with the resource.
         source: which of several databases.
         wait: how long to wait for the query, before it goes on in the background.
@@ -31,8 +33,10 @@ class Answer:
     name: str | None = None
     description: str | None = None
     sample_size: int | None = None
+    sample: SampleOption | None = None
     expiration: timedelta | None = None
     count: Count | None = None
+    profile: ProfileOption | None = None
     metadata: Mapping[str, Any] | None = None
     source: str | None = None
     wait: timedelta | None = None

@@ -94,7 +94,9 @@ class DualManner:
 
 
 def _said(answer: Answer) -> dict[str, Any]:
-    names = ("name", "description", "sample_size", "expiration", "count", "metadata", "source", "wait")
+    names = (
+        "name", "description", "sample_size", "sample", "expiration", "count", "profile", "metadata", "source", "wait",
+    )  # fmt: skip
     return {name: value for name in names if (value := getattr(answer, name)) is not None}
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
 
+from dualsql.creation import ProfileOption
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
@@ -20,6 +21,7 @@ from dualsql.mcp.wording import describe, titled
 from dualsql.parameters import checked_count, checked_wait
 from dualsql.resource import Principal
 from dualsql.response import Links, ResultsFormat
+from dualsql.samples import SampleOption, parse_sample
 from dualsql.totals import Count
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,11 +39,11 @@ _EXTRAS = 'pip install "dualsql[mcp]" for mcp.server.MCPServer, "dualsql[fastmcp
 class ToolOptions(TypedDict, total=False):
     """What `DualResponseServer.tool` may be told.
 
-    `name`, `title` and `description` are the tool's, from the function unless given. `sample_size`, `expiration`,
-    `count`, `source` and `wait` hold for every result whose `Answer` does not say otherwise. `links`, `text_format`
-    and `results_format` are how results are written ("auto", "markdown", "rows"), and `envelope` in what
-    ("dual_response"). `principal` tells whom a verified access token stands for, `principal_of_token` unless given;
-    it must agree with `authenticate`. `registration` has further keywords of the SDK's own: icons, meta, or with
+    `name`, `title` and `description` are the tool's, from the function unless given. `sample_size`, `sample`,
+    `expiration`, `count`, `profile`, `source` and `wait` hold for every result whose `Answer` does not say otherwise.
+    `links`, `text_format` and `results_format` are how results are written ("auto", "markdown", "rows"), and `envelope`
+    in what ("dual_response"). `principal` tells whom a verified access token stands for, `principal_of_token` unless
+    given; it must agree with `authenticate`. `registration` has further keywords of the SDK's own: icons, meta, or with
     fastmcp tags, timeout and auth.
     """
 
@@ -49,8 +51,10 @@ class ToolOptions(TypedDict, total=False):
     title: str
     description: str
     sample_size: int
+    sample: SampleOption
     expiration: timedelta
     count: Count
+    profile: ProfileOption
     source: str
     wait: timedelta
     links: Links
@@ -139,8 +143,10 @@ def make_tool(
     title: str | None = None,
     description: str | None = None,
     sample_size: int | None = None,
+    sample: SampleOption = "head",
     expiration: timedelta | None = None,
     count: Count = "auto",
+    profile: ProfileOption = "none",
     source: str | None = None,
     wait: timedelta | None = None,
     links: Links = "auto",
@@ -156,16 +162,20 @@ def make_tool(
         ("text_format", text_format, TextFormat),
         ("results_format", results_format, ResultsFormat),
         ("envelope", envelope, Envelope),
+        ("profile", profile, ProfileOption),
     ):
         if value not in get_args(known):
             raise ConfigurationError(f"{option} is one of {', '.join(get_args(known))}.")
     checked_count(count, dual.settings)
+    parse_sample(sample)
     named = _name_of(function, name)
     answer = {
         "name": title or titled(named),
         "sample_size": sample_size,
+        "sample": sample,
         "expiration": expiration,
         "count": count,
+        "profile": profile,
         "source": source,
         "wait": checked_wait(wait),
     }

@@ -137,10 +137,11 @@ async def test_it_is_a_resource_of_its_own(application: Application) -> None:
     chart = await application.server.charts.create(result.resource_uri, {**COUNTED, "title": "Kinds"})
     assert (chart.name, chart.mime_type) == ("Kinds", MEDIA_TYPE)
     link = chart.to_structured_content()["resource"]
-    assert (link["mimeType"], link["url"]) == (
-        MEDIA_TYPE,
-        f"{application.server.base_url}/{chart.resource_id}/chart",
-    )
+    assert (link["mimeType"], link["url"]) == (MEDIA_TYPE, chart.resource_url)
+    asked = {"accept": MEDIA_TYPE}
+    negotiated = await application.http.get(f"/resources/{chart.resource_id}", headers=asked)
+    assert negotiated.headers["content-type"] == MEDIA_TYPE
+    assert negotiated.json() == (await application.http.get(f"/resources/{chart.resource_id}/chart")).json()
     await application.server.delete_resource(result.resource_id)
     assert (await application.http.get(f"/resources/{chart.resource_id}/chart")).status_code == 200
     rows = (await application.http.get(f"/resources/{chart.resource_id}?limit=10")).json()["data"]

@@ -206,3 +206,14 @@ async def test_the_server_s_refusals_arrive_with_code_and_hint(pair: Pair) -> No
             await parsed.fetch(offset=offset, limit=limit)
         assert (caught.value.code, caught.value.status) == ("BAD_PARAMETER", 400)
         assert caught.value.hint
+
+
+async def test_a_profile(pair: Pair) -> None:
+    parsed = await pair.open()
+    profile = await parsed.profile("full", columns=["state", "enrollment"])
+    assert profile["covers"] == {"rows": len(SCHOOLS), "of": "all"}
+    assert [column["name"] for column in profile["columns"]] == ["state", "enrollment"]
+    assert (await parsed.profile())["kind"] == "sample"
+    with pytest.raises(FetchError) as unknown:
+        await parsed.profile(columns=["enrolment"])
+    assert unknown.value.code == "UNKNOWN_COLUMN"

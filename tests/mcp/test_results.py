@@ -59,6 +59,7 @@ async def test_every_kind_of_result_is_as_published(
         "short": Answer(select(School.id), expiration=timedelta(0)),
         "without a key": select(visits.c.extra),
         "wide": select(*(literal("x" * 90).label(f"c{number}") for number in range(50))),
+        "a profile": Answer(select(School), profile="full", sample="spread", sample_size=3),
         "refused": Answer(select(School.id), sample_size=-1),
         "unknown source": Answer(select(School.id), source="elsewhere"),
         "no statement": {"a": 1},
