@@ -363,6 +363,7 @@ BEYOND: dict[str, str] = {
     "envelope/test_docs.py": "what the page about envelopes prints",
     "envelope/test_values.py": "values of tools as JSON, exact, refused and bounded",
     "execute/test_answers.py": "engines without an async driver, and MariaDB, answer what SQLite does",
+    "execute/test_authorizer.py": "SQLite refuses files, settings and code, too",
     "execute/test_immediate.py": "what is read on the event loop keeps it for milliseconds",
     "execute/test_limits.py": "how many queries run at once, and what the others are told",
     "execute/test_other_drivers.py": "psycopg and PyMySQL",

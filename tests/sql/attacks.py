@@ -289,4 +289,56 @@ SELECT :secret
 SELECT {fn user()}
 """.strip().splitlines()
 
-ATTACKS = [*STATEMENTS, *WRITES, *READS, *WEIGHTS, *TRICKS]
+# As they happened, and what DuckDB reads from inside a SELECT.
+INCIDENTS = """
+COMMIT; DROP SCHEMA public CASCADE; --
+SELECT 1; COMMIT; DROP TABLE customer; --
+SELECT 1) AS x; COMMIT; DROP TABLE customer; --
+SELECT 1; ROLLBACK; CREATE TABLE x (a INT)
+EXEC('DROP TABLE customer')
+EXEC sp_executesql N'DROP TABLE customer'
+EXECUTE IMMEDIATE 'DROP TABLE customer'
+/*!50000 DROP TABLE customer */
+/*!50000 SELECT */ 1 /*! FROM mysql.user */; DROP TABLE customer
+SELECT 1 /*!; DROP TABLE customer */; DROP TABLE customer
+EXPLAIN (ANALYZE) DELETE FROM customer
+EXPLAIN QUERY PLAN DELETE FROM customer
+WITH gone AS MATERIALIZED (DELETE FROM customer RETURNING c_custkey) SELECT count(*) FROM gone
+WITH a AS (SELECT 1), b AS (UPDATE customer SET c_name = '' RETURNING 1) SELECT * FROM a, b
+PRAGMA query_only = OFF
+PRAGMA query_only = OFF; DELETE FROM customer
+ATTACH ':memory:' AS x
+ATTACH 'postgres:host=x' AS x (TYPE postgres)
+SET TRANSACTION READ WRITE
+SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE
+START TRANSACTION READ WRITE
+SELECT set_config('transaction_read_only', 'off', false)
+SET enable_external_access = true
+CALL pragma_version()
+SUMMARIZE customer
+FROM customer
+FROM '/etc/passwd'
+SELECT * FROM read_parquet('s3://bucket/x')
+SELECT * FROM read_json('/etc/passwd')
+SELECT * FROM read_json_auto('/etc/passwd')
+SELECT * FROM read_blob('/etc/passwd')
+SELECT * FROM read_ndjson('/etc/passwd')
+SELECT * FROM sqlite_scan('x.db', 'customer')
+SELECT * FROM postgres_scan('host=x', 'public', 'customer')
+SELECT * FROM duckdb_functions()
+SELECT * FROM duckdb_tables()
+SELECT * FROM query('SELECT 1')
+SELECT * FROM query_table('customer')
+SELECT * FROM 'customer.parquet'
+SELECT * FROM "customer.csv"
+SELECT getenv('HOME')
+SELECT getvariable('x')
+SELECT write_log('x')
+SELECT COLUMNS(*) FROM customer
+SELECT * FROM customer QUALIFY read_text('/etc/passwd') IS NOT NULL
+SELECT * FROM customer USING SAMPLE 10
+SELECT * EXCLUDE (c_name) FROM customer
+PIVOT customer ON c_name USING count(*)
+""".strip().splitlines()
+
+ATTACKS = [*STATEMENTS, *WRITES, *READS, *WEIGHTS, *TRICKS, *INCIDENTS]

@@ -34,7 +34,7 @@ def _is_refused(text: str, dialect: str) -> bool:
 
 
 def test_there_are_as_many_as_were_promised() -> None:
-    assert len(set(ATTACKS)) >= 250
+    assert len(set(ATTACKS)) >= 300
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -1,4 +1,4 @@
-"""SQLite: PRAGMA query_only, and a clock that its virtual machine looks at; the rule: it stops in its thread.
+"""SQLite: PRAGMA query_only, an authorizer, and a clock its virtual machine looks at; the rule: it stops in its thread.
 
 SQLite knows no time limit. Its progress handler is called every so many instructions, in the thread that runs
 the statement, and can stop it there: a stopped event loop does not keep a query alive.
@@ -18,6 +18,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.clocks import Clock
+from dualsql.execute.authorizer import REFUSED, authorize
 from dualsql.execute.guards.guard import (
     Fault,
     Guard,
@@ -33,7 +34,7 @@ _REFUSES_WRITES = "dualsql_refuses_writes"
 _CLOCK = "dualsql_clock"
 
 # Result codes; an extended one has its own bits above these. https://www.sqlite.org/rescode.html
-_FAULTS = {8: Fault.WRITE, 9: Fault.TIMEOUT, 5: Fault.BUSY, 6: Fault.BUSY}
+_FAULTS = {8: Fault.WRITE, REFUSED: Fault.WRITE, 9: Fault.TIMEOUT, 5: Fault.BUSY, 6: Fault.BUSY}
 
 
 class SQLiteGuard(Guard):
@@ -104,3 +105,7 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute(FORBID_WRITES)
     cursor.close()
+    if hasattr(connection, "set_authorizer"):
+        connection.set_authorizer(authorize)
+    else:
+        connection.run_async(lambda driver: driver.set_authorizer(authorize))
