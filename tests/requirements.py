@@ -274,6 +274,21 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "mcp/test_catalogue.py::test_completion_knows_what_was_chosen_before",
         ),
     },
+    "003 execute query": {
+        "one tool runs ad-hoc and existing queries, exactly one of the two": (
+            "mcp/test_execute_query.py::test_a_text_is_answered_by_a_dual_response",
+            "mcp/test_execute_query.py::test_a_saved_query_is_run_by_its_name",
+            "mcp/test_saved_queries.py::test_values_are_bound_as_what_they_are",
+        ),
+        "malformed calls and errors of the application are told apart": (
+            "mcp/test_execute_query.py::test_a_malformed_call_is_answered_as_the_sdk_answers_one",
+            "mcp/test_execute_query.py::test_an_error_says_what_to_do",
+        ),
+        "errors have suggestions, of what the caller may see": (
+            "mcp/test_execute_query.py::test_a_table_one_may_not_know_of_looks_like_none",
+            "mcp/test_execute_query.py::test_a_stranger_learns_nothing_where_hooks_want_a_principal",
+        ),
+    },
     "004 envelope": {
         "success, timestamp and content always; data or error": (
             "envelope/test_wrapping.py::test_data_is_wrapped_and_read_out",
@@ -400,7 +415,6 @@ BEYOND: dict[str, str] = {
     "identity/test_strangers.py": "what a stranger learns: nothing",
     "live/test_connections.py": "real connections: slow, cut, endless",
     "live/test_streams.py": "streams over real sockets: readers who leave or stall, databases that break",
-    "mcp/test_execute_query.py": "the tools that run what a model asks in words",
     "mcp/test_catalogue_tenants.py": "two tenants look at one catalogue",
     "mcp/test_discovery.py": "capabilities, the well-known document, the system prompt",
     "mcp/test_resources.py": "stored results read over MCP",
@@ -415,7 +429,6 @@ BEYOND: dict[str, str] = {
     "mcp/test_principal.py": "a tool's function is told who calls",
     "mcp/test_problems.py": "what a tool answers when it cannot",
     "mcp/test_results.py": "results are as published, small and harmless",
-    "mcp/test_saved_queries.py": "saved queries and their typed parameters",
     "mcp/test_stdio.py": "a tool of a process of its own",
     "mcp/test_tools.py": "a function that returns a Select is a tool, on either SDK",
     "migrations/test_command.py": "the command line asks before it deletes",
