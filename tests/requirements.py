@@ -344,6 +344,7 @@ BEYOND: dict[str, str] = {
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
     "client/test_rows.py": "typed values",
+    "client/test_kept.py": "raw results, for SDKs that keep only texts",
     "client/test_docs.py": "what the page about the client prints",
     "sdks/test_live.py": "what each agent SDK hands over, run for real with a scripted model",
     "client/test_sync.py": "the same client without await, in scripts and notebooks, and no thread left",

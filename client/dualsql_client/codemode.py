@@ -1,10 +1,12 @@
 """Tools called by a program instead of a model (seeds/001); the rule: any MCP client will do, none is imported.
 
-code = CodeMode(mcp_client, client)
-rows = await code.get_data("search_colleges", {"state": "NJ"})
-answer = await code.invoke("protein_search", {"query": "TP53"})
-if answer.data_access_id:
-    rows = await answer.query("SELECT * FROM protein LIMIT 10")
+In short:
+
+    code = CodeMode(mcp_client, client)
+    rows = await code.get_data("search_colleges", {"state": "NJ"})
+    answer = await code.invoke("protein_search", {"query": "TP53"})
+    if answer.data_access_id:
+        rows = await answer.query("SELECT * FROM protein LIMIT 10")
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ class CodeMode:
     async def get_data(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
         """The rows behind a tool's answer: all of a dual response, the first hundred of staged data, else those in it.
 
-        What is no table is returned as the answer's data.
+        Rows that stand beside staged data are a glance at them, and not returned. What is no table is returned as the
+        answer's data.
 
         Raises:
             ToolFailedError: the tool failed, or its answer has no data that could be read.
@@ -119,9 +122,12 @@ class CodeMode:
             raise answer.error
         if answer.response is not None:
             return await answer.response.fetch_all()
-        if answer.data_access_id is not None and answer.table is not None and answer.rows is None:
-            if not _TABLE.fullmatch(answer.table):
-                raise ToolFailedError("The staged table's name cannot be written into a statement.")
+        if answer.data_access_id is not None:
+            if answer.table is None or not _TABLE.fullmatch(answer.table):
+                raise ToolFailedError(
+                    f"{tool} has staged its data under no name that could be written into a statement.",
+                    hint="Ask with query_staged_data(), in the answer's own words.",
+                )
             return await self.query_staged_data(
                 answer.data_access_id,
                 f"SELECT * FROM {answer.table} LIMIT {STAGED_ROWS}",  # noqa: S608 - a name, and the server's own

@@ -1,9 +1,11 @@
-"""Raw tool results, for agent SDKs that keep only what their model reads; the rule: what the SDK gets is not changed.
+"""Raw tool results, for agent SDKs that keep only what their model reads; the rule: the SDK notices nothing.
 
-kept = KeptResults()
-session = kept.watch(session)  # mcp.ClientSession, mcp.Client, fastmcp.Client, whatever has call_tool
-...                            # the SDK's agent runs with it
-for parsed in client.find(kept.results): ...
+In short:
+
+    kept = KeptResults()
+    session = kept.watch(session)  # mcp.ClientSession, mcp.Client, fastmcp.Client, whatever has call_tool
+    ...                            # the SDK's agent runs with it
+    for parsed in client.find(kept.take()): ...
 """
 
 from __future__ import annotations

@@ -140,6 +140,8 @@ def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:
     if _is_dual_mode(fields):
         return "dual mode", fields
     structured = fields.get("structured_content", fields.get("structuredContent"))
+    if structured is None and isinstance(raw, Mapping) and "content" not in raw:
+        structured = raw  # a client that hands on what the tool returned, and no more
     source: Source = "structure"
     if isinstance(structured, Mapping) and set(structured) == {"result"}:
         # Both SDKs wrap what is no object, so a text that a tool returned.

@@ -165,6 +165,16 @@ async def test_a_data_manager_that_gives_no_rows(answer: Any) -> None:
         await CodeMode(Tools(search=STAGED, data_manager=answer)).get_data("search")
 
 
+async def test_a_glance_at_staged_data_is_not_taken_for_it() -> None:
+    glance = f"Data Access ID: {ID}\nTable: protein\n\n| accession |\n|---|\n| P04637 |"
+    code = CodeMode(Tools(search=text(glance), data_manager={"rows": ROWS}))
+    assert (await code.invoke("search")).rows == ROWS[:1]
+    assert await code.get_data("search") == ROWS
+    unnamed = CodeMode(Tools(search=text(glance.replace("Table: protein", "")), data_manager={"rows": ROWS}))
+    with pytest.raises(ToolFailedError, match="query_staged_data"):
+        await unnamed.get_data("search")
+
+
 async def test_rows_that_were_cut_are_not_taken_for_all() -> None:
     for more in ({"hasMore": True}, {"has_more": True}, {"truncated": True}):
         tools = Tools(search=STAGED, data_manager=text("x", structured_content={"rows": ROWS, **more}))
@@ -178,7 +188,7 @@ async def test_rows_that_were_cut_are_not_taken_for_all() -> None:
 async def test_a_hostile_table_name_is_written_into_no_statement(table: str) -> None:
     staged = {"data": {"dataAccessId": ID, "table": table}, "metadata": {"status": "staged"}}
     tools = Tools(search=staged, data_manager=STAGED)
-    with pytest.raises(ToolFailedError, match="cannot be written"):
+    with pytest.raises(ToolFailedError, match="under no name that could be written"):
         await CodeMode(tools).get_data("search")
     assert [name for name, _ in tools.calls] == ["search"]
 
