@@ -21,6 +21,7 @@ from dualsql.http.resources import Resources
 from dualsql.suggesting import refuse_unknown
 
 CHART_METHODS = ("GET", "HEAD", "OPTIONS")
+CHART_QUERY = ("format",)
 CHART = "/{resource_id}/chart"
 
 _PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
@@ -81,7 +82,7 @@ async def answer_chart(server: Resources, request: Request, media_type: str = ME
 
 def _wanted(request: Request) -> str:
     values = split_query(request.scope["query_string"])
-    refuse_unknown(values, ("format",), "query parameter")
+    refuse_unknown(values, CHART_QUERY, "query parameter")
     if "format" in values:
         if values["format"] not in _FORMATS:
             raise BadParameterError(f"format is one of {', '.join(_FORMATS)}.", details={"name": "format"})

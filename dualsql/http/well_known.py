@@ -14,6 +14,7 @@ from starlette.routing import Route
 from dualsql.asking import KEYS, TEXT_KEYS, WINDOW_KEYS
 from dualsql.discovery import WELL_KNOWN, endpoint, service
 from dualsql.http.answers import JSONAnswer
+from dualsql.http.charts import CHART_QUERY
 from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY
 from dualsql.http.problems import answering
 from dualsql.http.profile import PROFILE_QUERY
@@ -39,6 +40,7 @@ def describe_service(server: Resources) -> dict[str, Any]:
             endpoint("GET", "/{id}/rows", "All its rows as a stream.", query=(*ROWS_NAMES, *link)),
             endpoint("POST", "/{id}/rows", "All its rows as a stream.", query=link, body=ROWS_NAMES),
             endpoint("GET", "/{id}/profile", "What its columns are like.", query=PROFILE_QUERY),
+            endpoint("GET", "/{id}/chart", "Its chart, if it is one.", query=CHART_QUERY),
             endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
             endpoint("POST", "/{id}/sql", "The same in SQL.", body=(*TEXT_KEYS, *WINDOW)),
             endpoint(
