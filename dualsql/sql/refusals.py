@@ -38,7 +38,7 @@ def unknown_table(name: str, known: Iterable[str]) -> NoReturn:
     """Refuse a table that is not served; tables that are there and not served are not told apart."""
     tables = sorted(known)
     close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
-    suggestions = [table for table in tables if table.lower() in close]
+    suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
     listed = ", ".join(tables[:_LISTED]) or "none"
     raise UnknownTableError(
         f"There is no table {name[:_SHOWN]!r}.",
