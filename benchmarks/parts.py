@@ -8,6 +8,7 @@ from sqlalchemy import make_url
 
 from benchmarks import (
     adapter,
+    asking,
     conversations,
     creating,
     flows,
@@ -49,6 +50,15 @@ async def page(note: Note, rounds: int) -> Report:
         keysets = [await paging.keyset(name, place, note, rounds) for name, place in engines.items()]
         overheads = [await paging.overhead(name, place) for name, place in engines.items()]
     return paging.report(speeds, keysets, overheads)
+
+
+async def ask(note: Note, _: int) -> Report:
+    """Questions about a stored result against the same SQL by hand."""
+    path = database()
+    async with loaded() as url:
+        engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
+        costs = [await asking.measure(name, place, note) for name, place in engines.items()]
+    return asking.report([cost for found in costs for cost in found])
 
 
 async def remember(note: Note, _: int) -> Report:
@@ -96,6 +106,7 @@ PARTS: Mapping[str, Callable[[Note, int], Awaitable[Report]]] = {
     "create": create,
     "stream": stream,
     "page": page,
+    "ask": ask,
     "memory": remember,
     "narrow": narrow,
     "adapter": adapt,

@@ -7,6 +7,7 @@ checked here: `Gate.open` gives a resource that may be read.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 from typing import NoReturn
 
@@ -24,6 +25,9 @@ from dualsql.totals import UNCOUNTED, CountAsked
 from dualsql.turning import PageAsked
 from dualsql.view import View
 
+_MOST_KEPT = 50
+"""Questions whose statements are kept: the next page of an answer needs none made."""
+
 
 class Inquiries:
     """Answers what is asked of the resources of one server."""
@@ -31,6 +35,7 @@ class Inquiries:
     def __init__(self, reader: Reader, settings: Settings) -> None:
         self._reader = reader
         self._settings = settings
+        self._kept: OrderedDict[tuple[str, bytes, str], Derived] = OrderedDict()
 
     async def page(
         self,
@@ -93,7 +98,16 @@ class Inquiries:
 
     def _view(self, resource: Resource, inquiry: Inquiry, principal: Principal | None) -> View:
         view = self._reader.view_of(resource, principal)
-        return replace(view, derived=Derived(_answer(inquiry, view)))
+        if self._reader.has_functions:
+            # The statement is another one for each principal, and kept for none.
+            return replace(view, derived=Derived(_answer(inquiry, view)))
+        key = (view.source.name, resource.document, inquiry.digest)
+        if key not in self._kept:
+            self._kept[key] = Derived(_answer(inquiry, view))
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return replace(view, derived=self._kept[key])
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with a total: how many groups there are is bounded where they are more than a page shows."""

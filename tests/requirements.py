@@ -393,6 +393,7 @@ BEYOND: dict[str, str] = {
     "asking/test_client.py": "the client asks, in Python's values",
     "asking/test_refining.py": "results made of results",
     "mcp/test_result_tools.py": "tools that go on with an earlier result; data_manager",
+    "asking/test_hidden.py": "masks, tenants, sums and letters, on every engine",
     "asking/test_query.py": "POST /{id}/query: pages, streams, refusals",
     "asking/test_sql.py": "POST /{id}/sql: one relation and nothing else",
     "narrowing/test_policy.py": "what rules may say, and what stops a server",

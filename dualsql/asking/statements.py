@@ -105,7 +105,7 @@ def _columns_of(condition: Condition | None) -> Iterator[str]:
 
 def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
     _require_several_rows(question, result)
-    relation, columns = related(result, capabilities)
+    relation, columns = related(_with_columns(result, _read_by(question)), capabilities)
     source = _conditions(columns, capabilities)
     keys = [group_key(group, source) for group in question.groups]
     rows = None if question.condition is None else source.write(question.condition)
@@ -124,6 +124,26 @@ def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> A
     return with_criteria_of(result.select, _finished(question, statement, capabilities))
 
 
+def _read_by(question: Question) -> set[str]:
+    """The columns of the result that a question for groups reads."""
+    measured_columns = {measure.column for measure in question.measures if measure.column}
+    grouped_columns = {group.column for group in question.groups}
+    return grouped_columns | measured_columns | set(_columns_of(question.condition))
+
+
+def _with_columns(result: Shape, names: set[str]) -> Shape:
+    """The result with these columns alone, where the others can be left out.
+
+    A database that does not flatten carries each of them from one subquery to the next.
+    """
+    unknown = sorted(names - {column.name for column in result.columns})
+    if unknown:
+        raise UnknownColumnError(unknown[0], [column.name for column in result.columns])
+    places = [place for place, column in enumerate(result.columns) if column.name in names] or [0]
+    chosen = None if result.is_cut else projected(result.select, places)
+    return result if chosen is None else Shape(chosen, tuple(result.columns[place] for place in places))
+
+
 def _with_keys(
     relation: FromClause, columns: Sequence[ResultColumn], keys: Sequence[Any], rows: Any
 ) -> tuple[FromClause, list[ResultColumn], list[Any]]:
@@ -140,17 +160,25 @@ def _with_keys(
 
 
 def _finished(question: Question, statement: AnySelect, capabilities: Capabilities) -> AnySelect:
-    """The groups that are asked for, in order: their own, if no other is."""
+    """The groups that are asked for, in order: their own, if no other is.
+
+    Put in order around the groups: PostgreSQL takes a LIMIT beside an ORDER BY of them for a reason to read a million
+    rows by an index (188 ms to 804).
+    """
     columns = {column.name: column for column in _outputs(statement)}
     if question.having is not None:
         answer = Conditions(columns, abilities_of(capabilities), capabilities, of="The answer")
         statement = statement.having(answer.write(question.having))
+    if not question.groups and not question.order:
+        return statement
+    inner = statement.subquery("answer")
+    statement = select(*inner.c)
     wanted = [(key.column, key.is_descending) for key in question.order]
     wanted += [(group.name, False) for group in question.groups if group.name not in dict(wanted)]
     for name, is_descending in wanted:
         if name not in columns:
             raise UnknownColumnError(name, list(columns), of="The answer")
-        expression = capabilities.sortable(columns[name].expression)
+        expression = capabilities.sortable(inner.c[name])
         key = Key(expression=expression, is_descending=is_descending, is_nulls_last=True)
         statement = statement.order_by(*key.clauses(capabilities))
     return statement

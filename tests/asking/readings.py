@@ -58,7 +58,7 @@ READINGS = Table(
     Column("secret", String(10)),
 )
 
-TEXTS = ("a", "A", "a ", "ä", "100%", "1_0", "10", "", "\\", "*", "äb", "a'b", "Zebra", "zebra", "🎈")
+TEXTS = ("a", "A", "a ", "ä", "100%", "1_0", "10", "", "\\", "*", "äb", "a'b", "Zebra", "zebra", "🎈", "z")
 TENANTS = ("north", "south")
 
 HOOKS: tuple[Hook, ...] = (

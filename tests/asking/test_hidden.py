@@ -1,0 +1,118 @@
+"""Nothing is learned by asking that is not seen by reading; sums are exact or refused; on every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from tests.asking.readings import ALL, READINGS, ROWS, TENANTS, rows_of
+from tests.asking.readings import person as principal_of
+from tests.http.application import Application, problem_of
+
+GUESSES: list[dict[str, Any]] = [
+    {"filters": [{"column": "secret", "op": "eq", "value": "hidden"}]},
+    {"filters": [{"column": "secret", "op": "starts_with", "value": "h"}]},
+    {"filters": [{"column": "secret", "op": "is_null", "value": False}]},
+    {
+        "filters": [
+            {"not": {"column": "secret", "op": "ne", "value": "hidden"}},
+            {"column": "secret", "op": "ge", "value": ""},
+        ]
+    },
+]
+
+
+async def _ask(
+    application: Application, path: str, body: dict[str, Any], tenant: str, name: str = "ada"
+) -> httpx.Response:
+    headers = {"x-user": name, "x-tenant": tenant}
+    return await application.http.post(f"{path}/query", json=body, headers=headers)
+
+
+@pytest.mark.parametrize("guess", GUESSES, ids=range(len(GUESSES)))
+async def test_a_masked_value_cannot_be_guessed(readings: Application, guess: dict[str, Any]) -> None:
+    for tenant in TENANTS:
+        path = await readings.create(ALL, principal=principal_of(tenant))
+        page = (await _ask(readings, path, guess | {"columns": ["id"]}, tenant)).raise_for_status().json()
+        assert page["data"] == []
+        counted = await _ask(readings, path, guess | {"aggregates": ["count"]}, tenant)
+        assert counted.json()["data"] == [{"count": 0}]
+
+
+async def test_figures_of_a_masked_column_are_those_of_nothing(readings: Application) -> None:
+    asked = {
+        "aggregates": [
+            {"function": function, "column": "secret"}
+            for function in ("count", "count_distinct", "min", "max")
+        ]
+    }
+    path = await readings.create(ALL, principal=principal_of("north"))
+    [row] = (await _ask(readings, path, asked, "north")).json()["data"]
+    assert list(row.values()) == [0, 0, None, None]
+    lifted = await readings.create(ALL, principal=principal_of("north", "auditor"))
+    [row] = (await _ask(readings, lifted, asked, "north", "auditor")).json()["data"]
+    seen = sum(one["secret"] is not None for one in ROWS if one["tenant"] == "north")
+    assert list(row.values()) == [seen, 1, "hidden", "hidden"]
+
+
+async def test_no_other_tenant_is_counted(readings: Application) -> None:
+    path = await readings.create(ALL, principal=principal_of("south"))
+    asked: dict[str, Any] = {
+        "filters": [
+            {"or": [{"column": "tenant", "value": "north"}, {"column": "id", "op": "gt", "value": 0}]}
+        ],
+        "group_by": ["tenant"],
+        "aggregates": ["count"],
+    }
+    page = (await _ask(readings, path, asked, "south")).json()
+    assert page["data"] == [{"tenant": "south", "count": len(rows_of("south"))}]
+    assert problem_of(await _ask(readings, path, asked, "north"), 404)["code"] == "RESOURCE_NOT_FOUND"
+
+
+async def test_a_sum_beyond_64_bits_is_exact_or_refused(readings: Application) -> None:
+    hundredfold = (READINGS.c.big * 100).label("huge")
+    path = await readings.create(select(READINGS.c.id, hundredfold), principal=principal_of("north"))
+    asked = {"aggregates": [{"function": "sum", "column": "huge"}]}
+    answer = await _ask(readings, path, asked, "north")
+    if readings.server._reader._sources["default"].capabilities.name == "SQLite":
+        problem = problem_of(answer, 502)
+        assert problem["code"] == "QUERY_EXECUTION_FAILED" and "overflow" not in problem["message"]
+        return
+    exact = sum(row["big"] * 100 for row in rows_of("north") if row["big"] is not None)
+    assert exact > 2**63
+    assert answer.json()["data"] == [{"sum_huge": str(exact)}]
+
+
+async def test_letters_are_letters_on_every_engine(readings: Application) -> None:
+    found: dict[tuple[str, str], int] = {}
+    for tenant in TENANTS:
+        path = await readings.create(ALL, principal=principal_of(tenant))
+        for text in ("a", "A", "a ", "100%", "1_0", "\\", "a'b"):
+            for op, value in (("eq", text), ("in", [text])):
+                asked = {"filters": [{"column": "text", "op": op, "value": value}], "aggregates": ["count"]}
+                [row] = (await _ask(readings, path, asked, tenant)).json()["data"]
+                found[text, op] = found.get((text, op), 0) + row["count"]
+        grouped = (await _ask(readings, path, {"group_by": ["text"], "limit": 100}, tenant)).json()["data"]
+        assert len(grouped) == len({row["text"] for row in rows_of(tenant)})
+    assert found == {(text, op): sum(row["text"] == text for row in ROWS) for text, op in found}
+    assert all(found.values())
+
+
+async def test_an_instant_has_the_zone_of_its_column(readings: Application) -> None:
+    path = await readings.create(ALL, principal=principal_of("north"))
+    for value in ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00+02:00", "yesterday", 5):
+        asked = {"filters": [{"column": "moment", "op": "gt", "value": value}]}
+        assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
+    for column, value in (
+        ("word", "three"),
+        ("code", "x"),
+        ("blob", "%%"),
+        ("flag", 1),
+        ("span", "1 day"),
+        ("clock", 8),
+    ):
+        asked = {"filters": [{"column": column, "op": "eq", "value": value}]}
+        assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
