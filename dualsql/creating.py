@@ -77,7 +77,7 @@ class Creator:
             ResourcePendingError, ResourceFailedError: it has no rows, yet or ever.
         """
         resource.require_ready()
-        response = self._jobs.response_of(resource.id)
+        response = self._jobs.response_of(resource.id, principal)
         if response is not None:
             await self._gate.note("read", principal, resource=resource, rows=len(response.sample))
             return replace(response, expires_at=resource.expires_at)

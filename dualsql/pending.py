@@ -138,10 +138,11 @@ class Jobs:
         self.forget(resource.id)  # another process finds out by itself
         return is_cancelled
 
-    def response_of(self, resource_id: str) -> DualResponse | None:
-        """What came of a query that ran here not long ago, if nobody came back for it."""
+    def response_of(self, resource_id: str, principal: Principal | None) -> DualResponse | None:
+        """What came of a query that ran here for `principal` not long ago, if nobody came back for it."""
         for job in self._known.values():
-            if job.id == resource_id and job.task.done() and not job.task.cancelled():
+            is_theirs = job.id == resource_id and job.work.principal == principal
+            if is_theirs and job.task.done() and not job.task.cancelled():
                 answered = job.task.result()
                 return answered.response if isinstance(answered, Answered) else None
         return None

@@ -65,6 +65,7 @@ async def test_cancelling_ends_the_query_in_the_database(slow: Slow) -> None:
         assert (await task.wait(timeout=30)).status == "cancelled"
 
 
+@pytest.mark.long
 async def test_the_end_of_the_server_ends_its_tasks(slow: Slow) -> None:
     async with client_of(slow) as client:
         await call_tool_task(client, "run_forever", {})

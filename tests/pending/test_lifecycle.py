@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, Principal
@@ -21,7 +22,7 @@ from dualsql.errors import (
 from dualsql.identity import AuditEvent
 from dualsql.settings import ALL_ACTIONS
 from tests.http.application import ALL, INSTITUTIONS, ROWS, by_header, fill, problem_of, running
-from tests.pending.conftest import FOREVER, MOMENT, Slow, counting, metadata_once
+from tests.pending.conftest import FOREVER, MOMENT, PATIENCE, Slow, counting, metadata_once
 
 
 async def test_a_quick_query_is_answered_as_ever(
@@ -295,3 +296,33 @@ async def test_reading_without_http_says_the_same(slow: Slow) -> None:
         resource = await app.server.open_resource(response.resource_id, None, "read")
         with pytest.raises(ResourceFailedError):
             await app.server.fetch_page(resource)
+
+
+async def test_it_ends_on_every_engine(source_url: str, make_engine: Callable[..., AsyncEngine]) -> None:
+    await fill(make_engine(source_url))
+    parts = [INSTITUTIONS.alias(f"part{number}") for number in range(7)]
+    joined = [one.c.id < other.c.id + 1_000 for one, other in pairwise(parts)]  # always
+    endless = select(func.count().label("n")).select_from(*parts).where(*joined)
+    async with running(source_url) as app:
+        response = await app.server.create_response(endless, name="Endless", wait=MOMENT)
+        quick = await app.server.create_response(ALL, name="Quick", wait=timedelta(seconds=30))
+        assert (response.status, quick.status) == ("pending", "ready")
+        path = f"/resources/{response.resource_id}"
+        assert (await app.http.get(path)).json()["status"] == "pending"
+        assert (await app.http.delete(path)).status_code == 204
+    # The server has waited for it to end: nothing reads the table any more, which could not be dropped otherwise.
+    async with asyncio.timeout(PATIENCE), make_engine(source_url).begin() as connection:
+        await connection.run_sync(INSTITUTIONS.drop)
+
+
+async def test_what_was_seen_for_one_is_shown_to_nobody_else(slow: Slow) -> None:
+    async with running(slow.url, authenticate=by_header) as app:
+        await app.server.start()
+        async with slow.shut():
+            response = await app.server.create_response(ALL, name="All", wait=MOMENT, sample_size=3)
+        await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
+        resource = await app.server.open_resource(response.resource_id, None, "read")
+        # Read anew, and not what the query showed to whoever asked for it.
+        theirs = await app.server.responses.show_again(resource, principal=Principal(id="bob"))
+        ours = await app.server.responses.show_again(resource, principal=None)
+        assert (len(theirs.sample), len(ours.sample)) == (15, 3)

@@ -51,6 +51,7 @@ async def test_a_server_that_dies(slow: Slow, postgresql_store_url: str) -> None
             assert stored and (stored.status, stored.pending_until) == ("failed", None)
 
 
+@pytest.mark.long
 async def test_as_long_as_it_lives_nobody_takes_it_for_dead(slow: Slow, postgresql_store_url: str) -> None:
     with asking(slow.url, postgresql_store_url) as (_, ids):
         async with running(slow.url, store=SQLResourceStore(postgresql_store_url), secrets=SECRETS) as app:
@@ -73,7 +74,7 @@ async def begin_twenty(app: Application, statement: Any = ALL) -> list[DualRespo
     return [await app.server.create_response(statement, name=name, wait=MOMENT) for name in names]
 
 
-@pytest.mark.parametrize("kept", ["memory", "sql"])
+@pytest.mark.parametrize("kept", [pytest.param("memory", marks=pytest.mark.long), "sql"])
 async def test_twenty_at_once_and_one_cancelled_in_the_middle(
     slow: Slow, kept: str, postgresql_store_url: str
 ) -> None:
@@ -112,6 +113,7 @@ async def test_twenty_at_once_and_the_server_is_restarted(slow: Slow, postgresql
             await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
 
 
+@pytest.mark.long
 async def test_twenty_on_sqlite(sqlite_url: str, make_engine: Callable[..., AsyncEngine]) -> None:
     await fill(make_engine(sqlite_url))
     async with running(sqlite_url, maximum_pending=20, count_budget=timedelta(milliseconds=1)) as app:
