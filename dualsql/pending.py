@@ -128,8 +128,9 @@ class Jobs:
 
     def forget(self, resource_id: str) -> None:
         """Stop the query of a resource that was deleted."""
-        for job in [job for job in self._known.values() if job.id == resource_id]:
-            self._stop(job, "nothing")
+        for job in {*self._running, *self._known.values()}:
+            if job.id == resource_id:
+                self._stop(job, "nothing")
 
     async def cancel(self, resource: Resource) -> bool:
         """Fail what is pending, and stop its query, whichever process runs it. False when it was over already."""
@@ -173,8 +174,9 @@ class Jobs:
 
     async def _known_job(self, key: Hashable) -> Job | None:
         job = self._known.get(key)
-        if job is None or not job.task.done() or isinstance(job.task.result(), DualResponseError):
+        if job is None or not job.task.done():
             return job
+        # What came of it is told as long as its resource lives, and not to whoever asks the same on another day.
         resource = await self._store.get(job.id)
         if resource is not None and not resource.is_expired(datetime.now(UTC)):
             return job

@@ -93,7 +93,7 @@ class ResultsShelf:
             rows = max(1, min(len(page["data"]) // 2, rows * MOST_BYTES // (2 * len(written))))
 
     def _time_left(self, resource: Resource) -> int:
-        left = self._ttl
+        left = timedelta() if resource.status == "pending" else self._ttl
         if resource.expires_at is not None:
             left = min(left, resource.expires_at - datetime.now(UTC))
         return max(0, int(left.total_seconds() * 1_000))

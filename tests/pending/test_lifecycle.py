@@ -326,3 +326,20 @@ async def test_what_was_seen_for_one_is_shown_to_nobody_else(slow: Slow) -> None
         theirs = await app.server.responses.show_again(resource, principal=Principal(id="bob"))
         ours = await app.server.responses.show_again(resource, principal=None)
         assert (len(theirs.sample), len(ours.sample)) == (15, 3)
+
+
+async def test_a_failure_is_told_as_long_as_its_resource_lives(
+    sqlite_url: str, make_engine: Callable[..., AsyncEngine]
+) -> None:
+    await fill(make_engine(sqlite_url))
+    async with running(sqlite_url, pending_timeout=timedelta(milliseconds=200)) as app:
+        asked: dict[str, Any] = {"name": "Forever", "wait": MOMENT, "expiration": timedelta()}
+        first = await app.server.create_response(FOREVER, **asked)
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                kept = await app.server.store.get(first.resource_id)
+                if kept is not None and kept.status == "failed":
+                    break
+                await asyncio.sleep(0.01)
+        again = await app.server.create_response(FOREVER, **asked)
+        assert (again.status, again.resource_id == first.resource_id) == ("pending", False)
