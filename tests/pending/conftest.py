@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from tests.http.application import fill
+from tests.http import application
+from tests.http.application import Application, fill
 
 PATIENCE = 30.0
 """Seconds after which a test that waits for an event has failed."""
@@ -33,6 +34,15 @@ def counting(rows: int) -> Any:
     """A query that counts up to a number, which takes a third of a second for a million."""
     numbers = _counted.union_all(select(_counted.c.n + 1).where(_counted.c.n < rows))
     return select(func.max(numbers.c.n).label("n"))
+
+
+UNHURRIED = timedelta(seconds=30)
+"""A count_budget for tests whose machine may be busy."""
+
+
+def running(database: str, **options: Any) -> AbstractAsyncContextManager[Application]:
+    """A server on `database`, mounted in an application, whose counts are exact however busy the machine is."""
+    return application.running(database, **{"count_budget": UNHURRIED, **options})
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dualsql_client import (
     ResourceFailedError,
     ResourcePendingError,
 )
-from tests.http.application import ALL, BASE_URL, Application, fill, running
-from tests.pending.conftest import FOREVER, MOMENT, Slow
+from tests.http.application import ALL, BASE_URL, Application, fill
+from tests.pending.conftest import FOREVER, MOMENT, Slow, running
 
 
 async def asked(app: Application, statement: Any = ALL, **options: Any) -> ParsedDualResponse:

@@ -15,13 +15,18 @@ from fastmcp_tasks.client import call_tool_task
 
 from dualsql import DualResponseServer
 from tests.http.application import ALL, BASE_URL, METADATA
-from tests.pending.conftest import FOREVER, MOMENT, Slow
+from tests.pending.conftest import FOREVER, MOMENT, UNHURRIED, Slow
 
 
 @asynccontextmanager
 async def client_of(slow: Slow, **options: Any) -> AsyncIterator[fastmcp.Client[Any]]:
     """A client of a server whose tools may run as tasks."""
-    settings: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, **options}
+    settings: dict[str, Any] = {
+        "base_url": BASE_URL,
+        "tables": METADATA,
+        "count_budget": UNHURRIED,
+        **options,
+    }
     dual = DualResponseServer(slow.url, **settings)
     server: fastmcp.FastMCP[Any] = fastmcp.FastMCP("schools", lifespan=dual.lifespan)
     server.add_extension(TasksExtension())

@@ -21,8 +21,8 @@ from dualsql.errors import (
 )
 from dualsql.identity import AuditEvent
 from dualsql.settings import ALL_ACTIONS
-from tests.http.application import ALL, INSTITUTIONS, ROWS, by_header, fill, problem_of, running
-from tests.pending.conftest import FOREVER, MOMENT, PATIENCE, Slow, counting, metadata_once
+from tests.http.application import ALL, INSTITUTIONS, ROWS, by_header, fill, problem_of
+from tests.pending.conftest import FOREVER, MOMENT, PATIENCE, Slow, counting, metadata_once, running
 
 
 async def test_a_quick_query_is_answered_as_ever(
@@ -198,7 +198,7 @@ async def test_deleted_by_another_process_it_is_stopped_too(slow: Slow, store_ur
     from dualsql.store import SQLResourceStore
     from tests.pending.conftest import SECRETS
 
-    options: dict[str, Any] = {"secrets": SECRETS, "pending_lease": timedelta(milliseconds=300)}
+    options: dict[str, Any] = {"secrets": SECRETS, "pending_lease": timedelta(seconds=3)}
     async with (
         running(slow.url, store=SQLResourceStore(store_url), **options) as one,
         running(slow.url, store=SQLResourceStore(store_url), **options) as two,

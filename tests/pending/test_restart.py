@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponse
 from dualsql.store import SQLResourceStore
 from tests.engines import dies_with_us
-from tests.http.application import ALL, Application, fill, problem_of, running
-from tests.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, counting, metadata_once
+from tests.http.application import ALL, Application, fill, problem_of
+from tests.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, counting, metadata_once, running
 
 
 @contextmanager
