@@ -107,7 +107,7 @@ class Charts:
             picture = await self.picture(resource, image, principal=principal)
         return replace(
             response,
-            description=f"{chart.words}, of all rows.",
+            description=f"{chart.words}, computed from all rows; at most {MOST_MARKS:,} marks are drawn.",
             mime_type=MEDIA_TYPE,
             image=picture,
         )

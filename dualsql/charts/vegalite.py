@@ -24,6 +24,7 @@ MOST_MARKS = 1_000
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _WIDTH, _HEIGHT = 640, 400
 _LONGEST_TEXT = 80
+_DATE = len("2026-11-21")
 _MARKS: Mapping[str, VegaLite] = {
     "bar": {"type": "bar"},
     "line": {"type": "line", "point": True},
@@ -45,7 +46,8 @@ def drawn(chart: Chart, columns: Sequence[Column], rows: Sequence[Row], *, is_cu
         encoding, values = _marks(chart, columns, rows)
     title: VegaLite = {"text": _text(chart.title or chart.words)}
     if is_cut:
-        title["subtitle"] = f"The first {len(rows):,} of more"
+        most = "most frequent" if chart.aggregate is None and chart.sort is None else "first"
+        title["subtitle"] = f"The {most} {len(rows):,} of more"
     return {
         "$schema": _SCHEMA,
         "title": title,
@@ -117,8 +119,11 @@ def _value(value: Any, kind: str, texts: _Texts | None = None) -> Any:
         return value
     if kind == "quantitative":
         return _number(value)
-    if kind == "temporal" or isinstance(value, int | float):
-        return value if isinstance(value, int | float) else _text(str(value))
+    if isinstance(value, int | float):
+        return value
+    if kind == "temporal":
+        # A date alone would be midnight in UTC, and the day before for half of those who look at it.
+        return f"{value}T00:00:00" if len(str(value)) == _DATE else _text(str(value))
     return (texts or _Texts()).shown(value if isinstance(value, str) else str(value))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from statistics import fmean
 from typing import Any
 
@@ -21,29 +21,11 @@ from dualsql import (
     UnknownColumnError,
 )
 from dualsql.charts import MEDIA_TYPE
-from tests import engines
 from tests.http.application import Application, by_header, problem_of, running
-from tests.profiling.things import METADATA, ROWS, fill, things
+from tests.profiling.things import METADATA, ROWS, things
 
 ALL = select(things)
 COUNTED = {"mark": "bar", "x": "kind", "y": {"aggregate": "count"}}
-
-
-@pytest.fixture(scope="module", params=engines.SOURCES)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The async URL of an empty database, once for every engine that queries run on."""
-    if request.param == "sqlite":
-        yield engines.sqlite_url_in(tmp_path_factory.mktemp("charts"))
-        return
-    with request.getfixturevalue(f"{request.param}_server").database() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-async def engine(url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
-    async with engines.opened(url) as engine:
-        await fill(engine)
-        yield engine
 
 
 @pytest.fixture
@@ -106,6 +88,9 @@ async def test_a_histogram_is_that_of_the_profile(application: Application, name
     assert response.profile is not None
     (column,) = [found for found in response.profile["columns"] if found["name"] == name]
     found = await values_of(application.server, {"mark": "histogram", "x": name})
+    assert name not in ("born", "seen") or all(
+        len(value["low"]) >= len("2026-01-01T00:00:00") for value in found
+    )
     assert [value["count"] for value in found] == [part["count"] for part in column["histogram"]]
     assert len(found) == 10
 
@@ -123,7 +108,7 @@ async def test_more_marks_than_anybody_sees_are_cut_and_it_is_said(application: 
     response = await application.server.charts.create(result, {"mark": "point", "x": "big", "y": "ratio"})
     drawn = (await application.http.get(f"/resources/{response.resource_id}/chart")).json()
     assert len(drawn["data"]["values"]) == 1_000
-    assert drawn["title"]["subtitle"] == "The first 1,000 of more"
+    assert drawn["title"]["subtitle"] == "The most frequent 1,000 of more"
 
 
 async def test_without_rows(application: Application) -> None:

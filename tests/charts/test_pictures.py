@@ -160,7 +160,7 @@ async def test_a_tool_answers_with_a_picture(application: Application) -> None:
     assert kinds == ["text", "image"]
     image: Any = tool_result.content[1]
     assert (image.mime_type, b64decode(image.data)[:8]) == ("image/png", PNG)
-    assert "Histogram of __proto__, of all rows." in chart.to_text()
+    assert "Histogram of __proto__, computed from all rows" in chart.to_text()
 
 
 def test_metadata_may_be_anything() -> None:

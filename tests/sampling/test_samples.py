@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,28 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import BadParameterError, DualResponse, DualResponseServer, NoTotalOrderError
 from dualsql.plan import even_ranks
 from dualsql.statement import Statement
-from tests import engines
-from tests.profiling.things import COUNT, METADATA, ROWS, fill, things
+from tests.profiling.things import COUNT, METADATA, ROWS, things
 
 SIZE = 7
 IDS = [row["id"] for row in ROWS]
-
-
-@pytest.fixture(scope="module", params=engines.SOURCES)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The async URL of an empty database, once for every engine that queries run on."""
-    if request.param == "sqlite":
-        yield engines.sqlite_url_in(tmp_path_factory.mktemp("sampling"))
-        return
-    with request.getfixturevalue(f"{request.param}_server").database() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-async def engine(url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
-    async with engines.opened(url) as engine:
-        await fill(engine)
-        yield engine
 
 
 @pytest.fixture(scope="module")
