@@ -193,6 +193,25 @@ async def search_and_sort(session: Session) -> None:
     session.expect(holds=await found.delete(), what="delete")
 
 
+async def refine(session: Session) -> None:
+    """A stored result is asked again, where its rows are, by its link."""
+    found = await session.ask(
+        "execute_query",
+        query="SELECT name, state, control FROM institutions WHERE state = :state",
+        parameters={"state": session.state},
+    )
+    by_control = await session.ask(
+        "query_result", resource=found.resource_uri, group_by=["control"], aggregates=[{"function": "count"}]
+    )
+    rows = await by_control.fetch_all()
+    counts = [next(value for value in row.values() if isinstance(value, int)) for row in rows]
+    session.expect(holds=sum(counts) == found.total_count, what="the groups are the whole")
+    refined = await session.ask("refine_result", resource=found.resource_uri, columns=["name"], limit=5)
+    session.expect(holds=len(await refined.fetch_all()) == min(5, found.total_count or 0), what="refined")
+    for result in (refined, by_control, found):
+        session.expect(holds=await result.delete(), what="delete")
+
+
 async def lose_the_link(session: Session) -> None:
     """A link that is dead says so, and the query is run again."""
     query = "SELECT * FROM fields_of_study ORDER BY cip_code"
@@ -210,7 +229,7 @@ async def lose_the_link(session: Session) -> None:
     session.expect(holds=await again.delete(), what="delete")
 
 
-FLOWS: Sequence[Flow] = (look_and_read, misspell, be_refused, search_and_sort, lose_the_link)
+FLOWS: Sequence[Flow] = (look_and_read, misspell, be_refused, search_and_sort, refine, lose_the_link)
 
 
 # --- running them --------------------------------------------------------------------------------------------------

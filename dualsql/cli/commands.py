@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -91,6 +92,10 @@ def serve_command(
     store: Annotated[
         str | None, typer.Option(envvar="DUALSQL_STORE", help="URL of a database to keep results in.")
     ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(envvar="DUALSQL_WAIT", help="Seconds after which a result is pending.", min=0),
+    ] = None,
     name: Annotated[str, typer.Option(envvar="DUALSQL_NAME", help="What hosts call it.")] = "dualsql",
 ) -> None:
     """Serve a database to models (MCP) and applications (REST), read-only, without a line of code."""
@@ -113,6 +118,7 @@ def serve_command(
             token=token,
             authenticate=authenticate,
             store=store,
+            wait=None if wait is None else timedelta(seconds=wait),
             # No option: what stands on a command line, every process of the machine can read.
             secrets=tuple(filter(None, os.environ.get("DUALSQL_SECRET", "").split(","))),
         )

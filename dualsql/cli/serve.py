@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, cast
@@ -42,6 +43,7 @@ class Options:
         authenticate: "module:function".
         store: URL of a database that results are kept in; in memory without one.
         secrets: they sign what is kept there.
+        wait: how long a query may take before its result is pending.
     """
 
     database: str = field(repr=False)
@@ -56,6 +58,7 @@ class Options:
     authenticate: str | None = None
     store: str | None = field(default=None, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    wait: timedelta | None = None
 
 
 async def run(options: Options, console: Console) -> None:
@@ -150,7 +153,7 @@ def _found(place: str) -> Authenticate:
 
 
 async def _over_http(options: Options, built: Built, listener: Any, console: Console) -> None:
-    app = serve_app(built.server, build_mcp(built.server, name=options.name))
+    app = serve_app(built.server, build_mcp(built.server, name=options.name, wait=options.wait))
     async with running(app, listener) as server:
         _show(_announcement(options, built), console)
         # Not `await server`: Ctrl-C cancels what is awaited here, and the server must end in order.
@@ -159,7 +162,7 @@ async def _over_http(options: Options, built: Built, listener: Any, console: Con
 
 async def _over_stdio(options: Options, built: Built, listener: Any, console: Console) -> None:
     """MCP over the standard streams, on which nothing else is written; REST over HTTP."""
-    mcp = build_mcp(built.server, name=options.name)
+    mcp = build_mcp(built.server, name=options.name, wait=options.wait)
     async with running(serve_app(built.server, mcp), listener):
         _show(_announcement(options, built), console)
         await mcp.run_stdio_async()

@@ -23,7 +23,7 @@ from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
 Kind = Literal["official", "legacy", "fastmcp"]
 KINDS: list[Kind] = ["official", "legacy", "fastmcp"]
 
-TOOLS = {"list_tables", "describe_table", "search_catalog", "execute_query"}
+TOOLS = {"list_tables", "describe_table", "search_catalog", "execute_query", "query_result", "refine_result"}
 
 
 @asynccontextmanager
@@ -103,5 +103,9 @@ async def test_in_memory(shop: str, kind: Kind) -> None:
     dual, _ = await build_server(shop, Selection(everything=True), base_url="http://127.0.0.1/resources")
     async with dual, connected(kind, build_mcp(dual)) as model:
         await converse(model)
+        if kind == "official":
+            assert {"io.modelcontextprotocol/tasks", "io.dualsql/resource-link-service"} <= set(
+                model.server_capabilities.extensions or {}
+            )
         many = await asyncio.gather(*(of_maker(model, maker % 40 + 1) for maker in range(50)))
         assert not any(one.is_error for one in many)
