@@ -71,7 +71,9 @@ async def _measured(dual: DualResponseServer, name: str, call: Call) -> Adapter:
         return await dual.create_response(_colleges("NJ"), name="Colleges")
 
     await alone()
-    await call()
+    answered = await call()
+    if getattr(answered, "is_error", False):
+        raise RuntimeError(f"the tool failed: {answered}"[:300])
     pairs = [(await _seconds(alone), await _seconds(call)) for _ in range(_ROUNDS)]
     return Adapter(
         name,

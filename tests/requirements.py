@@ -339,6 +339,7 @@ BEYOND: dict[str, str] = {
     "tenants/test_text.py": "a text is answered from the tenant's own rows",
     "serve/test_clients.py": "SDKs' own clients at `dualsql serve`: memory, HTTP, stdio, fifty calls at once",
     "serve/test_flows.py": "conversations of several steps, with errors that are met and mended",
+    "serve/test_hosts.py": "what to paste into a host's configuration, without a secret",
     "serve/test_reflection.py": "a database's own tables, on each engine, with all that people keep in them",
     "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
     "server/test_cancelling.py": "a caller that is cancelled again and again",

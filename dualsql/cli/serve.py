@@ -163,9 +163,18 @@ async def _over_http(options: Options, built: Built, listener: Any, console: Con
 async def _over_stdio(options: Options, built: Built, listener: Any, console: Console) -> None:
     """MCP over the standard streams, on which nothing else is written; REST over HTTP."""
     mcp = build_mcp(built.server, name=options.name, wait=options.wait)
-    async with running(serve_app(built.server, mcp), listener):
-        _show(_announcement(options, built), console)
-        await mcp.run_stdio_async()
+    try:
+        async with running(serve_app(built.server, mcp), listener):
+            _show(_announcement(options, built), console)
+            speaking = asyncio.create_task(mcp.run_stdio_async())
+            # Not `await speaking`: it cannot be cancelled while it waits for the host.
+            await asyncio.wait({speaking})
+            speaking.result()
+    except asyncio.CancelledError:
+        # All is closed. What is left is a thread that waits for the host's next line, and nothing can wake it.
+        _show(["Stopped."], console)
+        sys.stderr.flush()
+        os._exit(0)
 
 
 # --- what is said --------------------------------------------------------------------------------------------------

@@ -52,15 +52,14 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
 
 def _introduction(context: Context[Any, Any]) -> Introduction:
     try:
-        introduced = context.session.client_params
+        introduced, request = context.session.client_params, context.request_context.request
     except ValueError:  # called without a client, by server.call_tool
-        introduced = None
+        return Introduction(None, get_access_token())
     client = None if introduced is None else introduced.client_info.name
 
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    request = context.request_context.request
     asked = wanted(None if request is None else request.headers)
     return Introduction(client, get_access_token(), report, wanted=asked)
 

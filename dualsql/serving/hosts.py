@@ -33,7 +33,9 @@ def over_stdio(
 ) -> Iterator[tuple[str, str]]:
     """Titles and texts for hosts that start the server themselves."""
     variables = " ".join(f"--env {key}={shlex.quote(value)}" for key, value in environment.items())
-    yield "Claude Code", f"claude mcp add {variables} {shlex.quote(name)} -- {shlex.join(command)}"
+    # Another option between: --env would take the name for one more variable.
+    added = f"{variables} --transport stdio {shlex.quote(name)}"
+    yield "Claude Code", f"claude mcp add {added} -- {shlex.join(command)}"
     program = {"command": command[0], "args": list(command[1:]), "env": dict(environment)}
     yield "VS Code, .vscode/mcp.json", _written({"servers": {name: {"type": "stdio", **program}}})
     yield "Cursor, .cursor/mcp.json", _written({"mcpServers": {name: program}})

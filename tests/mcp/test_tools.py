@@ -55,6 +55,17 @@ async def test_the_decorator_leaves_the_function_as_it_was(dual: DualResponseSer
     assert dual.tool(host.server())(search) is search
 
 
+async def test_it_is_called_on_the_server_itself_too(dual: DualResponseServer, host: Host) -> None:
+    server: Any = host.server()
+
+    @dual.tool(server)
+    def schools(state: str) -> Select[Any]:
+        return select(School.id).where(School.state == state)
+
+    result = await server.call_tool("schools", {"state": "NJ"})
+    assert result.structured_content["metadata"]["total_count"] == 4
+
+
 async def test_the_schema_of_its_input_is_its_signature(dual: DualResponseServer, host: Host) -> None:
     server = host.server()
 

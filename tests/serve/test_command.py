@@ -69,6 +69,25 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
 
 
 @pytest.mark.long
+async def test_over_stdio_it_ends_when_told_to_though_the_host_is_silent(shop: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM, "serve", "--stdio", "--all",
+        env=environment(DUALSQL_DATABASE_URL=shop),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stdout is not None
+    await process.stderr.readuntil(b"The host ends it.\n")
+    process.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0
+    assert await process.stderr.read() == b"Stopped.\n"
+    assert await process.stdout.read() == b""
+
+
+@pytest.mark.long
 async def test_a_token_opens_both_doors_and_is_never_shown(shop: str, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'store.sqlite'}"
     (tmp_path / "store.sqlite").touch()
