@@ -59,7 +59,7 @@ async def test_it_is_called_on_the_server_itself_too(dual: DualResponseServer, h
     server: Any = host.server()
 
     @dual.tool(server)
-    def schools(state: str) -> Select[Any]:
+    def schools(state: str) -> AnySelect:
         return select(School.id).where(School.state == state)
 
     result = await server.call_tool("schools", {"state": "NJ"})
