@@ -15,7 +15,11 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
+"""How a column is compared. A row without a value meets none of these but `is_null`, nor their `not`, as in SQL."""
+
 Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
+"""What a date is cut to; a week begins on Monday."""
+
 Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
 
 Value = str | int | float | bool | Decimal | date | datetime | time | timedelta | UUID | bytes

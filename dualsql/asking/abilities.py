@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, and_, cast, collate, func, types
 
-from dualsql.asking.question import Bucket
 from dualsql.columns import SQLType, plain_type
 from dualsql.dialects import Capabilities
+from dualsql_client.questions import Bucket
 
 Element = ColumnElement[Any]
 Transform = Callable[[Element], Element]

@@ -10,10 +10,11 @@ from sqlalchemy import ColumnElement, and_, func, not_, or_, types
 
 from dualsql.asking.abilities import Abilities, Element, bound, equal, one_of
 from dualsql.asking.literals import literal
-from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation, Operator
+from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql.columns import ResultColumn, plain_type
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, UnknownColumnError
+from dualsql_client.questions import Operator
 
 _EQUALITY: frozenset[Operator] = frozenset({"eq", "ne", "in"})
 _ORDER: frozenset[Operator] = frozenset({"lt", "le", "gt", "ge", "between"})

@@ -9,9 +9,10 @@ from sqlalchemy import func, types
 
 from dualsql.asking.abilities import Abilities, Element, bound, is_instant
 from dualsql.asking.conditions import Conditions, is_plain_text
-from dualsql.asking.question import Function, Group, Measure
+from dualsql.asking.question import Group, Measure
 from dualsql.columns import ResultColumn, plain_type
 from dualsql.errors import BadParameterError
+from dualsql_client.questions import Function
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
 _DISTINCT = _NUMBERS | {"text", "boolean", "date", "time", "datetime", "interval", "uuid", "base64", "any"}

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
-"""How a column is compared. A row without a value meets none of these but `is_null`, nor their `not`, as in SQL."""
-
-Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
-"""What a date is cut to; a week begins on Monday."""
-
-Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
+from dualsql_client.questions import Bucket, Function, Operator
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 BUCKETS: tuple[Bucket, ...] = get_args(Bucket)

@@ -18,7 +18,7 @@ from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negatio
 from dualsql.columns import ResultColumn, chosen_columns
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, UnknownColumnError
-from dualsql.plan import Shape, nested, ordered, reads_plainly, whole
+from dualsql.plan import Shape, named, nested, ordered, reads_plainly, whole
 from dualsql.plan.keys import Key
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.projection import projected
@@ -77,14 +77,8 @@ def _cut_out(
         statement = ordered(Shape(statement, result.columns), capabilities, sort=sort).arranged
     if question.columns is None:
         return statement
-    outputs = [_named(column) for column in chosen]
+    outputs = [named(column) for column in chosen]
     return statement.with_only_columns(*outputs, maintain_column_froms=True)
-
-
-def _named(column: ResultColumn) -> Any:
-    """The column under the name it has in the result, which told it from another one."""
-    own = getattr(column.expression, "name", None)
-    return column.expression if own == column.name else column.expression.label(column.name)
 
 
 def _columns_of(condition: Condition | None) -> Iterator[str]:

@@ -14,11 +14,11 @@ from dualsql.asking.question import (
     Inquiry,
     Measure,
     Negation,
-    Operator,
     OrderKey,
     Question,
     TextQuestion,
 )
+from dualsql_client.questions import Operator
 
 _LONGEST = 500
 _LONGEST_VALUE = 40

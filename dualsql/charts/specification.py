@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast, get_args
 
-from dualsql.asking.question import BUCKETS, Bucket
+from dualsql.asking.question import BUCKETS
 from dualsql.errors import BadParameterError, DualResponseError
 from dualsql.suggesting import refuse_unknown
+from dualsql_client.questions import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram"]
 Aggregate = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median"]

@@ -13,7 +13,7 @@ READ IN THIS ORDER.
 
 from dualsql.plan.count import count, uncounted
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
-from dualsql.plan.nesting import nested, reads_plainly
+from dualsql.plan.nesting import named, nested, reads_plainly
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.page import Ordered, ordered, page, whole
 from dualsql.plan.places import Place, place_ahead, place_behind
@@ -28,6 +28,7 @@ __all__ = [
     "count",
     "even_ranks",
     "keyed_page",
+    "named",
     "nested",
     "ordered",
     "page",

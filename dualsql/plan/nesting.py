@@ -35,7 +35,7 @@ def nested(shape: Shape, capabilities: Capabilities) -> Shape:
         ResultColumn(column.name, element, column.type)
         for column, element in zip(shape.columns, inner, strict=True)
     )
-    return Shape(outer.with_only_columns(*(_named(column) for column in columns)), columns)
+    return Shape(outer.with_only_columns(*(named(column) for column in columns)), columns)
 
 
 def _outer(rows: Ordered) -> AnySelect:
@@ -46,7 +46,8 @@ def _outer(rows: Ordered) -> AnySelect:
     return outer.order_by(*(clause for key in keys for clause in key.clauses(rows.capabilities)))
 
 
-def _named(column: ResultColumn) -> Any:
+def named(column: ResultColumn) -> Any:
+    """The column under the name it has in the result, which told it from another one."""
     own = getattr(column.expression, "name", None)
     return column.expression if own == column.name else column.expression.label(column.name)
 
