@@ -73,9 +73,9 @@ async def run(options: Options, console: Console) -> None:
     authenticate = _authenticate(options)
     port = options.port if options.port is not None else 0 if options.is_stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
-        if authenticate is None and not is_loopback(listener):
+        if authenticate is None and not (is_loopback(listener) and _is_of_this_machine(options.base_url)):
             raise ConfigurationError(
-                f"On {options.host} others than this machine reach the server.",
+                "Others than this machine would reach the server.",
                 hint="Set DUALSQL_TOKEN, or give --authenticate module:function.",
             )
         if is_wildcard(listener) and options.base_url is None:
@@ -90,6 +90,11 @@ async def run(options: Options, console: Console) -> None:
             await _over_stdio(options, built, listener, console)
         else:
             await _over_http(options, built, listener, console)
+
+
+def _is_of_this_machine(base_url: str | None) -> bool:
+    """Whether nobody else is told to come here; behind a proxy, loopback is no wall."""
+    return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 async def _built(options: Options, origin: str, authenticate: Authenticate | None) -> Built:

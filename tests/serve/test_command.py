@@ -153,7 +153,8 @@ _VARIABLES = (
         (["--all", "--authenticate", "nowhere:x"], "There is no 'nowhere:x'."),
         (["--all", "--authenticate", "json:dumps"], "is no async function"),
         (["--all", "--store", "sqlite:///x.sqlite"], "DUALSQL_SECRET"),
-        (["--all", "--base-url", "ftp://x"], "is not an address"),
+        (["--all", "--base-url", "https://shop.example"], "DUALSQL_TOKEN"),
+        (["--all", "--token", TOKEN, "--base-url", "ftp://x"], "is not an address"),
     ],
 )
 def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: str) -> None:
