@@ -10,6 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.errors import ConfigurationError
 
+_EXTRAS = {"asyncmy": "'dualsql[mariadb]'"}
+"""Of a driver, what brings it."""
+
 
 def new_engine(url: URL, **options: Any) -> AsyncEngine:
     """An async engine on `url`, which names an async driver already (see `dualsql.urls`).
@@ -25,7 +28,8 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
     except ImportError as error:
         driver = url.get_driver_name()
         raise ConfigurationError(
-            f"The driver {driver} is not installed.", hint=f"Install it: pip install {driver}"
+            f"The driver {driver} is not installed.",
+            hint=f"Install it: pip install {_EXTRAS.get(driver, driver)}",
         ) from error
 
 

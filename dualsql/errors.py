@@ -32,7 +32,8 @@ DualResponseError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -264,3 +265,20 @@ class ConfigurationError(DualResponseError):
     """The server cannot start safely as it was set up."""
 
     code = "BAD_CONFIGURATION"
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """What is imported inside comes with the extra `name` of dualsql; who misses it is told so.
+
+    Raises:
+        ModuleNotFoundError: still that, so that what is optional to an importer stays so.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "dualsql":
+            raise
+        raise ModuleNotFoundError(
+            f'{error.name} is not installed. pip install "dualsql[{name}]"', name=error.name
+        ) from error

@@ -10,7 +10,7 @@ def main() -> None:
     try:
         from dualsql.cli.commands import app
     except ModuleNotFoundError as error:
-        # The demo needs more than the command line does: who is told of `cli` would fail a second time.
-        extra = "demo" if "demo" in sys.argv[1:] else "cli"
+        # These need more than the command line does: who is told of `cli` would fail a second time.
+        extra = next((word for word in sys.argv[1:2] if word in {"demo", "serve", "view"}), "cli")
         sys.exit(f'dualsql: {error.name} is not installed. Try: pip install "dualsql[{extra}]"')
     app()

@@ -12,19 +12,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, get_args
 
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.extension import Extension, MethodBinding
-from mcp.server.mcpserver import require_client_extension
-from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, RequestParams
-from mcp_types.jsonrpc import HEADER_MISMATCH
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
 from dualsql.envelope import wanted
-from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError
+from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError, extra
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.negotiating import Call, for_its_reader, refused, written
@@ -33,6 +24,17 @@ from dualsql.mcp.tool import PrincipalOf
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import DualResponse, Links, ResultsFormat
 from dualsql.settings import Action
+
+with extra("mcp"):
+    from mcp.server.auth.middleware.auth_context import get_access_token
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.extension import Extension, MethodBinding
+    from mcp.server.mcpserver import require_client_extension
+    from mcp.shared.exceptions import MCPError
+    from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+    from mcp_types import INVALID_PARAMS, CallToolRequestParams, RequestParams
+    from mcp_types.jsonrpc import HEADER_MISMATCH
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 

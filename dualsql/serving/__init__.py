@@ -11,12 +11,15 @@ hosts        what to paste into a host's configuration
 `dualsql serve` is these with options; see docs/serve.md.
 """
 
+from dualsql.errors import extra
 from dualsql.execute import Selection
-from dualsql.serving.application import serve_app
-from dualsql.serving.building import Built, build_server
-from dualsql.serving.door import ContextProvider, provided
-from dualsql.serving.tokens import one_token, required
-from dualsql.serving.tools import build_mcp
+
+with extra("serve"):
+    from dualsql.serving.application import serve_app
+    from dualsql.serving.building import Built, build_server
+    from dualsql.serving.door import ContextProvider, provided
+    from dualsql.serving.tokens import one_token, required
+    from dualsql.serving.tools import build_mcp
 
 __all__ = [
     "Built",

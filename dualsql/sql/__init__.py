@@ -6,6 +6,9 @@ functions those of an allow-list, values become bound parameters. The Select is 
 counted as one that an engineer wrote.
 """
 
-from dualsql.sql.translate import read_select
+from dualsql.errors import extra
+
+with extra("sql"):
+    from dualsql.sql.translate import read_select
 
 __all__ = ["read_select"]

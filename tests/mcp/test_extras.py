@@ -56,3 +56,19 @@ def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseSer
     with pytest.raises(ConfigurationError, match="A FastMCP is no MCP server") as refusal:
         dual.tool(server)
     assert "mcp.server.MCPServer" in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("wanted", "missing", "extra"),
+    [
+        ("dualsql.sql", "sqlglot", "sql"),
+        ("dualsql.mcp.tasks", "mcp", "mcp"),
+        ("dualsql.serving", "mcp", "serve"),
+    ],
+)
+def test_a_module_that_needs_an_extra_names_it(wanted: str, missing: str, extra: str) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; import {wanted}"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    said = ran.stderr.splitlines()[-1]
+    assert said.startswith(f"ModuleNotFoundError: {missing}")
+    assert said.endswith(f' is not installed. pip install "dualsql[{extra}]"')
