@@ -43,8 +43,8 @@ from dualsql.errors import (
 )
 from dualsql.freeze import Registry
 from dualsql.narrowing import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
-from dualsql.pages import ResultPage
 from dualsql.queries import SavedQuery
+from dualsql.reading.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.server import DualResponseServer

@@ -21,7 +21,6 @@ from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
-from dualsql.streams import StreamRequest
 from dualsql.totals import CountAsked, parse_count
 from dualsql_client.figures import ProfileKind
 from dualsql_client.wire import SortKey
@@ -42,7 +41,7 @@ def checked_count(count: Any, settings: Settings) -> CountAsked:
     """How to count; no cap lies deeper than an offset may."""
     asked = parse_count(count)
     if asked.way == "capped":
-        _within("the cap of a count", asked.cap, 1, settings.maximum_offset)
+        within("the cap of a count", asked.cap, 1, settings.maximum_offset)
     return asked
 
 
@@ -101,7 +100,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 def checked_size(size: int | None, settings: Settings) -> int:
     """Rows of a sample, from 0 on."""
     default = min(settings.default_sample_size, settings.maximum_sample_size)
-    return _within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
+    return within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
 
 
 def checked_window(
@@ -110,24 +109,14 @@ def checked_window(
     """The limit to use, once offset, limit and the number of sort keys are found in bounds."""
     if cursor is not None and offset:
         raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
-    _within("offset", offset, 0, settings.maximum_offset)
-    _within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
+    within("offset", offset, 0, settings.maximum_offset)
+    within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
     default = min(settings.default_page_size, settings.maximum_page_size)
-    return _within("limit", default if limit is None else limit, 1, settings.maximum_page_size)
+    return within("limit", default if limit is None else limit, 1, settings.maximum_page_size)
 
 
-def checked_stream(request: StreamRequest, settings: Settings) -> None:
-    """Refuse a stream whose bounds are out of bounds."""
-    _within("the number of sort keys", len(request.sort), 0, settings.maximum_sort_keys)
-    if request.limit is not None:
-        _within("limit", request.limit, 0, settings.maximum_stream_rows)
-    if request.resumption is not None:
-        most = settings.maximum_offset if request.limit is None else request.limit
-        least = 0 if request.resumption.last is None else 1
-        _within("after", request.resumption.after, least, most)
-
-
-def _within(what: str, value: int, least: int, most: int) -> int:
+def within(what: str, value: int, least: int, most: int) -> int:
+    """The value, once it is found to be a whole number from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
             f"{what} is out of bounds.",

@@ -21,39 +21,39 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from dualsql.access import Authorize
 from dualsql.addresses import Addresses
 from dualsql.catalogue import Catalogue, Visible
-from dualsql.creating import Creator
-from dualsql.creation import ResponseOptions, checked_creation
-from dualsql.cursors import Cursors
-from dualsql.drawing import Charts
+from dualsql.creating.creator import Creator
+from dualsql.creating.drawing import Charts
+from dualsql.creating.options import ResponseOptions, checked_creation
+from dualsql.creating.pending import Jobs
+from dualsql.creating.refining import Refinements
 from dualsql.errors import ConfigurationError
 from dualsql.execute import Database, open_sources, prove
-from dualsql.gate import Gate, Listing
+from dualsql.gate.access import Authorize
+from dualsql.gate.gate import Gate, Listing
+from dualsql.gate.links import Links
+from dualsql.gate.signing import seal_for
 from dualsql.identity import Audit, Authenticate
-from dualsql.inquiries import Inquiries
-from dualsql.linking import Links
 from dualsql.mcp import Function, ToolOptions, tool
 from dualsql.narrowing import Hook, Policy
-from dualsql.pages import ResultPage
 from dualsql.parameters import checked_count, checked_listing, checked_queries, checked_registry
-from dualsql.pending import Jobs
-from dualsql.profiles import ProfileOptions
 from dualsql.queries import SavedQuery
 from dualsql.questions import Questions
-from dualsql.reading import Reader
-from dualsql.refining import Refinements
+from dualsql.reading.cursors import Cursors
+from dualsql.reading.inquiries import Inquiries
+from dualsql.reading.pages import ResultPage
+from dualsql.reading.profiles import ProfileOptions
+from dualsql.reading.reader import Reader
+from dualsql.reading.streams import ResultStream, StreamRequest, Streams
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings, SettingsOptions
-from dualsql.signing import seal_for
 from dualsql.statement import Statement
 from dualsql.store import MemoryStore
 from dualsql.store.accesses import AccessLog
 from dualsql.store.housekeeping import Housekeeper
 from dualsql.store.protocol import ResourceStore
-from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import Count
 from dualsql.watching import Watch
 from dualsql_client.figures import Profile
@@ -203,7 +203,7 @@ class DualResponseServer:
         """The live resource, once it is certain that `principal` may do `action` with it.
 
         Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.access`.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.gate.access`.
             TamperedError: the stored row is not one this server wrote.
         """
         await self.start()

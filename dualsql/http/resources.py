@@ -11,15 +11,15 @@ from starlette.requests import Request
 from dualsql.asking import Inquiry
 from dualsql.charts import Picture, VegaLite
 from dualsql.charts.rendering import PictureFormat
-from dualsql.creation import ResponseOptions
-from dualsql.gate import Listing
-from dualsql.linking import Links
-from dualsql.profiles import ProfileOptions
+from dualsql.creating.options import ResponseOptions
+from dualsql.gate.gate import Listing
+from dualsql.gate.links import Links
+from dualsql.reading.profiles import ProfileOptions
+from dualsql.reading.streams import ResultStream, StreamRequest
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings
 from dualsql.statement import Statement
-from dualsql.streams import ResultStream, StreamRequest
 from dualsql.totals import Count
 from dualsql_client.figures import Profile
 from dualsql_client.wire import Page, ResourceMetadata, SortKey

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.access import not_found
 from dualsql.errors import ForbiddenError
+from dualsql.gate.access import not_found
 from dualsql.http.answers import JSONAnswer, PrivateHeaders
 from dualsql.http.body import read_json_body
 from dualsql.http.charts import answer_chart, chart_routes, wants_chart

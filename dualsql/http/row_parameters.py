@@ -20,7 +20,7 @@ from dualsql.http.fields import (
     sort_value,
     split_query,
 )
-from dualsql.resuming import TOKEN_LENGTH, Resumption
+from dualsql.reading.resuming import TOKEN_LENGTH, Resumption
 from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 

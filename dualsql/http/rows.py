@@ -18,8 +18,8 @@ from dualsql.http.problems import NotAcceptableError, OldProtocolError
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import RowsParameters
 from dualsql.http.streaming import RowsAnswer, beginning_of
+from dualsql.reading.streams import ResultStream, StreamRequest
 from dualsql.resource import Principal, Resource
-from dualsql.streams import ResultStream, StreamRequest
 from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, TOTAL_COUNT_HEADER, TOTAL_COUNT_KIND_HEADER
 
 ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")

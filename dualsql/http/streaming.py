@@ -20,8 +20,8 @@ from dualsql.errors import DualResponseError
 from dualsql.http.compression import CODINGS, compressed
 from dualsql.http.connection import while_connected
 from dualsql.http.problems import CallerGoneError
+from dualsql.reading.streams import ResultStream
 from dualsql.settings import Settings
-from dualsql.streams import ResultStream
 from dualsql_client.wire import ROWS_TRAILER
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any
 
-from dualsql.creation import ProfileOption
+from dualsql.creating.options import ProfileOption
 from dualsql.samples import SampleOption
 from dualsql.statement import Statement
 from dualsql.totals import Count

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Unpack
 from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
-from dualsql.creation import ResponseOptions
+from dualsql.creating.options import ResponseOptions
 from dualsql.envelope import Wanted, dual_mode_schema, plain, readable
 from dualsql.errors import ConfigurationError
 from dualsql.mcp.answer import Answer

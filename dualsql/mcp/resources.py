@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from dualsql.identity import principal_of_token
 from dualsql.mcp.prompt import add_system_prompt
 from dualsql.mcp.tool import registrar_of
-from dualsql.pages import ResultPage
+from dualsql.reading.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.watching import Watch

@@ -15,11 +15,11 @@ from dualsql.addresses import id_in
 from dualsql.asking import Inquiry, TextQuestion, in_words, read_inquiry
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
-from dualsql.gate import Listing
+from dualsql.gate.gate import Listing
 from dualsql.mcp.manners import Responder
 from dualsql.mcp.staged import Managed, Operation
 from dualsql.mcp.tool import ToolOptions, plain_tool, tool
-from dualsql.pages import ResultPage
+from dualsql.reading.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action

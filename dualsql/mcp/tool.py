@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
 
-from dualsql.creation import ProfileOption
+from dualsql.creating.options import ProfileOption
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token

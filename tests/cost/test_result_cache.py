@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import ConfigurationError, DualResponseServer, ResultCache
 from dualsql.narrowing import Hook, Mask, TenantFilter
+from dualsql.reading.results import Results
 from dualsql.resource import Principal
-from dualsql.results import Results
 from tests.cost.test_page_serving import ACME, METADATA, ZETA, fill, kept, notes
 from tests.server.conftest import BASE_URL
 

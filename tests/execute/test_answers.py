@@ -15,7 +15,7 @@ from dualsql import DualResponseServer, Resource
 from dualsql.execute import Source
 from dualsql.execute.session import read_only
 from dualsql.formats.json import dumps
-from dualsql.streams import StreamRequest
+from dualsql.reading.streams import StreamRequest
 from tests.execute.kinds import MakeServer
 from tests.schools import School
 from tests.statements import STATEMENTS, TEXT

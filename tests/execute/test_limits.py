@@ -14,7 +14,7 @@ from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Se
 from dualsql.execute.limits import Limits
 from dualsql.execute.session import apart
 from dualsql.http.problems import problem_response
-from dualsql.streams import StreamRequest
+from dualsql.reading.streams import StreamRequest
 from tests.execute.kinds import SLOW, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL

@@ -16,10 +16,10 @@ from sqlalchemy import select
 
 from dualsql.errors import BadParameterError, ConfigurationError, ResourceNotFoundError
 from dualsql.freeze import Seal
+from dualsql.gate.signing import seal_for
 from dualsql.identity.links import MAXIMUM_LENGTH, read_token
 from dualsql.narrowing import TenantFilter
 from dualsql.resource import Principal, new_resource_id
-from dualsql.signing import seal_for
 from dualsql.store import SQLResourceStore
 from tests.http.application import INSTITUTIONS, Application, assert_private, problem_of
 from tests.identity.conftest import SECRETS

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from dualsql.gate.signing import require_signature
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.settings import Action
-from dualsql.signing import require_signature
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.rows import from_row
 from tests.http.application import Application, by_header, problem_of, running
@@ -107,7 +107,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return from_row(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("dualsql.gate.require_signature", signature)
+        patch.setattr("dualsql.gate.gate.require_signature", signature)
         patch.setattr("dualsql.store.sql.from_row", row)
         patch.setattr("dualsql.store.memory.from_row", row)
         yield work

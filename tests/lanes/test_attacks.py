@@ -18,7 +18,7 @@ from dualsql.formats.formats import FORMATS
 from dualsql.formats.ndjson import NDJSONWriter
 from dualsql.formats.writer import Chunk, Options, Rows
 from dualsql.narrowing import Policy
-from dualsql.streams import StreamRequest
+from dualsql.reading.streams import StreamRequest
 from tests.engines import opened as opened_engine
 from tests.lanes.everything import NASTY, lanes_taken
 from tests.lanes.reading import read_arrow, read_csv

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import FromClause, select, true
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql.pages import ResultPage
+from dualsql.reading.pages import ResultPage
 from dualsql.resource import Resource
 from dualsql.server import DualResponseServer
 from tests.http.application import INSTITUTIONS, ROWS, fill

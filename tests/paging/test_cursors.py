@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualsql import BadParameterError, Principal
-from dualsql.cursors import MAXIMUM_LENGTH, Cursor, Cursors, Scope
 from dualsql.errors import BadCursorError
 from dualsql.freeze import Seal
 from dualsql.plan import Place
+from dualsql.reading.cursors import MAXIMUM_LENGTH, Cursor, Cursors, Scope
 
 OLD, NEW = "the secret of last year, 32 characters", "the secret of this year, 32 characters"
 ANA = Principal(id="ana", tenant="north")

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import plan
-from dualsql.cursors import Cursor, Cursors, Scope
 from dualsql.dialects import capabilities_of
 from dualsql.freeze import Seal
 from dualsql.plan import KeyedSelect, Ordered, Place
+from dualsql.reading.cursors import Cursor, Cursors, Scope
 from dualsql_client.wire import SortKey
 from tests.engines import SOURCES
 from tests.paging.sorts import NULLS, SORTS

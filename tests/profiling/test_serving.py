@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import BadParameterError, Mask, Principal, TenantFilter, profiles
+from dualsql import BadParameterError, Mask, Principal, TenantFilter
 from dualsql.profiling.notes import LONGEST
+from dualsql.reading import profiles
 from tests import engines
 from tests.http.application import Application, by_header, problem_of, running
 from tests.profiling.polars_figures import figures

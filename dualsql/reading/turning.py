@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dualsql import plan
-from dualsql.cursors import Cursor, Cursors, Scope
 from dualsql.execute import Rows
 from dualsql.plan import KeyedSelect, Ordered, Place
+from dualsql.reading.cursors import Cursor, Cursors, Scope
+from dualsql.reading.view import View
 from dualsql.resource import Principal
-from dualsql.view import View
 from dualsql_client.wire import PageOrder, SortKey
 
 

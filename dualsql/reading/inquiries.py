@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import NoReturn
 
 from dualsql.asking import Inquiry, Question, answering
-from dualsql.caching import Derived
 from dualsql.errors import ConfigurationError, LimitExceededError
-from dualsql.pages import ResultPage
-from dualsql.parameters import checked_stream, checked_window
-from dualsql.reading import Reader, Subject
+from dualsql.parameters import checked_window
+from dualsql.reading.caching import Derived
+from dualsql.reading.pages import ResultPage
+from dualsql.reading.reader import Reader, Subject
+from dualsql.reading.streams import ResultStream, StreamRequest, checked_stream
+from dualsql.reading.turning import PageAsked
+from dualsql.reading.view import View
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
-from dualsql.streams import ResultStream, StreamRequest
 from dualsql.totals import UNCOUNTED, CountAsked
-from dualsql.turning import PageAsked
-from dualsql.view import View
 
 _MOST_KEPT = 50
 """Questions whose statements are kept: the next page of an answer needs none made."""

@@ -26,17 +26,17 @@ from dualsql.charts import (
 )
 from dualsql.charts.rendering import PictureFormat
 from dualsql.charts.specification import METADATA_KEY
-from dualsql.creating import Creator
-from dualsql.creation import checked_creation
+from dualsql.creating.creator import Creator
+from dualsql.creating.options import checked_creation
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
-from dualsql.gate import Gate
-from dualsql.inquiries import Inquiries
-from dualsql.reading import Reader
+from dualsql.gate.gate import Gate
+from dualsql.reading.inquiries import Inquiries
+from dualsql.reading.reader import Reader
+from dualsql.reading.view import View
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Settings
-from dualsql.view import View
 from dualsql_client.wire import Row
 
 _AT_ONCE = 2

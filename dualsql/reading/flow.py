@@ -16,10 +16,10 @@ from dualsql.columns import ResultColumn
 from dualsql.errors import DualResponseError, LimitExceededError, TooManyQueriesError
 from dualsql.formats.writer import Chunk, Summary, Writer
 from dualsql.plan import Ordered, Place
-from dualsql.resuming import Resumption, rest_of, result_changed
+from dualsql.reading.resuming import Resumption, rest_of, result_changed
+from dualsql.reading.view import View
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
-from dualsql.view import View
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Flow:
     is_told: bool = False
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """See `dualsql.streams.ResultStream.chunks`."""
+        """See `dualsql.reading.streams.ResultStream.chunks`."""
         with self.slots:
             await self.log.began()
             try:

@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dualsql.access import Authorize, decide, not_found
 from dualsql.errors import BadParameterError, DualResponseError, TamperedError, UnauthenticatedError
 from dualsql.freeze import Seal
+from dualsql.gate.access import Authorize, decide, not_found
+from dualsql.gate.signing import require_signature, sign
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
 from dualsql.identity.authenticate import Authenticate
 from dualsql.identity.quotas import evict, find_surplus
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
-from dualsql.signing import require_signature, sign
 from dualsql.store.protocol import Place, ResourceChanges, ResourceStore, Viewer
 from dualsql.store.rows import is_storable_id, size_of
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
@@ -90,7 +90,7 @@ class Gate:
         """The live resource, once it is certain that `principal` may do `action` with it.
 
         Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.access`.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.gate.access`.
             TamperedError: the stored row is not one this server wrote.
         """
         resource = await self.load(resource_id, self.viewer(principal))

@@ -12,9 +12,9 @@ from hashlib import sha256
 from dualsql.columns import ResultColumn
 from dualsql.errors import ConfigurationError
 from dualsql.formats.writer import Options
+from dualsql.reading.view import View
 from dualsql.settings import SnapshotTags
 from dualsql.statement import AnySelect
-from dualsql.view import View
 
 
 def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:

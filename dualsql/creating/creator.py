@@ -2,7 +2,7 @@
 
 freeze -> thaw -> narrow -> sample and count -> sign -> store
 
-With `wait`, `dualsql.pending` does the last three, and may store first.
+With `wait`, `dualsql.creating.pending` does the last three, and may store first.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from dualsql.addresses import Addresses
-from dualsql.creation import Creation
+from dualsql.creating.options import Creation
+from dualsql.creating.pending import Answered, Jobs, Work
+from dualsql.creating.responding import respond
 from dualsql.errors import DatabaseBusyError, QueryTimeoutError
 from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
-from dualsql.gate import Gate
-from dualsql.pending import Answered, Jobs, Work
-from dualsql.profiles import ProfileAsked, fetch_profile
+from dualsql.gate.gate import Gate
 from dualsql.profiling import Found
-from dualsql.reading import Reader
+from dualsql.reading.profiles import ProfileAsked, fetch_profile
+from dualsql.reading.reader import Reader
+from dualsql.reading.sampling import take_sample
+from dualsql.reading.view import View
 from dualsql.resource import Principal, Resource, new_resource
-from dualsql.responding import respond
 from dualsql.response import DualResponse
-from dualsql.sampling import take_sample
 from dualsql.settings import Settings
 from dualsql.statement import Statement
 from dualsql.totals import UNCOUNTED, CountAsked, Total
-from dualsql.view import View
 
 
 class Creator:

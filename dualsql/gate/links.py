@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from dualsql.access import not_found
 from dualsql.addresses import Addresses
 from dualsql.errors import BadParameterError, ConfigurationError, DualResponseError
 from dualsql.freeze import Seal
-from dualsql.gate import Gate
+from dualsql.gate.access import not_found
+from dualsql.gate.gate import Gate
 from dualsql.identity.links import Grant, checked_formats, new_link_id, read_token, write_token
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Settings

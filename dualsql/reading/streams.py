@@ -7,24 +7,25 @@ from dataclasses import dataclass, field
 
 from dualsql import plan
 from dualsql.columns import ResultColumn, chosen_columns
-from dualsql.cursors import Cursors, Scope
 from dualsql.errors import BadParameterError
-from dualsql.flow import Ending, Flow, Section, Slots, StreamLog
 from dualsql.formats.formats import format_named
 from dualsql.formats.writer import Chunk, Format, Options
 from dualsql.freeze import Seal
+from dualsql.parameters import within
 from dualsql.plan import Ordered, Place
-from dualsql.resource import Principal, Resource
-from dualsql.resuming import (
+from dualsql.reading.cursors import Cursors, Scope
+from dualsql.reading.flow import Ending, Flow, Section, Slots, StreamLog
+from dualsql.reading.resuming import (
     Resumption,
     Stretch,
     obstacle_to_resuming,
     require_resumable,
     resume_token,
 )
+from dualsql.reading.snapshots import etag_of, snapshot_of
+from dualsql.reading.view import View
+from dualsql.resource import Principal, Resource
 from dualsql.settings import Settings
-from dualsql.snapshots import etag_of, snapshot_of
-from dualsql.view import View
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY, SortKey, TotalCountKind
 
 
@@ -70,6 +71,17 @@ class ResultStream:
     no_resume: str | None
     etag: str | None
     ending: Ending
+
+
+def checked_stream(request: StreamRequest, settings: Settings) -> None:
+    """Refuse a stream whose bounds are out of bounds."""
+    within("the number of sort keys", len(request.sort), 0, settings.maximum_sort_keys)
+    if request.limit is not None:
+        within("limit", request.limit, 0, settings.maximum_stream_rows)
+    if request.resumption is not None:
+        most = settings.maximum_offset if request.limit is None else request.limit
+        least = 0 if request.resumption.last is None else 1
+        within("after", request.resumption.after, least, most)
 
 
 class Streams:

@@ -25,7 +25,7 @@ from dualsql.errors import (
     TooManyQueriesError,
 )
 from dualsql.execute import ran_too_long
-from dualsql.gate import Gate
+from dualsql.gate.gate import Gate
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import DualResponse
 from dualsql.settings import Settings

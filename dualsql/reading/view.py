@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dualsql import plan
-from dualsql.caching import Derived, Plans
 from dualsql.columns import ResultColumn
 from dualsql.execute import (
     Counter,
@@ -23,8 +22,9 @@ from dualsql.execute import (
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
 from dualsql.plan import Ordered, Shape
+from dualsql.reading.caching import Derived, Plans
+from dualsql.reading.results import Results, question_of
 from dualsql.resource import Principal
-from dualsql.results import Results, question_of
 from dualsql.settings import Settings
 from dualsql.statement import AnySelect
 from dualsql.totals import CountAsked, Total

@@ -12,10 +12,10 @@ from typing import Any
 
 from dualsql.addresses import Addresses, id_in
 from dualsql.asking import in_words
-from dualsql.creation import Creation
+from dualsql.creating.options import Creation
 from dualsql.errors import BadParameterError, LimitExceededError
-from dualsql.gate import Gate
-from dualsql.inquiries import Inquiries
+from dualsql.gate.gate import Gate
+from dualsql.reading.inquiries import Inquiries
 from dualsql.resource import Resource
 from dualsql.settings import Settings
 from dualsql.statement import Statement

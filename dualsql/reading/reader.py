@@ -11,27 +11,27 @@ from datetime import UTC, datetime
 from typing import Unpack
 
 from dualsql.addresses import Addresses
-from dualsql.caching import Plans
-from dualsql.cursors import Cursors
 from dualsql.execute import Source, chosen_source
-from dualsql.flow import Ending
 from dualsql.formats import json
-from dualsql.gate import Gate
+from dualsql.gate.gate import Gate
 from dualsql.narrowing import Policy
-from dualsql.pages import ResultPage, seen_total
-from dualsql.parameters import checked_profile, checked_stream, checked_window
-from dualsql.profiles import ProfileAsked, ProfileOptions, fetch_profile
+from dualsql.parameters import checked_profile, checked_window
+from dualsql.reading.caching import Plans
+from dualsql.reading.cursors import Cursors
+from dualsql.reading.flow import Ending
+from dualsql.reading.pages import ResultPage, seen_total
+from dualsql.reading.profiles import ProfileAsked, ProfileOptions, fetch_profile
+from dualsql.reading.results import Results
+from dualsql.reading.snapshots import require_sources
+from dualsql.reading.streams import ResultStream, StreamRequest, Streams, checked_stream
+from dualsql.reading.turning import PageAsked, turn_to
+from dualsql.reading.view import View, open_view
 from dualsql.resource import Principal, Resource
 from dualsql.response import instant
-from dualsql.results import Results
 from dualsql.settings import Settings
-from dualsql.snapshots import require_sources
 from dualsql.store.accesses import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql.streams import ResultStream, StreamRequest, Streams
 from dualsql.totals import CountAsked, Total
-from dualsql.turning import PageAsked, turn_to
-from dualsql.view import View, open_view
 from dualsql_client.figures import Profile
 from dualsql_client.wire import ResourceMetadata, SortKey
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dualsql import plan
 from dualsql.execute import Sample
+from dualsql.reading.view import View
 from dualsql.samples import SampleAsked
 from dualsql.totals import CountAsked
-from dualsql.view import View
 
 
 async def take_sample(view: View, size: int, count: CountAsked, asked: SampleAsked) -> Sample:

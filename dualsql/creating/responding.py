@@ -6,10 +6,10 @@ from dualsql.addresses import Addresses
 from dualsql.execute import Sample
 from dualsql.formats import json
 from dualsql.profiling import Found, notes_of
+from dualsql.reading.view import View
 from dualsql.resource import Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Settings
-from dualsql.view import View
 from dualsql_client.wire import ProfileNotes
 
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from dualsql.cursors import Scope
 from dualsql.errors import BadCursorError, BadParameterError, ResultChangedError
 from dualsql.formats.writer import Chunk, Options
 from dualsql.freeze import Seal
+from dualsql.reading.cursors import Scope
 from dualsql_client.wire import row_digest
 
 TOKEN_LENGTH = 43

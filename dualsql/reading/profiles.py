@@ -12,7 +12,7 @@ from dualsql import profiling
 from dualsql.columns import ResultColumn, chosen_columns
 from dualsql.errors import DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.profiling import Data, Found
-from dualsql.view import View
+from dualsql.reading.view import View
 from dualsql_client.figures import ProfileKind
 
 
