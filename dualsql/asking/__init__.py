@@ -48,13 +48,18 @@ def read_inquiry(values: Any) -> Inquiry:
     return read_text(values) if isinstance(values, Mapping) and "sql" in values else read_question(values)
 
 
-def answering(inquiry: Inquiry, result: Shape, capabilities: Capabilities, dialect: str) -> AnySelect:
+def answering(
+    inquiry: Inquiry, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool = False
+) -> AnySelect:
     """The Select that answers `inquiry` about `result`, on a database of SQLAlchemy's `dialect`.
+
+    Args:
+        is_fenced: rows are hidden from whoever asks: what a text computes is computed of the others alone.
 
     Raises:
         UnknownColumnError, BadParameterError: it names what is not there, or asks what cannot be.
         InvalidSQLError, ForbiddenSQLError, UnknownTableError: a text cannot be read; see `dualsql.sql`.
     """
     if isinstance(inquiry, TextQuestion):
-        return answering_text(inquiry, result, capabilities, dialect)
+        return answering_text(inquiry, result, capabilities, dialect, is_fenced=is_fenced)
     return answering_question(inquiry, result, capabilities)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -18,6 +19,7 @@ from dualsql_client.rows import decoder
 _LARGEST = 2**63
 _MOST_DIGITS = 60
 _LONGEST_NUMBER = 100
+_DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
 _SPELLED = {
     "integer": "a whole number of 64 bits",
@@ -72,7 +74,7 @@ def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:
 
 
 def _integer(_: ResultColumn, value: Any) -> int:
-    if isinstance(value, str) and len(value) <= _LONGEST_NUMBER and value.isascii():
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if type(value) is not int or not -_LARGEST <= value < _LARGEST:
         raise ValueError

@@ -38,6 +38,9 @@ MAXIMUM_ORDER = 16
 MAXIMUM_NAME = 256
 """Characters of a column's name."""
 
+MAXIMUM_ALIAS = 63
+"""Bytes of a name that a question gives: PostgreSQL cuts longer ones, and two would be one; MariaDB refuses them."""
+
 KEYS = ("columns", "filters", "group_by", "aggregates", "having", "order_by")
 """Of a question."""
 
@@ -275,7 +278,15 @@ def _name(value: Any, key: str) -> str:
 
 def _alias(value: Mapping[str, Any], default: str, key: str) -> str:
     name = value.get("as")
-    return _name(default[:MAXIMUM_NAME] if name is None else name, key)
+    if name is None:
+        # A column that is grouped by keeps the name it has, however long.
+        is_made = default != value.get("column")
+        return (
+            default.encode(errors="replace")[:MAXIMUM_ALIAS].decode(errors="ignore") if is_made else default
+        )
+    if len(_name(name, key).encode(errors="replace")) > MAXIMUM_ALIAS:
+        raise _malformed(f"A name given by as has {MAXIMUM_ALIAS} bytes at most.", key)
+    return str(name)
 
 
 def _word(value: Any, known: Sequence[Word], what: str) -> Word:

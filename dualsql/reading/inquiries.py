@@ -94,20 +94,26 @@ class Inquiries:
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
             _refuse_functions()
-        return _answer(inquiry, view)
+        return self._answer(inquiry, view)
 
     def _view(self, resource: Resource, inquiry: Inquiry, principal: Principal | None) -> View:
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
             # The statement is another one for each principal, and kept for none.
-            return replace(view, derived=Derived(_answer(inquiry, view)))
+            return replace(view, derived=Derived(self._answer(inquiry, view)))
         key = (view.source.name, resource.document, inquiry.digest)
         if key not in self._kept:
-            self._kept[key] = Derived(_answer(inquiry, view))
+            self._kept[key] = Derived(self._answer(inquiry, view))
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return replace(view, derived=self._kept[key])
+
+    def _answer(self, inquiry: Inquiry, view: View) -> AnySelect:
+        source, is_fenced = view.source, self._reader.hides_rows
+        return answering(
+            inquiry, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced
+        )
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with a total: how many groups there are is bounded where they are more than a page shows."""
@@ -120,11 +126,6 @@ class Inquiries:
                 details={"maximum_groups": most},
             )
         return replace(page, total_count=total.rows, total_count_kind=total.kind)
-
-
-def _answer(inquiry: Inquiry, view: View) -> AnySelect:
-    source = view.source
-    return answering(inquiry, view.shape, source.capabilities, source.engine.dialect.name)
 
 
 def _subject(resource: Resource, inquiry: Inquiry) -> Subject:

@@ -227,6 +227,11 @@ class Reader:
         """Whether plain functions narrow statements, whatever these do."""
         return self._policy.has_functions
 
+    @property
+    def hides_rows(self) -> bool:
+        """Whether one principal may see other rows than the next."""
+        return not self._policy.shows_all
+
     def view_of(self, resource: Resource, principal: Principal | None) -> View:
         """What `principal` sees of the resource."""
         resource.require_ready()

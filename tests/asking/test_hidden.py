@@ -6,11 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import exists, insert, select
 
-from tests.asking.readings import ALL, READINGS, ROWS, TENANTS, rows_of
+from dualsql import RowFilter
+from tests.asking.readings import ALL, METADATA, READINGS, ROWS, TENANTS, rows_of
 from tests.asking.readings import person as principal_of
-from tests.http.application import Application, problem_of
+from tests.engines import opened
+from tests.http.application import Application, by_header, problem_of, running
 
 GUESSES: list[dict[str, Any]] = [
     {"filters": [{"column": "secret", "op": "eq", "value": "hidden"}]},
@@ -116,3 +118,39 @@ async def test_an_instant_has_the_zone_of_its_column(readings: Application) -> N
     ):
         asked = {"filters": [{"column": column, "op": "eq", "value": value}]}
         assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
+
+
+async def test_what_a_text_computes_fails_on_no_hidden_row(source_url: str) -> None:
+    """Engines move conditions inward: a rule with a subquery is tested after 1/(id - 3) is computed."""
+    other = READINGS.alias("other")
+    rule = RowFilter(
+        READINGS,
+        lambda principal: exists().where(other.c.id == READINGS.c.id, other.c.tenant == principal.tenant),
+    )
+    async with opened(source_url) as engine, engine.begin() as connection:
+        await connection.run_sync(METADATA.create_all)
+        await connection.execute(insert(READINGS), ROWS)
+    hidden, seen = (
+        next(row["id"] for row in rows_of(tenant) if row["small"] == -2) for tenant in ("north", "south")
+    )
+    async with running(source_url, tables=METADATA, hooks=[rule], authenticate=by_header) as application:
+        path = await application.create(ALL, principal=principal_of("south"))
+        for row, status in ((hidden, 200), (seen, 502)):
+            overflow = f"CASE WHEN id = {row} THEN abs(-9223372036854775807 - 1 - small + small) ELSE 1 END"
+            asked = {"sql": f"SELECT count(*) AS rows_seen FROM data WHERE {overflow} > 0"}
+            headers = {"x-user": "ada", "x-tenant": "south"}
+            answer = await application.http.post(f"{path}/sql", json=asked, headers=headers)
+            assert answer.status_code == status, answer.text
+            if status == 200:
+                assert answer.json()["data"] == [{"rows_seen": len(rows_of("south"))}]
+
+
+async def test_names_that_a_database_would_cut_are_refused(readings: Application) -> None:
+    path = await readings.create(ALL, principal=principal_of("north"))
+    twins: list[dict[str, Any]] = [{"function": "count", "as": "x" * 63 + end} for end in "yz"]
+    asked = {"group_by": ["flag"], "aggregates": twins}
+    assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
+    page = await _ask(
+        readings, path, {"group_by": ["flag"], "aggregates": [{**twins[0], "as": "ä" * 31}]}, "north"
+    )
+    assert page.json()["data"][0].keys() == {"flag", "ä" * 31}
