@@ -461,6 +461,7 @@ BEYOND: dict[str, str] = {
     "tenants/test_masks.py": "nothing can be learned of a masked value",
     "tenants/test_proof.py": "the SQL that is sent, read by another parser",
     "tenants/test_row_security.py": "PostgreSQL's own row security as a rule",
+    "test_docs.py": "documents that agree with the code",
     "test_engines.py": "the tests' own databases",
     "test_house.py": "laws of the house that no linter knows",
     "test_requirements.py": "this list",

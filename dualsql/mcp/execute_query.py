@@ -1,7 +1,7 @@
 """Tools that run what a model asks in words; the rule: a call that makes no sense and an error of its query differ.
 
 A malformed call is answered as the SDKs answer arguments that do not fit: `isError` and a text, no structure. All
-else that goes wrong has a structure with code, message, hint and suggestions (docs/decisions/0020).
+else that goes wrong has a structure with code, message, hint and suggestions (docs/decisions/0017).
 """
 
 from __future__ import annotations

@@ -1,0 +1,71 @@
+"""The documents agree with what they describe; the rule: a link leads somewhere, a table names all there is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = subprocess.run(
+    ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+).stdout.split()
+
+LONGEST_README = 210
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(page)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_found_from_the_readme_which_stays_short() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {name for name in PAGES if re.fullmatch(r"docs/[^/]+", name)} <= set(
+        re.findall(r"\((docs/[^)#]+)", readme)
+    )
+    assert len(readme.splitlines()) <= LONGEST_README
+
+
+def test_every_room_of_the_server_is_in_the_architecture_and_no_other() -> None:
+    rows = re.findall(
+        r"^\| (`.*?) \|", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = {room for row in rows for room in re.findall(r"`(\w+)`", row)} - {"dualsql_client"}
+    folder = ROOT / "dualsql"
+    packages = {file.parent.name for file in folder.glob("*/__init__.py")}
+    assert named == {file.stem for file in folder.glob("*.py")} - {"__init__"} | packages
+
+
+def test_every_error_code_is_in_its_table() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "dualsql").rglob("*.py"))
+    codes = set(re.findall(r'^    code(?:: ClassVar\[str\])? = "([A-Z_]+)"$', sources, re.MULTILINE))
+    listed = set(re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE))
+    assert len(codes) > 25
+    assert codes <= listed
+    assert all(f'"{code}"' in sources for code in listed)
+
+
+def test_decisions_are_numbered_without_a_gap() -> None:
+    files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(file.name[:4]) for file in files] == list(range(1, len(files) + 1))
+    for number, file in enumerate(files, start=1):
+        assert file.read_text(encoding="utf-8").startswith(f"# {number}. ")
