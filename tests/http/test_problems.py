@@ -85,7 +85,11 @@ def test_message_hint_and_details_are_passed_on() -> None:
     _, problem = read(errors.UnknownColumnError("enrolment", ["enrollment", "name"]))
     assert problem["message"] == "The result has no column 'enrolment'."
     assert problem["hint"] == "Did you mean 'enrollment'?"
-    assert problem["details"] == {"column": "enrolment", "columns": ["enrollment", "name"]}
+    assert problem["details"] == {
+        "column": "enrolment",
+        "suggestions": ["enrollment"],
+        "columns": ["enrollment", "name"],
+    }
 
 
 def test_an_application_s_own_error_is_answered_as_its_parent() -> None:
