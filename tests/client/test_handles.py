@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -46,7 +45,14 @@ def test_the_only_uri_of_a_text(text: str) -> None:
     assert (parsed.sample, parsed.total_count, parsed.columns, parsed.name) == ([], None, [], "")
 
 
-@pytest.mark.parametrize("uri", [f"dualsql://results/{uuid4()}", f"my-app+results://a/{uuid4().hex}", FOUND])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "dualsql://results/a132548d-f08c-43d0-bd85-c2a69821a292",
+        "my-app+results://a/aeaf5cde8b2a4012ad64533ecc84072f",
+        FOUND,
+    ],
+)
 def test_any_scheme_that_names_results(uri: str) -> None:
     assert uris(f"All rows: {uri}") == [uri]
 
@@ -81,7 +87,7 @@ def test_nearly_every_id_of_a_server() -> None:
         f"https://resource/{RESOURCE_ID}",
         f"file://results/{RESOURCE_ID}",
         f"http://api.example.com/resources/{RESOURCE_ID}",
-        f"attachment://{uuid4()}",
+        "attachment://1f0663a6-a6e4-410d-9163-9cccb61bee7e",
         f"resource:{RESOURCE_ID}",
         f"resource:/ /{RESOURCE_ID}",
     ],
