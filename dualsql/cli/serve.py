@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
@@ -69,7 +70,6 @@ async def run(options: Options, console: Console) -> None:
         DualResponseError: the database, or the store, failed.
     """
     heed_sigterm()
-    logging.getLogger("dualsql").setLevel(logging.CRITICAL)
     authenticate = _authenticate(options)
     port = options.port if options.port is not None else 0 if options.is_stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
@@ -83,9 +83,9 @@ async def run(options: Options, console: Console) -> None:
                 "By which address do callers reach the server?", hint="Give --base-url https://..."
             )
         origin = (options.base_url or origin_of(listener)).rstrip("/")
-        with console.status("Reading the tables ..."):
+        with _without_log(), console.status("Reading the tables ..."):
             built = await _built(options, origin, authenticate)
-        _log_from_now_on()
+        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         if options.is_stdio:
             await _over_stdio(options, built, listener, console)
         else:
@@ -185,10 +185,16 @@ async def _over_stdio(options: Options, built: Built, listener: Any, console: Co
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
-def _log_from_now_on() -> None:
-    """Warnings as plain lines. Until the server serves there are none: what went wrong is one line, at the end."""
-    logging.getLogger("dualsql").setLevel(logging.NOTSET)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """What goes wrong before the server serves is one line, at the end."""
+    logger = logging.getLogger("dualsql")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _show(lines: Iterable[str], console: Console) -> None:

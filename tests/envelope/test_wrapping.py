@@ -209,7 +209,12 @@ def test_an_error_of_ours_says_what_it_was_written_to_say() -> None:
     assert answer["error"] == {
         "code": "UNKNOWN_COLUMN",
         "message": "The result has no column 'nmae'.",
-        "details": {"column": "nmae", "columns": ["name", "city"], "suggestion": "Did you mean 'name'?"},
+        "details": {
+            "column": "nmae",
+            "columns": ["name", "city"],
+            "suggestions": ["name"],
+            "suggestion": "Did you mean 'name'?",
+        },
     }
     assert answer["content"] == [
         {"type": "text", "text": "Error: The result has no column 'nmae'.\nDid you mean 'name'?"}
