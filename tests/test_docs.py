@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dualsql.http.problems import KINDS
+
 ROOT = Path(__file__).parents[1]
 PAGES = subprocess.run(
     ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -54,7 +56,7 @@ def test_every_room_of_the_server_is_in_the_architecture_and_no_other() -> None:
     assert named == {file.stem for file in folder.glob("*.py")} - {"__init__"} | packages
 
 
-def test_every_error_code_is_in_its_table() -> None:
+def test_every_error_code_is_in_its_table_with_its_status() -> None:
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "dualsql").rglob("*.py"))
     codes = set(re.findall(r'^    code(?:: ClassVar\[str\])? = "([A-Z_]+)"$', sources, re.MULTILINE))
@@ -62,6 +64,11 @@ def test_every_error_code_is_in_its_table() -> None:
     assert len(codes) > 25
     assert codes <= listed
     assert all(f'"{code}"' in sources for code in listed)
+    statuses = {
+        code: int(status) for code, status in re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", text, re.MULTILINE)
+    }
+    assert statuses == {code: KINDS[code].status for code in statuses}
+    assert set(KINDS) == set(statuses)
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:
