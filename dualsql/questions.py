@@ -93,12 +93,13 @@ class Questions:
             ConfigurationError: the extra `sql` is not installed.
         """
         read_select = sql_reader()
-        self._policy.narrowing(principal)  # before a name of a table can be learnt of
+        rules = self._policy.narrowing(principal).form  # before a name of a table can be learnt of
         name = self._source(source)
         seen = self._seeing(principal, name, visible)
-        return Question(
-            read_select(sql, self._registry, self.dialects[name], parameters, is_visible=seen), name, None
+        made = read_select(
+            sql, self._registry, self.dialects[name], parameters, is_visible=seen, hides=rules.filters
         )
+        return Question(made, name, None)
 
     def of_name(
         self,

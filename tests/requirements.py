@@ -334,6 +334,7 @@ BEYOND: dict[str, str] = {
     "cost/test_page_serving.py": "what a worker keeps between two requests",
     "counts/test_later.py": "what was not counted at first; whose count it is",
     "sql/test_attacks.py": "no hostile text becomes a statement",
+    "sql/test_fencing.py": "texts tell nothing of hidden rows by failing",
     "sql/test_legitimate.py": "analytic queries give the rows of the engine",
     "sql/test_reading.py": "what a text becomes, and errors a model can act on",
     "tenants/test_text.py": "a text is answered from the tenant's own rows",

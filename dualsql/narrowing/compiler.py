@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sqlalchemy import Select
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import elements, visitors
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -180,7 +181,7 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
         return list(found.values())
 
     def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
-        table = _plain(getattr(source, "element", source))
+        table = _table_of(source)
         if not isinstance(table, TableClause) or not self.form.knows(table) or not self.form.narrows(table):
             return False
         keys = {_identity(column) for column in source.primary_key}
@@ -245,6 +246,16 @@ def refuse(construct: str, hint: str = "Use the tables and constructs that this 
 def _plain(element: Any) -> Any:
     """The element under SQLAlchemy's annotations."""
     return getattr(element, "_Annotated__element", element)
+
+
+def _table_of(source: Any) -> Any:
+    """The table that an alias is of, or a subquery that has nothing but its columns: the fence of a SQL text."""
+    while hasattr(source, "element"):
+        source = source.element
+    is_fence = isinstance(source, Select) and source._offset_clause is not None
+    if is_fence and not source._where_criteria and len(froms := source.get_final_froms()) == 1:
+        source = froms[0]
+    return _plain(source)
 
 
 def _is_superaggregate(group: Any) -> bool:

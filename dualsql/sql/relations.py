@@ -148,7 +148,8 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if common is not None:
         # Under a name of its own: SQLAlchemy takes two aliases of one name for one CTE.
         return scope.add(alias, _renamed(common, translator.fresh_name(alias), node))
-    return scope.add(alias, _renamed(_registered(translator, name, schema, scope), alias, node))
+    table = translator.fenced(_registered(translator, name, schema, scope))
+    return scope.add(alias, _renamed(table, alias, node))
 
 
 def _renamed(source: FromClause, alias: str, node: Any) -> FromClause:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from dualsql.errors import InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.sql import calls, expressions, queries
+from dualsql.sql.fencing import can_fail, fenced
 from dualsql.sql.reading import parse
 from dualsql.sql.refusals import forbid_node, invalid
 from dualsql.sql.scope import Scope
@@ -30,6 +31,7 @@ def read_select(
     *,
     is_visible: Callable[[TableClause], bool] | None = None,
     relations: Mapping[str, FromClause] | None = None,
+    hides: Callable[[FromClause], bool] | None = None,
 ) -> AnySelect | AnyCompound:
     """The Select that `sql` is, made of the registry's tables.
 
@@ -38,17 +40,20 @@ def read_select(
         parameters: values of `:name` in the text.
         is_visible: whether a table of the registry may be known of; one that may not is unknown.
         relations: what may be named besides tables, by names in lower case.
+        hides: whether rows of a table, or relation, are kept from who asks; what the text computes is then computed of
+            the others alone. None hides nothing.
 
     Raises:
         InvalidSQLError: it cannot be read, or makes no sense.
         UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
         ForbiddenSQLError: it is more than a query, or holds what has no translation.
     """
-    translator = Translator(_tables(registry, is_visible), dialect, parameters or {})
+    tree = parse(sql, dialect)
+    is_fenced = hides if hides is not None and can_fail(tree, dialect) else _nothing
+    translator = Translator(_tables(registry, is_visible), dialect, parameters or {}, is_fenced=is_fenced)
     try:
-        statement: AnySelect | AnyCompound = translator.query(
-            parse(sql, dialect), Scope(ctes=dict(relations or {}))
-        )
+        named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
+        statement: AnySelect | AnyCompound = translator.query(tree, Scope(ctes=named))
     except RecursionError as error:
         raise InvalidSQLError(
             "The SQL is nested too deeply.", hint="Use WITH to name the inner parts."
@@ -57,6 +62,10 @@ def read_select(
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
     return statement
+
+
+def _nothing(_: FromClause) -> bool:
+    return False
 
 
 def _tables(
@@ -75,11 +84,17 @@ class Translator:
     """
 
     def __init__(
-        self, tables: Mapping[str, TableClause], dialect: str, parameters: Mapping[str, Any]
+        self,
+        tables: Mapping[str, TableClause],
+        dialect: str,
+        parameters: Mapping[str, Any],
+        *,
+        is_fenced: Callable[[FromClause], bool],
     ) -> None:
         self.tables = tables
         self.dialect = dialect
         self._parameters = parameters
+        self._is_fenced = is_fenced
         self._used: set[str] = set()
         self.names = 0
 
@@ -96,6 +111,10 @@ class Translator:
     def query(self, node: Any, scope: Scope) -> Any:
         """The Select or set operation that `node` is."""
         return queries.read_query(self, node, scope)
+
+    def fenced(self, relation: FromClause) -> FromClause:
+        """The relation, behind a fence where the text could tell of its hidden rows."""
+        return fenced(relation) if self._is_fenced(relation) else relation
 
     def parameter(self, name: str) -> Any:
         """The value given for `:name`."""
