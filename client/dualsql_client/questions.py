@@ -159,8 +159,11 @@ def plain_question(question: Question) -> dict[str, Any]:
     for key, value in question.items():
         if isinstance(value, Condition):
             said[key] = [value.to_json()]
-        elif isinstance(value, Sequence):
+        elif isinstance(value, Sequence) and not isinstance(value, str):
             said[key] = [part.to_json() if isinstance(part, Condition) else part for part in value]
+        elif value is not None:
+            # A filter that is left out would be another question: the server says what is wrong with it.
+            said[key] = value
     return said
 
 

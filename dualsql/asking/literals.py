@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -129,7 +129,10 @@ def _decoded(column: ResultColumn, value: Any) -> Any:
     decode = decoder(column.describe())
     if not isinstance(value, str) or decode is None:
         raise TypeError
-    return decode(value)
+    read = decode(value)
+    if isinstance(read, datetime) and read.tzinfo is not None:
+        read.astimezone(UTC)  # which the ends of year 1 and of year 9999 may not have
+    return read
 
 
 def _require_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> None:

@@ -23,7 +23,9 @@ def edges(lowest: Any, highest: Any, bins: int = BINS) -> Sequence[Any] | None:
     if isinstance(lowest, float | Decimal):
         return _even(lowest, highest, bins) if math.isfinite(lowest) and math.isfinite(highest) else None
     if isinstance(lowest, datetime):
-        return _even(lowest, highest, bins)
+        # asyncpg gives the infinities of a column with zones as instants without one.
+        is_alike = (lowest.tzinfo is None) is (highest.tzinfo is None)
+        return _even(lowest, highest, bins) if is_alike else None
     if isinstance(lowest, date):
         return [date.fromordinal(day) for day in _whole(lowest.toordinal(), highest.toordinal(), bins)]
     return None

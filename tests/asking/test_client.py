@@ -100,3 +100,14 @@ def test_values_are_written_as_results_show_them() -> None:
         "Condition({'or': [{'not': {'column': 'a', 'op': 'eq', 'value': 1}}, "
         "{'column': 'b', 'op': 'contains', 'value': 'x'}]})"
     )
+
+
+async def test_no_part_of_a_question_is_left_out(application: Application) -> None:
+    result = await _parsed(application)
+    one: Any = {"column": "id", "op": "eq", "value": 5}
+    assert [row["id"] for row in (await result.query(filters=one)).data] == [5]
+    wrong: list[dict[str, Any]] = [{"filters": 5}, {"columns": "id"}, {"fliters": [one]}, {"limits": 3}]
+    for question in wrong:
+        with pytest.raises(FetchError) as caught:
+            await result.query(**question)
+        assert caught.value.code == "BAD_PARAMETER", question

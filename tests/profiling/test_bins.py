@@ -59,3 +59,7 @@ def test_whole_numbers_have_whole_edges() -> None:
     assert edges(0, 99) == [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 99]
     assert edges(7, 7) == [7, 7]
     assert edges(Decimal(0), Decimal(1)) == [Decimal(n) / 10 for n in range(10)] + [1]
+
+
+def test_an_infinite_instant_has_no_bins() -> None:
+    assert edges(dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime.max) is None  # noqa: DTZ901 - as asyncpg gives it
