@@ -185,9 +185,24 @@ TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """Functions that stand in FROM, and the columns they have."""
 
 
+_STATISTICS = "corr covar_pop covar_samp regr_count regr_intercept regr_r2 regr_slope"
+_ABSENT: Mapping[str, frozenset[str]] = {
+    "sqlite": frozenset(
+        f"{_STATISTICS} any_value array_agg bit_and bit_or bool_and bool_or every median mode".split()
+        + "stddev stddev_pop stddev_samp var_pop var_samp variance".split()
+    ),
+    "postgresql": frozenset("median total".split()),
+    "mysql": frozenset(f"{_STATISTICS} array_agg bool_and bool_or every mode total".split()),
+}
+"""Aggregates that an engine lacks in every version: refused with a suggestion, and not by the engine's error."""
+
+
 def result_of(name: str, dialect: str) -> Result | None:
     """What a function gives, or None when there is no such function here."""
-    own = _BY_ENGINE.get("mysql" if dialect == "mariadb" else dialect, {})
+    engine = "mysql" if dialect == "mariadb" else dialect
+    if name in _ABSENT.get(engine, ()):
+        return None
+    own = _BY_ENGINE.get(engine, {})
     return own.get(name) or _COMMON.get(name) or _AGGREGATES.get(name) or _WINDOWS.get(name)
 
 
@@ -198,5 +213,7 @@ def is_aggregate(name: str) -> bool:
 
 def known_functions(dialect: str) -> list[str]:
     """Every name, for suggestions."""
-    own = _BY_ENGINE.get("mysql" if dialect == "mariadb" else dialect, {})
-    return sorted({*own, *_COMMON, *_AGGREGATES, *_WINDOWS})
+    engine = "mysql" if dialect == "mariadb" else dialect
+    return sorted(
+        {*_BY_ENGINE.get(engine, {}), *_COMMON, *_AGGREGATES, *_WINDOWS} - _ABSENT.get(engine, frozenset())
+    )

@@ -230,3 +230,11 @@ def test_a_table_that_may_not_be_known_of_is_unknown() -> None:
             "SELECT * FROM program", REGISTRY, "sqlite", is_visible=lambda table: table.name == "school"
         )
     assert refusal.value.details["tables"] == ["school"]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
+def test_an_aggregate_that_the_engine_lacks_is_refused_here(dialect: str) -> None:
+    with pytest.raises(ForbiddenSQLError) as caught:
+        read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, dialect)
+    assert "median()" in caught.value.message and "median" not in known_functions(dialect)
+    read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "duckdb")
