@@ -49,6 +49,9 @@ class Encoder:
         self._numbers: dict[int, int] = {}
         self._pending: list[Any] = []
         self._open: set[int] = set()
+        self._put_off: set[int] = (
+            set()
+        )  # in this descent: what many share must not be attempted by each of them
         self._current: Any = None
         self._alive: list[Any] = []  # ids in _numbers stay unique only while their objects live
         self._parents: dict[int, Any] = {}
@@ -78,6 +81,7 @@ class Encoder:
                 waited.add(id(element))
                 stack += reversed(self._pending)
                 self._pending.clear()
+                self._put_off.clear()
         return self.nodes
 
     def ref(self, element: Any) -> int:
@@ -93,7 +97,7 @@ class Encoder:
         if id(element) in self._open:
             _refuse_cycle()
         self._parents[id(element)] = self._current
-        if len(self._open) < DEEPEST_DESCENT:
+        if len(self._open) < DEEPEST_DESCENT and id(element) not in self._put_off:
             return self._write(element)
         self._pending.append(element)
         return PENDING
@@ -108,7 +112,10 @@ class Encoder:
         fields = write(self, kind, element) if write else self.fields(kind, element.__dict__)
         self._open.discard(id(element))
         self._current = outer
-        return PENDING if len(self._pending) > waiting else self._finish(element, kind, fields)
+        if len(self._pending) == waiting:
+            return self._finish(element, kind, fields)
+        self._put_off.add(id(element))
+        return PENDING
 
     def once(self, element: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives for `element`: the same object however often its node is attempted."""
