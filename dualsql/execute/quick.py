@@ -121,7 +121,7 @@ class _Task:
         self._limit = limit.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._lock = Lock()
-        self._running: sqlite3.Connection | None = None
+        self._running: tuple[sqlite3.Connection, Clock] | None = None
         self._has_begun = self._is_abandoned = False
         self.took = (0.0, 0.0)  # seconds of work, and in all
         self.answer: asyncio.Future[Rows] = self._loop.create_future()
@@ -131,9 +131,9 @@ class _Task:
         with self._lock:
             if self._is_abandoned:
                 return
-            self._has_begun, self._running = True, connection
-        begun, worked = time.monotonic(), time.thread_time()
-        clock.ends_at = begun + self._limit
+            self._has_begun, self._running = True, (connection, clock)
+            begun, worked = time.monotonic(), time.thread_time()
+            clock.ends_at = begun + self._limit
         try:
             rows = connection.execute(self._sent.sql, self._sent.parameters).fetchall()
         finally:
@@ -166,7 +166,10 @@ class _Task:
         with self._lock:
             self._is_abandoned = True
             if self._running is not None:
-                self._running.interrupt()
+                connection, clock = self._running
+                connection.interrupt()
+                # A statement that SQLite is still preparing does not hear of that; its clock is looked at once it runs.
+                clock.ends_at = 0.0
 
 
 def quick_reader(engine: Engine) -> QuickReader | None:
