@@ -47,6 +47,8 @@ class Settings:
         maximum_sample_size: the most rows a tool may ask to show.
         default_page_size: rows of a page when the request names no limit.
         maximum_page_size: the largest limit accepted.
+        maximum_page_bytes: what its rows may weigh on their way from PostgreSQL, by asyncpg; SQLite makes no value
+            larger than 64 MiB, MariaDB none larger than its max_allowed_packet.
         maximum_offset: the deepest offset accepted; drivers send it as a 32-bit integer.
         maximum_body_size: bytes of a request body.
         body_timeout: how long a caller may take to send it.
@@ -105,6 +107,7 @@ class Settings:
     maximum_sample_size: int = 1_000
     default_page_size: int = 100
     maximum_page_size: int = 10_000
+    maximum_page_bytes: int = 64 * 1024 * 1024
     maximum_offset: int = 2_000_000_000
     maximum_body_size: int = 64 * 1024
     body_timeout: timedelta = timedelta(seconds=30)
@@ -206,6 +209,7 @@ class SettingsOptions(TypedDict, total=False):
     maximum_sample_size: int
     default_page_size: int
     maximum_page_size: int
+    maximum_page_bytes: int
     maximum_offset: int
     maximum_body_size: int
     body_timeout: timedelta

@@ -12,6 +12,9 @@ from typing import Any
 REFUSED = 23
 """SQLITE_AUTH, the code of what is refused here."""
 
+LARGEST_VALUE = 64 * 1024 * 1024
+"""Bytes of one value that SQLite makes or reads."""
+
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
 )
@@ -32,6 +35,12 @@ _ABOUT_TABLES = frozenset(
     {"foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo"}
 )
 _CODE = frozenset({"edit", "fts3_tokenizer", "load_extension", "readfile", "writefile"})
+
+
+def confine(connection: sqlite3.Connection) -> None:
+    """Let a connection of dualsql's own only read, and make no value that nobody could hold."""
+    connection.set_authorizer(authorize)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
 
 
 def authorize(action: int, one: str | None, other: str | None, _database: Any, _trigger: Any) -> int:

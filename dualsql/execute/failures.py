@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from dualsql.errors import DatabaseBusyError, DualResponseError, QueryExecutionError, QueryTimeoutError
 from dualsql.execute.guards import Fault
+from dualsql.execute.metering import too_large
 from dualsql.execute.source import Source
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ def _translated(
 ) -> DualResponseError:
     if fault is Fault.BUSY:
         return DatabaseBusyError("Something in the database was in the query's way.")
+    if fault is Fault.SIZE:
+        return too_large()
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return DatabaseBusyError("The database broke off the connection.")
     return failure("The database could not run the query.")

@@ -19,6 +19,7 @@ class Limits:
 
     Attributes:
         patience: how long a session waits for a connection of the pool.
+        page_bytes: what the rows of a page may weigh.
         longest_stream: how long a statement may run when its session names no limit of its own.
         background: the same for queries that may go on in the background; theirs is their own.
     """
@@ -28,6 +29,7 @@ class Limits:
         self._queries = _Places(settings.maximum_concurrent_queries, queue)
         self._streams = _Places(settings.maximum_streams, queue)
         self.patience = settings.queue_timeout
+        self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
         self.background: Limits = _Background(self, _Places(settings.maximum_pending, queue))
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.errors import QueryExecutionError
 from dualsql.execute.failures import database_errors
+from dualsql.execute.metering import metered
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
 from dualsql.narrowing import Narrowing
@@ -30,15 +31,17 @@ async def fetch_rows(
 
     Raises:
         QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
+        LimitExceededError: its rows are larger than `Settings.maximum_page_bytes`.
         DatabaseBusyError: no connection was to be had, or something was in the way for the moment.
         QueryExecutionError: anything else, as an error of the class `failure`.
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
-        result = await connection.execute(
-            statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
-        )
-        return result.all()
+        with metered(connection, source.limits.page_bytes):
+            result = await connection.execute(
+                statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
+            )
+            return result.all()
 
     with database_errors(source, failure, limit=timeout):
         return await in_session(source, narrowing, fetch, timeout=timeout)

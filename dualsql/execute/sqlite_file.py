@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from dualsql.clocks import Clock
-from dualsql.execute.authorizer import authorize
+from dualsql.execute.authorizer import confine
 from dualsql.execute.guards.sqlite import FORBID_WRITES
 
 
@@ -32,7 +32,7 @@ def connect(engine: Engine, *, for_a_blink: bool = False) -> tuple[sqlite3.Conne
     if prepare is not None:  # the functions that its SQL relies on
         prepare(connection)
     connection.execute(FORBID_WRITES).close()
-    connection.set_authorizer(authorize)
+    confine(connection)
     clock = Clock()
     clock.install(connection, for_a_blink=for_a_blink)
     return connection, clock

@@ -28,6 +28,8 @@ class Fault(Enum):
     """The statement was stopped, by its time limit or by the database's operator."""
     BUSY = auto()
     """Something was in the way that may be gone at the next try: a lock, a standby's recovery."""
+    SIZE = auto()
+    """A value was larger than the connection allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.clocks import Clock
-from dualsql.execute.authorizer import REFUSED, authorize
+from dualsql.execute.authorizer import REFUSED, confine
 from dualsql.execute.guards.guard import (
     Fault,
     Guard,
@@ -34,7 +34,14 @@ _REFUSES_WRITES = "dualsql_refuses_writes"
 _CLOCK = "dualsql_clock"
 
 # Result codes; an extended one has its own bits above these. https://www.sqlite.org/rescode.html
-_FAULTS = {8: Fault.WRITE, REFUSED: Fault.WRITE, 9: Fault.TIMEOUT, 5: Fault.BUSY, 6: Fault.BUSY}
+_FAULTS = {
+    8: Fault.WRITE,
+    REFUSED: Fault.WRITE,
+    9: Fault.TIMEOUT,
+    18: Fault.SIZE,
+    5: Fault.BUSY,
+    6: Fault.BUSY,
+}
 
 
 class SQLiteGuard(Guard):
@@ -106,6 +113,7 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     cursor.execute(FORBID_WRITES)
     cursor.close()
     if hasattr(connection, "set_authorizer"):
-        connection.set_authorizer(authorize)
+        confine(connection)
     else:
-        connection.run_async(lambda driver: driver.set_authorizer(authorize))
+        # aiosqlite has no name for these: its thread does what it is given.
+        connection.run_async(lambda driver: driver._execute(confine, driver._conn))  # noqa: SLF001
