@@ -172,7 +172,9 @@ def _refuse(what: str, name: str, known: Iterable[str]) -> NoReturn:
     close = get_close_matches(name, names, n=3, cutoff=0.5)
     listed = ", ".join(names[:_LISTED]) or "none"
     raise BadParameterError(
-        f"There is no {what} {name[:_SHOWN]!r}." if name else f"Which {what}? There are several.",
+        f"Which {what}? There are several."
+        if names and not name
+        else f"There is no {what} {name[:_SHOWN]!r}.",
         hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {listed}.",
         details={"suggestions": close, "known": names[:_LISTED]},
     )
