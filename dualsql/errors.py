@@ -5,6 +5,7 @@ DualResponseError
 │   └── CountExecutionError    COUNT_EXECUTION_FAILED   ... while its rows were counted
 ├── QueryTimeoutError          QUERY_TIMEOUT            it ran longer than the setting allows
 ├── DatabaseBusyError          DATABASE_BUSY            no connection was free, or the database broke off
+│   ├── DatabaseUnreachableError  DATABASE_UNREACHABLE  no connection could be opened
 │   └── TooManyQueriesError    TOO_MANY_QUERIES         ... because as many run and wait as the settings allow
 ├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
 ├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
@@ -89,6 +90,15 @@ class DatabaseBusyError(DualResponseError):
 
     code = "DATABASE_BUSY"
     default_hint = "Try again in a moment."
+
+
+class DatabaseUnreachableError(DatabaseBusyError):
+    """No connection to the database could be opened: it is down, restarting, or refuses the server's login."""
+
+    code = "DATABASE_UNREACHABLE"
+    default_hint = (
+        "Try again in a moment. If it stays so, tell the operator that the database is out of reach."
+    )
 
 
 class TooManyQueriesError(DatabaseBusyError):

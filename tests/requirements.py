@@ -359,6 +359,7 @@ BEYOND: dict[str, str] = {
     "client/test_hostile_streams.py": "hostile, broken and busy servers of streams",
     "demo/test_care.py": "what the demo must not do to the person who runs it",
     "demo/test_data.py": "the data the demo ships",
+    "failures/test_database.py": "the queried database is down or full: told so, in one log line",
     "failures/test_postgresql.py": "a PostgreSQL that is stopped, killed, struck or silent, over real HTTP",
     "failures/test_sqlite.py": "a full disk, a file that is removed or held, over real HTTP",
     "formats/test_samples.py": "a sample keeps to its budget and says what was cut",

@@ -26,6 +26,7 @@ from dualsql.errors import (
 )
 from dualsql.execute import ran_too_long
 from dualsql.gate.gate import Gate
+from dualsql.incidents import log_failure, log_unforeseen
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import DualResponse
 from dualsql.settings import Settings
@@ -253,9 +254,8 @@ class Jobs:
             return ran_too_long(limit)
         except asyncio.CancelledError:  # by `stop`, which says what becomes of the row
             return QueryInterruptedError("The query was stopped before the database had answered.")
-        except Exception:
-            # Nobody may be there to see it any more.
-            logger.exception("A query in the background failed.")
+        except Exception as error:  # noqa: BLE001 - nobody may be there to see it any more
+            log_unforeseen(logger, error, "A query in the background failed.")
             return DualResponseError("The query failed.", hint="The server's log has the cause.")
 
     async def _kept(self, job: Job, found: Answered | DualResponseError) -> Answered | DualResponseError:
@@ -282,8 +282,8 @@ class Jobs:
         for left in reversed(range(_SETTLE_ATTEMPTS)):
             try:
                 return await self._store.settle(resource)
-            except StorageError:
-                logger.warning("What came of a query could not be stored.", exc_info=True)
+            except StorageError as error:
+                log_failure(logger, error, "storing what came of a query", level=logging.WARNING)
                 if not left or self._closing.is_set():
                     raise
             with suppress(TimeoutError):

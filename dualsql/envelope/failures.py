@@ -7,12 +7,12 @@ an incident's number; the log has the exception under the same number.
 from __future__ import annotations
 
 import logging
-import secrets
 from typing import Any
 
 from dualsql.envelope.responses import error_body
 from dualsql.envelope.shapes import ErrorBody
 from dualsql.errors import DualResponseError
+from dualsql.incidents import log_failure, log_unforeseen, new_incident
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,9 @@ def _incident(error: BaseException, tool: str) -> ErrorBody:
 
 
 def _log(error: BaseException, tool: str) -> str:
-    incident = secrets.token_hex(8)
-    logger.error("incident %s: the tool %r failed", incident, tool, exc_info=error)
+    incident = new_incident()
+    if isinstance(error, DualResponseError):
+        log_failure(logger, error, f"the tool {tool!r}", incident=incident)
+    else:
+        log_unforeseen(logger, error, "incident %s: the tool %r failed", incident, tool)
     return incident

@@ -1,8 +1,7 @@
-"""Map what a database raises to errors of ours; the rule: once, here, and nothing of its words goes on."""
+"""Map what a database raises to errors of ours, once, here. The cause is chained for the log and never shown."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +10,16 @@ from datetime import timedelta
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from dualsql.errors import DatabaseBusyError, DualResponseError, QueryExecutionError, QueryTimeoutError
+from dualsql.errors import (
+    DatabaseBusyError,
+    DatabaseUnreachableError,
+    DualResponseError,
+    QueryExecutionError,
+    QueryTimeoutError,
+)
 from dualsql.execute.guards import Fault
 from dualsql.execute.metering import too_large
 from dualsql.execute.source import Source
-
-logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -26,14 +29,15 @@ def database_errors(
     *,
     limit: timedelta | None = None,
 ) -> Iterator[None]:
-    """Raise errors of ours in place of the database's; the log has the cause.
+    """Raise errors of ours in place of the database's. Whoever answers the caller logs them with their cause.
 
     Args:
         limit: how long the session's statements may run.
 
     Raises:
         QueryTimeoutError: the database stopped the statement.
-        DatabaseBusyError: no connection was free, it broke off, or something was in the way for the moment.
+        DatabaseBusyError: no connection was free, it broke off, or something was in the way for the moment;
+            DatabaseUnreachableError: the database is down.
         QueryExecutionError: all else, as an error of the class `failure`.
     """
     started_at = time.monotonic()
@@ -48,10 +52,7 @@ def database_errors(
         # The lanes meet the driver's errors bare, SQLAlchemy wraps them.
         fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
         if fault is Fault.TIMEOUT:
-            # A matter of course: each count is stopped that takes longer than its budget.
-            logger.info("A statement was stopped on the source %r.", source.name)
             raise _timeout(limit, time.monotonic() - started_at) from error
-        logger.warning("A statement failed on the source %r.", source.name, exc_info=True)
         raise _translated(fault, error, failure) from error
 
 
@@ -71,8 +72,13 @@ def _translated(
 ) -> DualResponseError:
     if fault is Fault.BUSY:
         return DatabaseBusyError("Something in the database was in the query's way.")
+    if fault is Fault.UNREACHABLE:
+        return DatabaseUnreachableError("The database could not be reached.")
+    if fault is Fault.FULL:
+        return DatabaseBusyError("The database had no room left, on disk or in memory, to run the query.")
     if fault is Fault.SIZE:
         return too_large()
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
+    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if fault is Fault.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
         return DatabaseBusyError("The database broke off the connection.")
     return failure("The database could not run the query.")

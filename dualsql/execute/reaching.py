@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import timedelta
 from functools import partial
 
@@ -12,8 +11,6 @@ from sqlalchemy.exc import DBAPIError
 
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.execute.source import Source
-
-logger = logging.getLogger(__name__)
 
 # SQLSTATEs of PostgreSQL, numbers of MariaDB.
 _CREDENTIALS = ("28", "42501", "1044", "1045", "1698")
@@ -35,7 +32,6 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
         raise
     # A driver, a resolver or the network may raise anything, with a URL in it.
     except Exception as error:
-        logger.info("The database cannot be reached.", exc_info=True)
         raise _refusal(error.orig if isinstance(error, DBAPIError) else error) from error
 
 

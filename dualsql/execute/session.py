@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.errors import DatabaseBusyError
-from dualsql.execute.guards import Terms
+from dualsql.errors import DatabaseBusyError, DatabaseUnreachableError, DualResponseError
+from dualsql.execute.guards import Fault, Terms
 from dualsql.execute.source import Source
 from dualsql.narrowing import Narrowing
 
@@ -43,7 +45,8 @@ async def read_only(
 
     Raises:
         TooManyQueriesError: there was no place for one more session.
-        DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`.
+        DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`;
+            DatabaseUnreachableError: none could be opened.
     """
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(source.limits.place(for_stream=limit is None))
@@ -82,8 +85,16 @@ async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
             if source.turn is not None:
                 await stack.enter_async_context(source.turn)
             return await stack.enter_async_context(source.engine.connect())
-    except TimeoutError as error:
+    except (TimeoutError, PoolTimeoutError) as error:
         raise DatabaseBusyError("No database connection became free in time.") from error
+    except DualResponseError:
+        raise
+    # A driver, a resolver or the network may raise anything. None of it is the fault of the caller's query.
+    except Exception as error:
+        fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
+        if fault is Fault.BUSY:
+            raise DatabaseBusyError("The database takes no more connections now.") from error
+        raise DatabaseUnreachableError("The database could not be reached.") from error
 
 
 def _narrow(connection: AsyncConnection, narrowing: Narrowing) -> None:

@@ -16,7 +16,6 @@ DualResponseError
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from starlette.responses import Response
 
 from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
 from dualsql.http.answers import JSONAnswer
+from dualsql.incidents import log_failure, log_unforeseen, new_incident, resource_hash
 from dualsql_client.wire import Problem
 
 logger = logging.getLogger(__name__)
@@ -108,6 +108,7 @@ KINDS: Mapping[str, Kind] = {
     "QUERY_EXECUTION_FAILED": Kind(502, "query_failed"),
     "COUNT_EXECUTION_FAILED": Kind(502, "query_failed"),
     "DATABASE_BUSY": Kind(503, "unavailable"),
+    "DATABASE_UNREACHABLE": Kind(503, "unavailable"),
     "TOO_MANY_QUERIES": Kind(503, "unavailable"),
     "QUERY_TIMEOUT": Kind(504, "timeout"),
     "STORAGE_ERROR": Kind(503, "unavailable"),
@@ -158,27 +159,31 @@ def answering(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
-            return problem_response(error)
+            return problem_response(error, _told(request))
 
     return answer
 
 
-def problem_response(error: Exception) -> Response:
+def problem_response(error: Exception, where: str = "a request") -> Response:
     """The one error body, with the status that belongs to it.
 
-    A 5xx carries `details.incident`, under which the log has the error and its cause.
+    A 5xx carries `details.incident`, under which the log has the error and its cause, and `where` it arose.
     An HTTPException, which an `authenticate` callable may raise, keeps its status and headers.
     """
     if isinstance(error, HTTPException):
         return _refusal(error)
     if not isinstance(error, DualResponseError):
-        error = _hide(error)
+        return _answer(_hidden(), _log_unforeseen(error, where))
+    return _answer(error, _log_incident(error, where))
+
+
+def _answer(error: DualResponseError, incident: str) -> Response:
     kind = kind_of(error)
     problem = Problem(
         error=kind.word, message=error.message, code=error.code, hint=error.hint, details=dict(error.details)
     )
-    if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        problem["details"]["incident"] = _log_incident(error)
+    if incident:
+        problem["details"]["incident"] = incident
     headers = dict(_HEADERS.get(kind.status, {}))
     if isinstance(error, ResourcePendingError):
         headers |= RETRY_SOON
@@ -196,17 +201,32 @@ def kind_of(error: DualResponseError) -> Kind:
     return next((KINDS[code] for code in codes if code in KINDS), INTERNAL)
 
 
-def _hide(error: Exception) -> DualResponseError:
-    hidden = DualResponseError("The server failed to answer.", hint="Tell its operator the incident.")
-    hidden.__cause__ = error
-    return hidden
+def _hidden() -> DualResponseError:
+    return DualResponseError("The server failed to answer.", hint="Tell its operator the incident.")
 
 
-def _log_incident(error: DualResponseError) -> str:
-    incident = secrets.token_hex(8)
-    # Neither the path nor the query: an id in a log is a key in a log.
-    logger.error("incident %s: %s", incident, error.code, exc_info=error)
+def _log_incident(error: DualResponseError, where: str) -> str:
+    """Log a failure of the server's side. Its number; empty for what is the caller's to mend."""
+    if kind_of(error).status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ""
+    incident = new_incident()
+    log_failure(logger, error, where, incident=incident)
     return incident
+
+
+def _log_unforeseen(error: Exception, where: str) -> str:
+    incident = new_incident()
+    log_unforeseen(logger, error, "incident %s: an unforeseen error in %s", incident, where)
+    return incident
+
+
+def _told(request: Request) -> str:
+    """The request as the log names it: an id opens a resource, and a query string may hold a link or a value."""
+    path, hashes = request.url.path, ""
+    for name, value in request.path_params.items():
+        path = path.replace(str(value), f"{{{name}}}")
+        hashes += f", resource {resource_hash(str(value))}" if name == "resource_id" else ""
+    return f"{request.method} {path}{hashes}"
 
 
 def _refusal(error: HTTPException) -> Response:

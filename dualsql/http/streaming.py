@@ -20,6 +20,7 @@ from dualsql.errors import DualResponseError
 from dualsql.http.compression import CODINGS, compressed
 from dualsql.http.connection import while_connected
 from dualsql.http.problems import CallerGoneError
+from dualsql.incidents import log_failure
 from dualsql.reading.streams import ResultStream
 from dualsql.settings import Settings
 from dualsql_client.wire import ROWS_TRAILER
@@ -80,8 +81,7 @@ class RowsAnswer(Response):
             except CallerGoneError:
                 return  # nobody is left to be told
             except DualResponseError as error:
-                # Neither the path nor the query: an id in a log is a key in a log.
-                logger.error("A stream was cut off: %s.", error.code, exc_info=error)
+                log_failure(logger, error, "a stream that was cut off")
                 raise CutOffError(error.code) from None
             except TimeoutError:
                 raise CutOffError("Its reader took nothing for too long.") from None

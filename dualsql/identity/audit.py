@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from dualsql.errors import StorageError
+from dualsql.incidents import log_failure
 from dualsql.resource import Principal
 
 logger = logging.getLogger(__name__)
@@ -82,8 +83,10 @@ async def record(audit: Audit | None, event: AuditEvent) -> None:
         if inspect.isawaitable(pending):
             await pending
     except Exception as error:
-        logger.error("The audit sink failed on: %s.", event.action, exc_info=error)
-        raise StorageError("What was asked for could not be recorded.") from error
+        failure = StorageError("What was asked for could not be recorded.")
+        failure.__cause__ = error
+        log_failure(logger, failure, f"the audit sink, on {event.action}")
+        raise failure from error
 
 
 def log_audit(event: AuditEvent) -> None:

@@ -6,13 +6,13 @@ SDKs differ in what they show of an exception, and one of them showed a database
 from __future__ import annotations
 
 import logging
-import secrets
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from dualsql.errors import DatabaseBusyError, DualResponseError, QueryExecutionError
 from dualsql.formats.text import single_line
+from dualsql.incidents import log_failure, log_unforeseen, new_incident
 from dualsql_client.wire import ToolProblem
 
 logger = logging.getLogger(__name__)
@@ -35,11 +35,14 @@ def spoken_problem(error: Exception) -> ToolProblem:
 def problem_of(error: Exception, tool: str) -> ToolProblem:
     """What is said of `error`; what is not ours is in the log, under the incident in `details`."""
     if isinstance(error, SQLAlchemyError):
-        logger.warning("A statement failed in the tool %r.", tool, exc_info=error)
-        error = _translated(error)
+        cause, error = error, _translated(error)
+        error.__cause__ = cause
     if not isinstance(error, DualResponseError):
         return _hidden(error, tool)
-    logger.info("The tool %r answered %s: %s", tool, error.code, error.message)
+    if error.__cause__ is not None:
+        log_failure(logger, error, f"the tool {tool!r}", level=logging.WARNING)
+    else:
+        logger.info("The tool %r answered %s: %s", tool, error.code, error.message)
     return ToolProblem(code=error.code, message=error.message, hint=error.hint, details=dict(error.details))
 
 
@@ -53,8 +56,8 @@ def _translated(error: SQLAlchemyError) -> DualResponseError:
 
 
 def _hidden(error: Exception, tool: str) -> ToolProblem:
-    incident = secrets.token_hex(8)
-    logger.error("incident %s: the tool %r failed", incident, tool, exc_info=error)
+    incident = new_incident()
+    log_unforeseen(logger, error, "incident %s: the tool %r failed", incident, tool)
     return ToolProblem(
         code=DualResponseError.code,
         message="The tool failed.",

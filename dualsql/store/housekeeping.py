@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
+from dualsql.incidents import cause_of
 from dualsql.resource import INTERRUPTED
 from dualsql.store.accesses import AccessLog
 from dualsql.store.outages import Outage
@@ -65,8 +66,10 @@ class Housekeeper:
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
             await self._accesses.flush()
-        except StorageError:
-            logger.warning("%d accesses were not counted.", self._accesses.total(), exc_info=True)
+        except StorageError as error:
+            logger.warning(
+                "%d accesses were not counted: %s", self._accesses.total(), cause_of(error) or error
+            )
 
     async def sweep(self) -> int:
         """Delete now what is due, and fail what is pending without anybody who runs its query."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from dualsql.incidents import cause_of
+
 logger = logging.getLogger(__name__)
 
 FIRST_REMINDER = timedelta(seconds=10)
@@ -33,7 +35,8 @@ class Outage:
         self._failures += 1
         if self._failures == 1:
             self._begun, self._reminder = now, now + FIRST_REMINDER.total_seconds()
-            logger.warning("%s failed and is tried again until it succeeds.", self._work, exc_info=error)
+            cause = cause_of(error) or str(error)
+            logger.warning("%s failed and is tried again until it succeeds: %s", self._work, cause)
         elif now >= self._reminder:
             logger.warning("%s has failed for %.0f seconds: %s", self._work, now - self._begun, error)
             silence = min(2 * (now - self._begun), LONGEST_SILENCE.total_seconds())

@@ -15,6 +15,7 @@ from sqlalchemy import exc, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, DualResponseServer, UnknownColumnError
+from dualsql.incidents import wait_until_logged
 from dualsql.mcp import Answer
 from tests.mcp.conftest import Host, MakeDual, text_of, wire_of
 from tests.schools import School
@@ -65,6 +66,7 @@ async def test_an_exception_that_is_not_ours_says_nothing(
     problem = result.structured_content["error"]
     assert problem["message"] == "The tool failed."
     assert problem["details"]["incident"] in problem["hint"]
+    wait_until_logged()
     [record] = [each for each in caplog.records if each.name == "dualsql.mcp.problems"]
     assert problem["details"]["incident"] in record.getMessage()
     assert record.exc_info is not None

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from dualsql import (
     BadParameterError,
     ConfigurationError,
+    DatabaseUnreachableError,
     DualResponseServer,
     LimitExceededError,
     NotFreezableError,
@@ -211,7 +212,7 @@ async def test_a_database_that_is_out_of_reach_is_not_quoted() -> None:
     async with AsyncExitStack() as stack:
         server = DualResponseServer(url, base_url=BASE_URL, tables=Base)
         stack.push_async_callback(server.shutdown)
-        with pytest.raises(QueryExecutionError) as refused:
+        with pytest.raises(DatabaseUnreachableError) as refused:
             await server.create_response(select(School), name="x")
     assert "127.0.0.1" not in str(refused.value)
     assert "pa55word" not in str(refused.value)

@@ -52,8 +52,13 @@ class DuckDBGuard(Guard):
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""
         # The driver has neither numbers nor SQLSTATEs.
-        if type(error).__name__ == "InterruptException":
+        kind = type(error).__name__
+        if kind == "InterruptException":
             return Fault.TIMEOUT
+        if kind == "OutOfMemoryException":
+            return Fault.FULL
+        if kind == "IOException":
+            return Fault.UNREACHABLE
         return Fault.WRITE if "read-only mode" in str(error) else None
 
 

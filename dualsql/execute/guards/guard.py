@@ -28,6 +28,12 @@ class Fault(Enum):
     """The statement was stopped, by its time limit or by the database's operator."""
     BUSY = auto()
     """Something was in the way that may be gone at the next try: a lock, a standby's recovery."""
+    BROKEN = auto()
+    """The connection ended while it was used."""
+    UNREACHABLE = auto()
+    """The database is down, starting or stopping."""
+    FULL = auto()
+    """The database ran out of disk or memory."""
     SIZE = auto()
     """A value was larger than the connection allows."""
 

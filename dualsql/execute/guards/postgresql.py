@@ -26,10 +26,16 @@ _FAULTS = {
     "40P01": Fault.BUSY,  # deadlock_detected
     "55P03": Fault.BUSY,  # lock_not_available
     "53300": Fault.BUSY,  # too_many_connections
-    "57P01": Fault.BUSY,  # admin_shutdown
-    "57P02": Fault.BUSY,  # crash_shutdown
-    "57P03": Fault.BUSY,  # cannot_connect_now
-    "57P04": Fault.BUSY,  # database_dropped: also a standby's conflict with a dropped database
+    "53100": Fault.FULL,  # disk_full
+    "53200": Fault.FULL,  # out_of_memory
+    "53400": Fault.FULL,  # configuration_limit_exceeded: temp_file_limit
+    "57P01": Fault.BROKEN,  # admin_shutdown
+    "57P02": Fault.BROKEN,  # crash_shutdown
+    "57P03": Fault.UNREACHABLE,  # cannot_connect_now
+    "57P04": Fault.BROKEN,  # database_dropped: also a standby's conflict with a dropped database
+    "08000": Fault.BROKEN,  # connection_exception
+    "08003": Fault.BROKEN,  # connection_does_not_exist
+    "08006": Fault.BROKEN,  # connection_failure
 }
 
 
@@ -73,4 +79,7 @@ class PostgreSQLGuard(Guard):
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+        if state is None and type(error).__name__ == "InterfaceError" and "closed" in str(error):
+            # asyncpg's and psycopg2's for a connection that was lost: a standby's conflict with recovery ends so.
+            return Fault.BROKEN
         return _FAULTS.get(state or "")

@@ -41,6 +41,10 @@ _FAULTS = {
     18: Fault.SIZE,
     5: Fault.BUSY,
     6: Fault.BUSY,
+    7: Fault.FULL,
+    10: Fault.BROKEN,
+    13: Fault.FULL,
+    14: Fault.UNREACHABLE,
 }
 
 
