@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, types
+from sqlalchemy.dialects import postgresql
 
 from dualsql.columns import SQLType, plain_type
 from dualsql.keyforms import KeyForm, mysql_form, postgresql_form, raw_form
@@ -85,10 +86,25 @@ def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]
 
 
 def _postgresql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    # 1.0 equals 1.00, and 0.0 equals -0.0, and each is shown as it is.
-    is_number = isinstance(plain_type(expression.type), types.Numeric | types.Float)
     sortable = _as_text_if_unsortable(expression)
-    return [sortable, cast(expression, Text)] if is_number else [sortable]
+    is_loose = sortable is expression and _has_equals_that_differ(plain_type(expression.type))
+    return [sortable, cast(expression, Text)] if is_loose else [sortable]
+
+
+def _has_equals_that_differ(plain: SQLType) -> bool:
+    # 1.0 equals 1.00, and 0.0 equals -0.0, in a range, an array or a document too; citext takes 'a' for 'A'.
+    if isinstance(plain, types.ARRAY):
+        return _has_equals_that_differ(plain_type(plain.item_type))
+    return isinstance(
+        plain,
+        types.Numeric
+        | types.Float
+        | postgresql.JSONB
+        | postgresql.ranges.AbstractRange
+        | postgresql.INTERVAL
+        | types.Interval
+        | postgresql.CITEXT,
+    )
 
 
 def _mysql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -122,7 +138,21 @@ def _is_sortable(type_: SQLType) -> bool:
     return isinstance(plain, _SORTABLE) or plain._type_affinity is types.Interval
 
 
+# With an ordering of their own: https://www.postgresql.org/docs/current/indexes-opclass.html (btree).
 _SORTABLE = (
+    postgresql.BIT,
+    postgresql.CIDR,
+    postgresql.HSTORE,
+    postgresql.INET,
+    postgresql.JSONB,
+    postgresql.MACADDR,
+    postgresql.MACADDR8,
+    postgresql.MONEY,
+    postgresql.OID,
+    postgresql.REGCLASS,
+    postgresql.TSQUERY,
+    postgresql.TSVECTOR,
+    postgresql.ranges.AbstractRange,
     types.String,
     types.Integer,
     types.Numeric,

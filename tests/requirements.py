@@ -102,6 +102,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "PUT pins": ("http/test_resources.py::test_put_pins",),
         "DELETE deletes": ("http/test_resources.py::test_delete_ends_the_resource_for_every_verb",),
         "sorting runs the query again, over the whole result": (
+            "paging/test_database_order.py::test_sorted_as_the_database_sorts",
             "paging/test_pages_equal_the_query.py::test_sorted_by_every_column_both_ways",
             "plan/test_statements.py::test_sorting_a_cut_result_does_not_change_which_rows_it_has",
         ),
