@@ -72,7 +72,7 @@ class DualResponse:
         sample: rows of it, as plain JSON values.
         mime_type: of what the application fetches.
         image: a picture for the model, drawn from all rows.
-        sampled: which ones: "head", the first in the query's own order, or what was asked for; see `ResponseOptions`.
+        sampled: which ones: "head", the first in the query's own order, or what was asked for; see `create_response`.
         total_count, total_count_kind: all rows of the result, and what the number is worth.
         columns: name, type and encoding of each column.
         status: "pending" while the query still runs: no row is shown or counted yet.

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -22,10 +22,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dualsql.addresses import Addresses
+from dualsql.asking import Inquiry
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.creating.creator import Creator
 from dualsql.creating.drawing import Charts
-from dualsql.creating.options import ResponseOptions, checked_creation
+from dualsql.creating.options import ProfileOption, checked_creation
 from dualsql.creating.pending import Jobs
 from dualsql.creating.refining import Refinements
 from dualsql.errors import ConfigurationError
@@ -36,6 +37,7 @@ from dualsql.gate.links import Links
 from dualsql.gate.signing import seal_for
 from dualsql.identity import Audit, Authenticate
 from dualsql.mcp import Function, ToolOptions, tool
+from dualsql.mcp.tool import make_tool
 from dualsql.narrowing import Hook, Policy
 from dualsql.parameters import checked_count, checked_listing, checked_queries, checked_registry
 from dualsql.queries import SavedQuery
@@ -43,11 +45,11 @@ from dualsql.questions import Questions
 from dualsql.reading.cursors import Cursors
 from dualsql.reading.inquiries import Inquiries
 from dualsql.reading.pages import ResultPage
-from dualsql.reading.profiles import ProfileOptions
 from dualsql.reading.reader import Reader
 from dualsql.reading.streams import ResultStream, StreamRequest, Streams
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
+from dualsql.samples import SampleOption
 from dualsql.settings import Action, Settings, SettingsOptions
 from dualsql.statement import Statement
 from dualsql.store import MemoryStore
@@ -57,6 +59,7 @@ from dualsql.store.protocol import ResourceStore
 from dualsql.totals import Count
 from dualsql.watching import Watch
 from dualsql_client.figures import Profile
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import ResourceMetadata, SortKey
 
 
@@ -85,6 +88,7 @@ class DualResponseServer:
         ConfigurationError: the server could not be safe as it was set up.
     """
 
+    @checked_keywords(Settings)
     def __init__(
         self,
         databases: Database | Mapping[str, Database],
@@ -157,8 +161,23 @@ class DualResponseServer:
 
     # Creating -------------------------------------------------------------------------------------------
 
+    @checked_keywords()
     async def create_response(
-        self, select: Statement | None = None, *, name: str, **options: Unpack[ResponseOptions]
+        self,
+        select: Statement | None = None,
+        *,
+        name: str,
+        sample_size: int | None = None,
+        sample: SampleOption = "head",
+        expiration: timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        count: Count = "auto",
+        profile: ProfileOption = "none",
+        principal: Principal | None = None,
+        source: str | None = None,
+        wait: timedelta | None = None,
+        parent: Resource | str | None = None,
+        refinement: Mapping[str, Any] | Inquiry | None = None,
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows.
 
@@ -166,9 +185,27 @@ class DualResponseServer:
             select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set. None
                 where a `parent` and its `refinement` are given.
             name: a title that a person understands.
-            options: see `ResponseOptions`.
+            sample_size: rows to show; `Settings.default_sample_size` unless given.
+            sample: which ones: "head", the first; "tail", the last; "random", which tells its seed, so that
+                "random:SEED" shows them again; "spread", from the first to the last at even distances.
+            expiration: lifetime, `Settings.default_expiration` unless given; cut to `Settings.maximum_lifetime`.
+            metadata: JSON values kept with the resource and shown to whoever may read it.
+            count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
+                database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
+                longer than `Settings.count_budget`, else estimated.
+            profile: what the columns are like: of "sample" rows or of the "full" result, within
+                `Settings.profile_budget`. The model hears where its sample is misleading; the figures are in the
+                response.
+            principal: binds the resource to this person or service; no one else can read it.
+            source: which of several databases.
+            wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
+                "pending", and the query goes on (see docs/pending.md).
+            parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one
+                who may read it.
+            refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.asking` has it.
 
         Raises:
+            TypeError: an argument has a name that is not above.
             BadParameterError, LimitExceededError: an argument is malformed or out of bounds.
             ConfigurationError: there is no such source, or it is not read-only.
             NotFreezableError: the statement cannot be stored as data.
@@ -179,7 +216,21 @@ class DualResponseServer:
             TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
             StorageError: the resource could not be kept.
         """
-        creation = checked_creation(name, self.settings, **options)
+        creation = checked_creation(
+            self.settings,
+            name=name,
+            sample_size=sample_size,
+            sample=sample,
+            expiration=expiration,
+            metadata=metadata,
+            count=count,
+            profile=profile,
+            principal=principal,
+            source=source,
+            wait=wait,
+            parent=parent,
+            refinement=refinement,
+        )
         await self.start()
         return await self.responses.create(*await self._refinements.resolve(select, creation))
 
@@ -259,12 +310,26 @@ class DualResponseServer:
         await self.start()
         return await self._reader.stream(resource, request, principal=principal)
 
+    @checked_keywords()
     async def profile_resource(
-        self, resource: Resource, *, principal: Principal | None = None, **asked: Unpack[ProfileOptions]
+        self,
+        resource: Resource,
+        *,
+        principal: Principal | None = None,
+        kind: str = "sample",
+        columns: Sequence[str] | None = None,
     ) -> Profile:
-        """What its columns are like; neither rights nor expiry are checked. Time that runs out is no error."""
+        """What its columns are like; neither rights nor expiry are checked. Time that runs out is no error.
+
+        Args:
+            kind: "sample" looks at the first rows, "full" at all of them; see `Settings.profile_sample`.
+            columns: those that are looked at; None for all that `Settings.maximum_profile_columns` allows.
+
+        Raises:
+            BadParameterError, UnknownColumnError: there is no such kind, or no such column.
+        """
         await self.start()
-        return await self._reader.profile(resource, principal=principal, **asked)
+        return await self._reader.profile(resource, principal=principal, kind=kind, columns=columns)
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Keep the resource until it is deleted; False when it is gone. No rights are checked: see `open_resource`."""
@@ -318,6 +383,7 @@ class DualResponseServer:
         """What may be said of a resource, without a word to the audit."""
         return self._reader.metadata_of(resource)
 
+    @checked_keywords(make_tool)
     def tool(self, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
         """A decorator: a function that returns a Select becomes a tool of an MCP server; see `dualsql.mcp`.
 

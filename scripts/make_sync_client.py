@@ -183,9 +183,9 @@ def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., A
     if streamed := [each.arg for each in node.args.args if takes_stream(each)]:
         passed = re.sub(rf"\b({'|'.join(streamed)})\b", r"each_of(\1)", passed)
         call = f"stepped({called}({passed}))"
-    elif inspect.isasyncgenfunction(function):
+    elif inspect.isasyncgenfunction(inspect.unwrap(function)):
         call = f"self._portal.each({called}, {passed})"
-    elif inspect.iscoroutinefunction(function):
+    elif inspect.iscoroutinefunction(inspect.unwrap(function)):
         call = f"self._portal.call({called}, {passed})"
     elif (ast.unparse(node.returns) if node.returns else "").startswith("AbstractAsyncContextManager"):
         call = f"self._portal.within({called}({passed}))"
@@ -223,7 +223,10 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     returns = ast.unparse(node.returns) if node.returns else "None"
     returns = re.sub(r"AsyncGenerator\[(.+), None\]", r"Generator[\1, None, None]", returns)
     returns = returns.replace("AbstractAsyncContextManager", "AbstractContextManager")
-    line = f"    def {name}({ast.unparse(node.args)}) -> {returns}".replace("AsyncIterable[", "Iterable[")
+    decorators = map(ast.unparse, node.decorator_list)
+    checks = "".join(f"    @{each}\n" for each in decorators if each.startswith("checked_keywords"))
+    line = f"{checks}    def {name}({ast.unparse(node.args)}) -> {returns}"
+    line = line.replace("AsyncIterable[", "Iterable[")
     for word, sync in WORDS.items():
         line = re.sub(rf"\b{word}\b", sync, line)
     return line

@@ -12,6 +12,7 @@ from dualsql_client import detect
 from dualsql_client.answers import FetchResult, read_page
 from dualsql_client.errors import FetchError
 from dualsql_client.figures import Profile, ProfileKind
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.questions import Question, plain_question
 from dualsql_client.transport import Transport
 from dualsql_client.wire import Column, Row
@@ -28,6 +29,7 @@ class Asking:
     resource_uri: str
     columns: list[Column]
 
+    @checked_keywords(Question)
     async def query(
         self,
         *,
@@ -49,6 +51,7 @@ class Asking:
         window = _window(offset, limit, cursor)
         return await self._asked("query", {**plain_question(question), **window}, window, typed=typed)
 
+    @checked_keywords(Question)
     async def query_all(
         self, *, page_size: int | None = None, typed: bool = False, **question: Unpack[Question]
     ) -> list[Row]:
@@ -107,6 +110,7 @@ class Asking:
             raise FetchError("The server's answer is no profile.")
         return cast("Profile", found)
 
+    @checked_keywords(Question)
     async def refine(
         self,
         *,

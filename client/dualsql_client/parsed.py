@@ -28,6 +28,7 @@ from dualsql_client.formats import ARROW, NDJSON, Format
 from dualsql_client.framing import Block
 from dualsql_client.glance import glance, html, rich_group
 from dualsql_client.instants import read_instant
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.lifetimes import kept_alive
 from dualsql_client.origins import described
 from dualsql_client.parsing import rows_of
@@ -132,6 +133,7 @@ class ParsedDualResponse(Asking):
         self._note_expiry(answer)
         return page
 
+    @checked_keywords(StreamOptions)
     async def fetch_stream(
         self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> AsyncGenerator[list[Row], None]:
@@ -158,6 +160,7 @@ class ParsedDualResponse(Asking):
         if held:
             yield held
 
+    @checked_keywords(StreamOptions)
     async def fetch_all(
         self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> list[Row]:
@@ -175,10 +178,12 @@ class ParsedDualResponse(Asking):
                 rows += block
         return rows
 
+    @checked_keywords(StreamOptions)
     async def to_dicts(self, **options: Unpack[StreamOptions]) -> list[Row]:
         """All rows, with Python's own values: `fetch_all(typed=True)`."""
         return await self.fetch_all(typed=True, **options)
 
+    @checked_keywords(StreamOptions)
     async def to_arrow(self, **options: Unpack[StreamOptions]) -> pa.Table:
         """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
         field says in its metadata (`dualsql.encoding`) how that is written.
@@ -189,6 +194,7 @@ class ParsedDualResponse(Asking):
         needed("pyarrow", "arrow")
         return await read_table(self._blocks(ARROW, options))
 
+    @checked_keywords(StreamOptions)
     async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
         """All rows as a polars.DataFrame, with the types of `to_arrow`.
 
@@ -199,6 +205,7 @@ class ParsedDualResponse(Asking):
         frame: pl.DataFrame = polars.from_arrow(await self.to_arrow(**options))
         return frame
 
+    @checked_keywords(StreamOptions)
     async def to_pandas(self, **options: Unpack[StreamOptions]) -> pd.DataFrame:
         """All rows as a pandas.DataFrame, whose columns keep the types of `to_arrow` (pandas.ArrowDtype): whole
         numbers with NULLs among them stay whole, decimals exact.
@@ -211,6 +218,7 @@ class ParsedDualResponse(Asking):
         frame: pd.DataFrame = table.to_pandas(types_mapper=pandas.ArrowDtype)
         return frame
 
+    @checked_keywords(StreamOptions)
     async def save(
         self,
         path: str | PathLike[str],

@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.asked import StreamOptions
 from dualsql_client.figures import Profile, ProfileKind
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.questions import Question
@@ -92,6 +93,7 @@ class SyncParsedDualResponse:
     def status(self) -> Literal["pending", "ready", "failed"]:
         return self._parsed.status
 
+    @checked_keywords(Question)
     def query(
         self,
         *,
@@ -114,6 +116,7 @@ class SyncParsedDualResponse:
             self._parsed.query, offset=offset, limit=limit, cursor=cursor, typed=typed, **question
         )
 
+    @checked_keywords(Question)
     def query_all(
         self, *, page_size: int | None = None, typed: bool = False, **question: Unpack[Question]
     ) -> list[Row]:
@@ -165,6 +168,7 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.profile, kind, columns=columns)
 
+    @checked_keywords(Question)
     def refine(
         self,
         *,
@@ -234,6 +238,7 @@ class SyncParsedDualResponse:
             self._parsed.fetch, offset=offset, limit=limit, sort=sort, typed=typed, cursor=cursor
         )
 
+    @checked_keywords(StreamOptions)
     def fetch_stream(
         self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> Generator[list[Row], None, None]:
@@ -251,6 +256,7 @@ class SyncParsedDualResponse:
         """
         return self._portal.each(self._parsed.fetch_stream, batch_size=batch_size, typed=typed, **options)
 
+    @checked_keywords(StreamOptions)
     def fetch_all(
         self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> list[Row]:
@@ -264,10 +270,12 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.fetch_all, batch_size=batch_size, typed=typed, **options)
 
+    @checked_keywords(StreamOptions)
     def to_dicts(self, **options: Unpack[StreamOptions]) -> list[Row]:
         """All rows, with Python's own values: `fetch_all(typed=True)`."""
         return self._portal.call(self._parsed.to_dicts, **options)
 
+    @checked_keywords(StreamOptions)
     def to_arrow(self, **options: Unpack[StreamOptions]) -> pa.Table:
         """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
         field says in its metadata (`dualsql.encoding`) how that is written.
@@ -277,6 +285,7 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.to_arrow, **options)
 
+    @checked_keywords(StreamOptions)
     def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
         """All rows as a polars.DataFrame, with the types of `to_arrow`.
 
@@ -284,6 +293,7 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.to_polars, **options)
 
+    @checked_keywords(StreamOptions)
     def to_pandas(self, **options: Unpack[StreamOptions]) -> pd.DataFrame:
         """All rows as a pandas.DataFrame, whose columns keep the types of `to_arrow` (pandas.ArrowDtype): whole
         numbers with NULLs among them stay whole, decimals exact.
@@ -292,6 +302,7 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.to_pandas, **options)
 
+    @checked_keywords(StreamOptions)
     def save(
         self,
         path: str | PathLike[str],

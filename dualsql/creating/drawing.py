@@ -93,8 +93,8 @@ class Charts:
         _require_range(chart, parent)
         select = self._inquiries.statement(parent, question_of(chart), principal)
         creation = checked_creation(
-            name or chart.title or chart.words[:200],
             self._settings,
+            name=name or chart.title or chart.words[:200],
             expiration=expiration,
             metadata={METADATA_KEY: dict(specification)},
             principal=principal,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
+
+from dualsql.suggesting import refuse_unknown
 
 Answer = TypeVar("Answer")
 Tool = Callable[..., Any]
@@ -29,7 +31,7 @@ def answered(tool: Tool, answer: Callable[[Outcome], Answer]) -> Tool:
     `tool` describes its data and not the envelope.
     """
     wrapped = _async if is_async(tool) else _plain
-    return _annotated(wrapped(tool, answer), tool)
+    return _annotated(wrapped(tool, answer, _known(tool)), tool)
 
 
 def is_async(tool: Tool) -> bool:
@@ -42,11 +44,12 @@ def name_of(tool: Tool) -> str:
     return str(getattr(tool, "__name__", type(tool).__name__))
 
 
-def _plain(tool: Tool, answer: Callable[[Outcome], Answer]) -> Tool:
+def _plain(tool: Tool, answer: Callable[[Outcome], Answer], known: Collection[str] | None) -> Tool:
     @wraps(tool)
     def call(*args: Any, **kwargs: Any) -> Answer | Awaitable[Answer]:
         start = time.perf_counter()
         try:
+            _refuse_unknown(kwargs, known)
             value = tool(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer
             return answer(_outcome(start, error=error))
@@ -57,17 +60,33 @@ def _plain(tool: Tool, answer: Callable[[Outcome], Answer]) -> Tool:
     return call
 
 
-def _async(tool: Tool, answer: Callable[[Outcome], Answer]) -> Tool:
+def _async(tool: Tool, answer: Callable[[Outcome], Answer], known: Collection[str] | None) -> Tool:
     @wraps(tool)
     async def call(*args: Any, **kwargs: Any) -> Answer:
         start = time.perf_counter()
         try:
+            _refuse_unknown(kwargs, known)
             pending = tool(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - wrong arguments raise before there is a coroutine
             return answer(_outcome(start, error=error))
         return await _awaited(pending, start, answer)
 
     return call
+
+
+def _known(tool: Tool) -> Collection[str] | None:
+    """The names of its arguments; None where it takes any, or does not say."""
+    try:
+        parameters = inspect.signature(tool).parameters
+    except (TypeError, ValueError):  # written in C, and says nothing of its parameters
+        return None
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    return None if takes_any else [*parameters]
+
+
+def _refuse_unknown(given: Collection[str], known: Collection[str] | None) -> None:
+    if known is not None:
+        refuse_unknown(given, known, "argument")
 
 
 async def _awaited(pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Answer]) -> Answer:

@@ -6,7 +6,7 @@ JSON. POST /{id}/refine makes a result of the answer. A signed link shows rows, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.asking import Inquiry, Question, read_question, read_text
+from dualsql.asking import KEYS, TEXT_KEYS, WINDOW_KEYS, Inquiry, Question, read_question, read_text
 from dualsql.errors import BadParameterError
 from dualsql.formats.formats import FORMATS
 from dualsql.formats.writer import Format, Options
@@ -29,10 +29,14 @@ from dualsql.http.problems import MethodNotAllowedError, answering, problem_resp
 from dualsql.http.resources import Resources
 from dualsql.http.row_parameters import RowsParameters
 from dualsql.http.rows import answer_rows, chosen_format
+from dualsql.suggesting import refuse_unknown
 
 QUESTION_METHODS = ("OPTIONS", "POST")
 
-_READERS: Mapping[str, Callable[[Any], Inquiry]] = {"query": read_question, "sql": read_text}
+_READERS: Mapping[str, tuple[Callable[[Any], Inquiry], Sequence[str]]] = {
+    "query": (read_question, KEYS),
+    "sql": (read_text, TEXT_KEYS),
+}
 WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas")
 NAMING = ("name",)
 _PAGE = "application/json"
@@ -40,7 +44,7 @@ _PAGE = "application/json"
 
 def question_routes(server: Resources) -> list[Route]:
     """The routes below a resource that answer questions about it."""
-    endpoints = {kind: _endpoint(server, read) for kind, read in _READERS.items()}
+    endpoints = {kind: _endpoint(server, read, keys) for kind, (read, keys) in _READERS.items()}
     endpoints["refine"] = _refining(server)
     routes = []
     for kind, endpoint in endpoints.items():
@@ -58,10 +62,11 @@ async def _list_methods(_: Request) -> Response:
     return Response(status_code=204, headers={"Allow": ", ".join(QUESTION_METHODS)})
 
 
-def _endpoint(server: Resources, read: Callable[[Any], Inquiry]) -> Any:
+def _endpoint(server: Resources, read: Callable[[Any], Inquiry], keys: Sequence[str]) -> Any:
     async def answer(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
+        refuse_unknown(values, (*keys, *WINDOW), "key")
         window = {name: values[name] for name in WINDOW if name in values}
         inquiry = read({name: value for name, value in values.items() if name not in window})
         written = _wanted_format(window.get("format"), request)
@@ -77,6 +82,8 @@ def _refining(server: Resources) -> Any:
         """201: a new result, as a tool would have answered it."""
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
+        keys = TEXT_KEYS if "sql" in values else (*KEYS, *WINDOW_KEYS)
+        refuse_unknown(values, (*keys, *NAMING), "key")
         refinement = {key: value for key, value in values.items() if key not in NAMING}
         principal = await server.identify(request)
         making = server.create_response(

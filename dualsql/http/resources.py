@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, Unpack
+from typing import Any, Protocol
 
 from starlette.requests import Request
 
 from dualsql.asking import Inquiry
 from dualsql.charts import Picture, VegaLite
 from dualsql.charts.rendering import PictureFormat
-from dualsql.creating.options import ResponseOptions
 from dualsql.gate.gate import Listing
 from dualsql.gate.links import Links
-from dualsql.reading.profiles import ProfileOptions
 from dualsql.reading.streams import ResultStream, StreamRequest
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action, Settings
-from dualsql.statement import Statement
 from dualsql.totals import Count
 from dualsql_client.figures import Profile
 from dualsql_client.wire import Page, ResourceMetadata, SortKey
@@ -109,9 +106,14 @@ class Resources(Protocol):
         ...
 
     async def create_response(
-        self, select: Statement | None = None, *, name: str, **options: Unpack[ResponseOptions]
+        self,
+        *,
+        name: str,
+        principal: Principal | None = None,
+        parent: Resource | str | None = None,
+        refinement: Mapping[str, Any] | None = None,
     ) -> DualResponse:
-        """A new result, of a Select or of a parent."""
+        """A new result, made of a parent."""
         ...
 
     async def fetch_page(
@@ -135,7 +137,12 @@ class Resources(Protocol):
         ...
 
     async def profile_resource(
-        self, resource: Resource, *, principal: Principal | None = None, **asked: Unpack[ProfileOptions]
+        self,
+        resource: Resource,
+        *,
+        principal: Principal | None = None,
+        kind: str = "sample",
+        columns: Sequence[str] | None = None,
     ) -> Profile:
         """What the columns of the result are like."""
         ...

@@ -104,6 +104,7 @@ class Routes:
     async def read(self, request: Request) -> Response:
         """GET: what the resource is, its rows counted anew if asked; with paging parameters, a page of its rows."""
         if wants_chart(request):
+            refuse_query(request.scope["query_string"])
             return await answer_chart(self.server, request)
         link, query = self._split_link(request)
         count = parse_count(query)

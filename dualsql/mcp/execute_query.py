@@ -16,10 +16,11 @@ from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.mcp.answer import Answer
 from dualsql.mcp.manners import Responder
 from dualsql.mcp.problems import MalformedCallError
-from dualsql.mcp.tool import ToolOptions, tool
+from dualsql.mcp.tool import ToolOptions, make_tool, tool
 from dualsql.mcp.wording import titled
 from dualsql.questions import Question, Questions, sql_reader
 from dualsql.resource import Principal
+from dualsql_client.keywords import checked_keywords
 
 _ENGINES = {
     "postgresql": "PostgreSQL",
@@ -49,6 +50,7 @@ class Asked(Responder, Protocol):
     questions: Questions
 
 
+@checked_keywords(make_tool)
 def add_execute_query(
     dual: Asked, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
@@ -87,6 +89,7 @@ def add_execute_query(
     tool(dual, server, **options)(execute_query)
 
 
+@checked_keywords(make_tool)
 def add_query(
     dual: Asked, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:

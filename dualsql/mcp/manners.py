@@ -6,12 +6,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol
 
 from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
-from dualsql.creating.options import ResponseOptions
 from dualsql.envelope import Wanted, dual_mode_schema, plain, readable
 from dualsql.errors import ConfigurationError
 from dualsql.mcp.answer import Answer
@@ -21,7 +20,6 @@ from dualsql.mcp.patience import OFFER, Style, reporting
 from dualsql.mcp.schema import inlined, or_error, output_schema
 from dualsql.response import DualResponse, problem_tool_result, text_block
 from dualsql.settings import Settings
-from dualsql.statement import Statement
 from dualsql_client.wire import ToolProblem
 
 _STATEMENTS = (Select, CompoundSelect, TextualSelect)
@@ -32,10 +30,8 @@ class Responder(Protocol):
 
     settings: Settings
 
-    async def create_response(
-        self, select: Statement | None = None, *, name: str, **options: Unpack[ResponseOptions]
-    ) -> DualResponse:
-        """Store `select` as a resource and show its first rows."""
+    async def create_response(self, *args: Any, **options: Any) -> DualResponse:
+        """Store a Select as a resource and show its first rows; see DualResponseServer."""
         ...
 
 

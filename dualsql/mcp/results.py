@@ -18,11 +18,12 @@ from dualsql.formats import json
 from dualsql.gate.gate import Listing
 from dualsql.mcp.manners import Responder
 from dualsql.mcp.staged import Managed, Operation
-from dualsql.mcp.tool import ToolOptions, plain_tool, tool
+from dualsql.mcp.tool import ToolOptions, make_tool, plain_tool, tool
 from dualsql.reading.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Action
+from dualsql_client.keywords import checked_keywords
 from dualsql_client.wire import ResourceMetadata
 
 _LONGEST_NAME = 200
@@ -114,6 +115,7 @@ class Results(Responder, Protocol):
         ...
 
 
+@checked_keywords(make_tool)
 def add_result_tools(dual: Results, server: Any, **options: Unpack[ToolOptions]) -> None:
     """Register the tools `query_result` and `refine_result`.
 

@@ -23,6 +23,7 @@ from dualsql.resource import Principal
 from dualsql.response import Links, ResultsFormat
 from dualsql.samples import SampleOption, parse_sample
 from dualsql.totals import Count
+from dualsql_client.keywords import checked_keywords
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 """A function, sync or async; for `tool` one that returns a Select, an `Answer` or a DualResponse."""
@@ -73,33 +74,6 @@ class PlainToolOptions(TypedDict, total=False):
     description: str
     principal: PrincipalOf
     registration: Mapping[str, Any]
-
-
-def tool(dual: Responder, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
-    """A decorator that registers a function as a tool of `server`, and returns it unchanged.
-
-    A parameter annotated `Principal` or `Principal | None` is told who calls, and is kept out of the schema.
-
-    Raises:
-        ConfigurationError: `server` is of no SDK that is known and installed; the function is no tool.
-        BadParameterError: an option is out of bounds.
-    """
-    return _decorator(server, partial(make_tool, dual, **options))
-
-
-def plain_tool(
-    dual: Responder, server: Any, **options: Unpack[PlainToolOptions]
-) -> Callable[[Function], Function]:
-    """As `tool`, for functions that return plain data: a TypedDict, a pydantic model, a dataclass or a dict.
-
-    What they are annotated to return is the published schema, beside `error`; a result is validated, and said in
-    the text within `Settings.text_budget`. Such a tool is taken to be read-only; if yours is not, say so:
-    `registration={"annotations": ToolAnnotations(...)}`.
-
-    Raises:
-        ConfigurationError: as `tool`; or what the function returns is not an object with a schema.
-    """
-    return _decorator(server, partial(make_plain_tool, dual, **options))
 
 
 def _decorator(server: Any, make: Callable[[Callable[..., Any]], Tool]) -> Callable[[Function], Function]:
@@ -214,6 +188,35 @@ def make_plain_tool(
         principal=principal,
         registration=registration,
     )
+
+
+@checked_keywords(make_tool)
+def tool(dual: Responder, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
+    """A decorator that registers a function as a tool of `server`, and returns it unchanged.
+
+    A parameter annotated `Principal` or `Principal | None` is told who calls, and is kept out of the schema.
+
+    Raises:
+        ConfigurationError: `server` is of no SDK that is known and installed; the function is no tool.
+        BadParameterError: an option is out of bounds.
+    """
+    return _decorator(server, partial(make_tool, dual, **options))
+
+
+@checked_keywords(make_plain_tool)
+def plain_tool(
+    dual: Responder, server: Any, **options: Unpack[PlainToolOptions]
+) -> Callable[[Function], Function]:
+    """As `tool`, for functions that return plain data: a TypedDict, a pydantic model, a dataclass or a dict.
+
+    What they are annotated to return is the published schema, beside `error`; a result is validated, and said in
+    the text within `Settings.text_budget`. Such a tool is taken to be read-only; if yours is not, say so:
+    `registration={"annotations": ToolAnnotations(...)}`.
+
+    Raises:
+        ConfigurationError: as `tool`; or what the function returns is not an object with a schema.
+    """
+    return _decorator(server, partial(make_plain_tool, dual, **options))
 
 
 def _made(function: Callable[..., Any], *, registration: Mapping[str, Any] | None, **known: Any) -> Tool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 from dualsql import profiling
 from dualsql.columns import ResultColumn, chosen_columns
@@ -14,18 +14,6 @@ from dualsql.errors import DatabaseBusyError, QueryExecutionError, QueryTimeoutE
 from dualsql.profiling import Data, Found
 from dualsql.reading.view import View
 from dualsql_client.figures import ProfileKind
-
-
-class ProfileOptions(TypedDict, total=False):
-    """What `DualResponseServer.profile_resource` may be told.
-
-    Attributes:
-        kind: "sample" (unless given) looks at the first rows, "full" at all of them; see `Settings.profile_sample`.
-        columns: those that are looked at.
-    """
-
-    kind: str
-    columns: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)

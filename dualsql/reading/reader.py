@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Unpack
 
 from dualsql.addresses import Addresses
 from dualsql.execute import Source, chosen_source
@@ -20,7 +19,7 @@ from dualsql.reading.caching import Plans
 from dualsql.reading.cursors import Cursors
 from dualsql.reading.flow import Ending
 from dualsql.reading.pages import ResultPage, seen_total
-from dualsql.reading.profiles import ProfileAsked, ProfileOptions, fetch_profile
+from dualsql.reading.profiles import ProfileAsked, fetch_profile
 from dualsql.reading.results import Results
 from dualsql.reading.snapshots import require_sources
 from dualsql.reading.streams import ResultStream, StreamRequest, Streams, checked_stream
@@ -175,10 +174,10 @@ class Reader:
         return self._streams.open(view, request, resource=named, principal=principal, log=log)
 
     async def profile(
-        self, resource: Resource, *, principal: Principal | None, **options: Unpack[ProfileOptions]
+        self, resource: Resource, *, principal: Principal | None, kind: str, columns: Sequence[str] | None
     ) -> Profile:
         """See `DualResponseServer.profile_resource`."""
-        asked = ProfileAsked(checked_profile(options.get("kind", "sample")), options.get("columns"))
+        asked = ProfileAsked(checked_profile(kind), columns)
         view = self.view_of(resource, principal)
         await self._gate.note("profile", principal, resource=resource)
         found = await fetch_profile(view, asked)

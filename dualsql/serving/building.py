@@ -11,6 +11,7 @@ from dualsql.execute import Database, Reflected, Selection, open_source, reach, 
 from dualsql.freeze import Registry
 from dualsql.server import DualResponseServer
 from dualsql.settings import Settings
+from dualsql_client.keywords import checked_keywords
 
 _SOURCE = "default"
 
@@ -22,6 +23,7 @@ class Built(NamedTuple):
     reflected: Reflected
 
 
+@checked_keywords(DualResponseServer)
 async def build_server(
     database: Database,
     selection: Selection,

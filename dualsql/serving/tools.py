@@ -11,6 +11,7 @@ from mcp.server import MCPServer
 from dualsql.mcp import ToolOptions, add_catalogue, add_execute_query, add_resources, add_result_tools
 from dualsql.mcp.tasks import Tasks
 from dualsql.server import DualResponseServer
+from dualsql_client.keywords import checked_keywords
 
 INSTRUCTIONS = """\
 Look at the tables before you query them. Each answer shows the first rows and the total: answer from them when they
@@ -22,6 +23,7 @@ _TASK_AFTER = timedelta(seconds=3)
 """How long a call may take before a client that declares tasks is given one."""
 
 
+@checked_keywords(MCPServer)
 def build_mcp(
     dual: DualResponseServer, *, name: str = "dualsql", wait: timedelta | None = None, **options: Any
 ) -> MCPServer[Any]:

@@ -1,0 +1,140 @@
+"""A misspelt keyword argument is refused by every public function, and help() shows what there is."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+import dualsql
+import dualsql_client
+from dualsql import DualResponseServer, Principal, Settings
+from dualsql.envelope import wrap_dual_mode, wrap_tool_response
+from dualsql.mcp.tool import make_tool
+from tests.schools import Base, School
+
+
+def packages() -> Iterator[ModuleType]:
+    """The two packages, and every package below them that says what it exports."""
+    for root in (dualsql, dualsql_client):
+        yield root
+        for found in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
+            if found.ispkg and hasattr(module := importlib.import_module(found.name), "__all__"):
+                yield module
+
+
+def public_functions() -> dict[str, Callable[..., Any]]:
+    """Every exported function, and every public method of an exported class, by its name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in packages():
+        for exported in (getattr(module, name) for name in module.__all__):
+            if inspect.isclass(exported) and exported.__module__.startswith("dualsql"):
+                members = [each for kind in exported.__mro__[:-1] for each in vars(kind).values()]
+                own = [each for each in members if isinstance(each, FunctionType)]
+                found |= {
+                    each.__qualname__: each
+                    for each in own
+                    if each.__name__ == "__init__" or not each.__name__.startswith("_")
+                }
+            elif isinstance(exported, FunctionType):
+                found[exported.__qualname__] = exported
+    return found
+
+
+def takes_anything(function: Callable[..., Any]) -> bool:
+    """Whether it is written with `**options`."""
+    written: Any = inspect.unwrap(function)
+    is_ours = written.__module__.startswith("dualsql")
+    return is_ours and bool(written.__code__.co_flags & inspect.CO_VARKEYWORDS)
+
+
+OPEN = {name: function for name, function in public_functions().items() if takes_anything(function)}
+REAL = {
+    name: public_functions()[name]
+    for name in ("DualResponseServer.create_response", "DualResponseServer.profile_resource")
+}
+
+
+def call(function: Callable[..., Any], **keywords: Any) -> None:
+    """Call it, to its end."""
+    returned = function(**keywords)
+    if inspect.isawaitable(returned):
+
+        async def awaited() -> None:
+            await returned
+
+        asyncio.run(awaited())
+
+
+def test_the_walk_finds_them() -> None:
+    assert {
+        "DualResponseServer.__init__", "DualResponseServer.tool", "tool", "plain_tool", "add_execute_query",
+        "add_result_tools", "add_query", "build_server", "build_mcp", "ParsedDualResponse.save", "Asking.query",
+        "SyncParsedDualResponse.fetch_all", "SyncParsedDualResponse.refine",
+    } <= OPEN.keys()  # fmt: skip
+
+
+@pytest.mark.parametrize("function", (OPEN | REAL).values(), ids=(OPEN | REAL).keys())
+def test_a_misspelt_keyword_is_refused(function: Callable[..., Any]) -> None:
+    signature = inspect.signature(function)
+    kinds = {each.kind for each in signature.parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds, "help() shows what it takes"
+    options = [
+        name
+        for name, each in signature.parameters.items()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and len(name) > 3
+    ]
+    for name in options:
+        misspelt = name[:1] + name[2:]
+        with pytest.raises(TypeError, match=rf"has no argument '{misspelt}'\. Did you mean '"):
+            call(function, **{misspelt: None})
+    with pytest.raises(TypeError, match=r"has no argument 'zzzzz'\. It has: \w+"):
+        call(function, zzzzz=None)
+
+
+async def test_a_misspelt_principal_makes_no_resource_that_anyone_reads() -> None:
+    async with DualResponseServer("sqlite://", base_url="http://127.0.0.1/r", tables=Base) as dual:
+        create: Any = dual.create_response
+        with pytest.raises(TypeError, match="Did you mean 'principal'"):
+            await create(select(School), name="All", princpal=Principal(id="ann"))
+
+
+def test_help_shows_every_option_with_its_default() -> None:
+    shown = inspect.signature(DualResponseServer).parameters
+    for field in fields(Settings):
+        assert shown[field.name].annotation == field.type
+        assert shown[field.name].default == inspect.signature(Settings).parameters[field.name].default
+    written = inspect.signature(make_tool).parameters
+    assert all(
+        shown == written[name] for name, shown in _options(DualResponseServer.tool) if name != "server"
+    )
+    created = dict(_options(DualResponseServer.create_response))
+    assert created["sample"].default == "head" and created["count"].default == "auto"
+
+
+def _options(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter]]:
+    found = inspect.signature(function).parameters.items()
+    return [(name, each) for name, each in found if each.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+@pytest.mark.parametrize("wrap", [wrap_tool_response, wrap_dual_mode])
+def test_a_wrapped_tool_answers_a_misspelt_argument_with_its_name(wrap: Any) -> None:
+    def search(state: str, limit: int = 10) -> dict[str, Any]:
+        return {"state": state, "limit": limit}
+
+    error = wrap(search)(state="NJ", limt=5)["error"]
+    assert (error["code"], error["message"]) == ("BAD_PARAMETER", "Unknown argument 'limt'.")
+    assert error["details"]["suggestion"] == "Did you mean 'limit'?"
+
+    def anything(**options: Any) -> dict[str, Any]:
+        return options
+
+    assert wrap(anything)(limt=5)["success"] is True
