@@ -386,7 +386,7 @@ BEYOND: dict[str, str] = {
     "execute/test_authorizer.py": "SQLite refuses files, settings and code, too",
     "execute/test_immediate.py": "what is read on the event loop keeps it for milliseconds",
     "execute/test_limits.py": "how many queries run at once, and what the others are told",
-    "execute/test_other_drivers.py": "psycopg and PyMySQL",
+    "execute/test_drivers.py": "nine drivers, from the statement to bytes over HTTP",
     "execute/test_size.py": "rows that weigh more than a server can hold",
     "execute/test_replica.py": "a hot standby serves the reads",
     "catalogue/test_visibility.py": "who sees which tables",

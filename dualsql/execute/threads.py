@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable, Pool, Result, Row
+from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable, Pool, Result
 
 T = TypeVar("T")
 
@@ -127,10 +127,13 @@ class ThreadedResult:
         self._result = result
         self._connection = connection
 
-    async def partitions(self, size: int) -> AsyncIterator[Sequence[Row[Any]]]:
-        """The rows, in lists of at most `size`."""
-        while rows := await self._connection.run(self._result.fetchmany, size):
-            yield rows
+    def fetchmany(self, size: int) -> Sequence[tuple[Any, ...]]:
+        """At most so many of the next rows; to be called in the connection's thread, by `run`."""
+        return [tuple(row) for row in self._result.fetchmany(size)]
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns, called in the connection's thread."""
+        return await self._connection.run(work)
 
     async def close(self) -> None:
         """Ask for no more rows."""

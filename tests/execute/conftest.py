@@ -1,47 +1,56 @@
-"""The school database on every kind of engine that queries run on, and a server over it."""
+"""The school database on every driver that queries run on, and a server over it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from sqlalchemy import create_engine, insert
+from sqlalchemy import URL, create_engine, insert, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
 from dualsql.execute import Source
 from dualsql.execute.source import Database
-from tests.execute.kinds import KINDS, MakeServer
+from tests.execute.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
+from tests.quick import case_of
 from tests.schools import PROGRAMS, SCHOOLS, VISITS, Base, Program, School, fill, visits
 from tests.server.conftest import BASE_URL
 
+T = TypeVar("T", str, URL)
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """The name of one kind of engine, each once."""
+
+@pytest.fixture(params=[case_of(driver, is_long=driver not in EACH) for driver in DRIVERS])
+def driver(request: pytest.FixtureRequest) -> str:
+    """The name of one driver, each once; a file that asks for all of them at every run parametrizes it itself."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
-async def database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    """The filled database: an async engine, a synchronous one, or a URL where dualsql is to make the engine."""
-    if kind == "duckdb":
+async def database(driver: str, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """The filled database: an engine, or a URL where dualsql is to make the engine."""
+    scheme = DRIVERS[driver]
+    backend = scheme.partition("+")[0]
+    if backend == "duckdb":
         yield fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
         return
-    if kind == "sqlite in threads":
-        synchronous = create_engine(fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite"))
-        yield synchronous
-        synchronous.dispose()
+    empty: str = request.getfixturevalue({"mysql": "mariadb_url"}.get(backend, f"{backend}_url"))
+    url = make_url(empty).set(drivername=scheme)
+    if driver in ASYNCHRONOUS:
+        engine = create_async_engine(url)
+        await fill(engine)
+        yield engine
+        await engine.dispose()
         return
-    engine: AsyncEngine = create_async_engine(request.getfixturevalue(f"{kind}_url"))
-    await fill(engine)
-    yield engine
-    await engine.dispose()
+    fill_synchronously(url)
+    synchronous = create_engine(url)
+    yield synchronous
+    synchronous.dispose()
 
 
-def fill_synchronously(url: str) -> str:
+def fill_synchronously(url: T) -> T:
     """Put tables and rows into a new database at `url`, and close it."""
     engine = create_engine(url)
     with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""The kinds of engines that queries run on, and a query that is slow on each."""
+"""The drivers that queries run on, and a query that is slow on each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,23 @@ from sqlalchemy.orm import aliased
 from dualsql import DualResponseServer
 from tests.schools import School
 
-KINDS = ("sqlite", "postgresql", "mariadb", "duckdb", "sqlite in threads")
+DRIVERS = {
+    "aiosqlite": "sqlite+aiosqlite",
+    "sqlite3": "sqlite",
+    "asyncpg": "postgresql+asyncpg",
+    "psycopg async": "postgresql+psycopg",
+    "psycopg": "postgresql+psycopg",
+    "psycopg2": "postgresql+psycopg2",
+    "asyncmy": "mysql+asyncmy",
+    "pymysql": "mysql+pymysql",
+    "duckdb": "duckdb",
+}
+"""Every driver that is tested, and the scheme of its URLs. psycopg serves both ways."""
+
+ASYNCHRONOUS = frozenset({"aiosqlite", "asyncpg", "psycopg async", "asyncmy"})
+
+EACH = ("aiosqlite", "sqlite3", "asyncpg", "asyncmy", "duckdb")
+"""The drivers that a URL gets, and one in threads: every quick test of this room runs on these."""
 
 MakeServer = Callable[..., Awaitable[DualResponseServer]]
 

@@ -17,6 +17,7 @@ from dualsql.execute.session import read_only
 from dualsql.formats.json import dumps
 from dualsql.reading.streams import StreamRequest
 from tests.execute.kinds import MakeServer
+from tests.quick import case_of
 from tests.schools import School
 from tests.statements import STATEMENTS, TEXT
 
@@ -29,7 +30,14 @@ UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
 
 
 # tests/paging has the others.
-@pytest.mark.parametrize("kind", ["mariadb", "duckdb", "sqlite in threads"], indirect=True)
+@pytest.mark.parametrize(
+    "driver",
+    [
+        *("asyncmy", "duckdb", "sqlite3"),
+        *(case_of(name, is_long=True) for name in ("psycopg", "psycopg async", "psycopg2", "pymysql")),
+    ],
+    indirect=True,
+)
 async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -> None:
     server = await make_server(allow_text=True)
     wrong = {}

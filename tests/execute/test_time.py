@@ -60,9 +60,9 @@ async def test_a_slow_query_is_stopped_and_says_so(make_server: MakeServer, data
     await assert_idle(database, await make_server())
 
 
-async def test_the_database_keeps_the_time_by_itself(kind: str, source: Source) -> None:
+async def test_the_database_keeps_the_time_by_itself(driver: str, source: Source) -> None:
     """Nobody here looks at a clock."""
-    if kind == "duckdb":
+    if driver == "duckdb":
         return  # it has none: dualsql interrupts it, see above
     async with read_only(source, None, limit=SHORT) as connection:
         with pytest.raises(DBAPIError) as raised:

@@ -16,7 +16,7 @@ from dualsql.execute.guards import Fault, driver_of
 from dualsql.execute.session import read_only
 from dualsql.execute.source import Database
 from tests.execute.conftest import fill_synchronously
-from tests.execute.kinds import MakeServer
+from tests.execute.kinds import ASYNCHRONOUS, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
 
@@ -32,21 +32,21 @@ WRITES = (
 )
 
 
-async def test_what_the_driver_runs_itself_is_in_the_same_transaction(kind: str, source: Source) -> None:
+async def test_what_the_driver_runs_itself_is_in_the_same_transaction(driver: str, source: Source) -> None:
     """The fast lanes use the driver's own connection."""
     async with read_only(source, None) as connection:
         with pytest.raises(Exception, match=r"(?i)read.?only"):
-            await _write(driver_of(connection), kind)
+            await _write(driver_of(connection), driver)
 
 
-async def _write(driver: Any, kind: str) -> None:
-    if kind == "mariadb":
-        async with driver.cursor() as cursor:
+async def _write(connection: Any, driver: str) -> None:
+    if driver == "asyncmy":
+        async with connection.cursor() as cursor:
             await cursor.execute(WRITES[0])
-    elif kind in {"postgresql", "sqlite"}:
-        await driver.execute(WRITES[0])
+    elif driver in ASYNCHRONOUS:
+        await connection.execute(WRITES[0])
     else:
-        driver.execute(WRITES[0])
+        connection.cursor().execute(WRITES[0])
 
 
 async def test_every_write_is_refused_as_one(source: Source) -> None:

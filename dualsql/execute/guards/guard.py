@@ -7,7 +7,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
@@ -75,6 +75,11 @@ class Guard(ABC):
     def held(self, connection: AsyncConnection) -> AbstractContextManager[None]:
         """While the block waits for a slow reader, the driver reads nothing ahead."""
         return nullcontext()
+
+    async def put_away(self, result: Any) -> None:
+        """Close a stream's result, whether it was read to its end or left. Never raises: its session ends next."""
+        with suppress(Exception):
+            await result.close()
 
     @abstractmethod
     def fault_of(self, error: BaseException | None) -> Fault | None:

@@ -75,6 +75,9 @@ class MariaDBGuard(Guard):
             if not transport.is_closing():
                 transport.resume_reading()
 
+    async def put_away(self, result: Any) -> None:
+        """See `Guard.put_away`. A result that was left is not closed: its driver would read it to its end."""
+
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""
         code = error.args[0] if error is not None and error.args else None
@@ -90,8 +93,11 @@ def _enter(terms: Terms) -> tuple[str, ...]:
 
 
 async def _leave(connection: AsyncConnection) -> None:
-    if _has_unread_rows(driver_of(connection)):
-        # A driver reads a result to its end before it sends anything else, be it millions of rows.
+    driver = driver_of(connection)
+    if _has_unread_rows(driver):
+        # A driver reads a result to its end before it sends anything else, be it millions of rows; its cursor does so
+        # when it is collected, unless the result is not the connection's any longer.
+        driver._result = None  # noqa: SLF001
         await connection.invalidate()
         return
     # The application's engine must not get a connection back with our settings on it.

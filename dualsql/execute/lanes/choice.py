@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.copying import by_copy
 from dualsql.execute.lanes.job import Job, Lane
-from dualsql.execute.lanes.rows import by_asyncpg_cursor, by_sqlalchemy, by_sqlite_thread
+from dualsql.execute.lanes.rows import by_asyncpg_cursor, by_sqlalchemy, by_sqlite_thread, by_thread
 from dualsql.execute.lanes.statement import driver_statement, is_listened_to
 
 
@@ -17,6 +17,8 @@ async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
     """The fastest lane that is exact for this statement, this format and the driver of this connection."""
     driver = connection.dialect.driver
     opened = connection.sync_connection
+    if not connection.dialect.is_async:
+        return by_thread
     if driver not in {"aiosqlite", "asyncpg"} or opened is None or is_listened_to(opened.engine, opened):
         return by_sqlalchemy
     sent = driver_statement(opened.dialect, job.statement, job.narrowing.values, job.source.compiled)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,22 +12,39 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.collector import without_collector
 from dualsql.execute.lanes.job import Job, Lane, Pace, Put
-from dualsql.execute.lanes.statement import DriverStatement, processed
-from dualsql.formats.writer import Chunk
+from dualsql.execute.lanes.statement import DriverStatement, Processor, processed
+from dualsql.formats.writer import Chunk, Rows
 
 
 async def by_sqlalchemy(job: Job, connection: AsyncConnection, put: Put) -> None:
-    """On any database."""
-    result = await connection.stream(
-        job.statement, job.narrowing.values, execution_options={"compiled_cache": job.source.compiled}
-    )
-    async for rows in result.partitions(_SQLALCHEMY_ROWS):
-        chunk = job.encode([tuple(row) for row in rows])
-        with job.source.guard.held(connection):
-            await put(chunk)
+    """On any asynchronous engine."""
+    async with _rows(job, connection) as result:
+        async for rows in result.partitions(_SQLALCHEMY_ROWS):
+            chunk = job.encode([tuple(row) for row in rows])
+            with job.source.guard.held(connection):
+                await put(chunk)
 
 
 _SQLALCHEMY_ROWS = 500
+
+
+async def by_thread(job: Job, connection: AsyncConnection, put: Put) -> None:
+    """On any synchronous engine: rows are fetched and encoded in the thread of its connection, bytes come back."""
+    async with _rows(job, connection) as result:
+        fetching = partial(_chunk, job, Pace(), result.fetchmany)
+        while (chunk := await result.run(fetching)) is not None:
+            await put(chunk)
+
+
+@asynccontextmanager
+async def _rows(job: Job, connection: AsyncConnection) -> AsyncIterator[Any]:
+    """The rows of the job's statement, by SQLAlchemy, as they are asked for."""
+    options = {"compiled_cache": job.source.compiled}
+    result = await connection.stream(job.statement, job.narrowing.values, execution_options=options)
+    try:
+        yield result
+    finally:
+        await job.source.guard.put_away(result)
 
 
 def by_sqlite_thread(sent: DriverStatement) -> Lane:
@@ -35,9 +53,9 @@ def by_sqlite_thread(sent: DriverStatement) -> Lane:
     async def lane(job: Job, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
         cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
-        read = partial(_read, job, cursor, sent.processors(), Pace())
+        fetching = partial(_chunk, job, Pace(), cursor.fetchmany, sent.processors())
         try:
-            while (chunk := await driver._execute(read)) is not None:
+            while (chunk := await driver._execute(fetching)) is not None:
                 await put(chunk)
         finally:
             await driver._execute(cursor.close)
@@ -45,17 +63,19 @@ def by_sqlite_thread(sent: DriverStatement) -> Lane:
     return lane
 
 
-def _read(job: Job, cursor: Any, processors: Any, pace: Pace) -> Chunk | None:
+def _chunk(
+    job: Job, pace: Pace, fetch: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
+) -> Chunk | None:
+    """In a connection's thread: the next rows as the writer writes them; None after the last."""
     with without_collector():
-        chunk = _next(job, cursor, processors, pace.rows)
+        chunk = _encoded(job, fetch(pace.rows), processors)
     if chunk is not None:
         pace.note(chunk)
     return chunk
 
 
-def _next(job: Job, cursor: Any, processors: Any, most: int) -> Chunk | None:
-    """A chunk of the next rows, which are gone with the end of this function."""
-    rows = list(islice(cursor, most))
+def _encoded(job: Job, rows: Rows, processors: Sequence[tuple[int, Processor]]) -> Chunk | None:
+    """The rows are gone with the end of this function."""
     return job.encode(processed(rows, processors)) if rows else None
 
 
