@@ -14,7 +14,7 @@ from dualsql_client.errors import FetchError
 from dualsql_client.figures import Profile, ProfileKind
 from dualsql_client.keywords import checked_keywords
 from dualsql_client.questions import Question, plain_question
-from dualsql_client.transport import Transport
+from dualsql_client.transport import Allowance, Transport
 from dualsql_client.wire import Column, Row
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Asking:
                 asked of one.
         """
         window = _window(offset, limit, cursor)
-        return await self._asked("query", {**plain_question(question), **window}, window, typed=typed)
+        return await self._asked("query", {**plain_question(question), **window}, typed=typed)
 
     @checked_keywords(Question)
     async def query_all(
@@ -62,16 +62,7 @@ class Asking:
 
         Raises what `query` raises.
         """
-        rows: list[Row] = []
-        page = await self.query(limit=page_size, typed=typed, **question)
-        rows += page.data
-        while page.has_next:
-            if page.next_cursor is not None:
-                page = await self.query(limit=page_size, cursor=page.next_cursor, typed=typed, **question)
-            else:
-                page = await self.query(limit=page_size, offset=len(rows), typed=typed, **question)
-            rows += page.data
-        return rows
+        return await self._all_asked("query", plain_question(question), page_size, typed=typed)
 
     async def sql(
         self,
@@ -93,7 +84,25 @@ class Asking:
         """
         window = _window(offset, limit, cursor)
         asked = {"sql": sql, "parameters": dict(parameters or {}), **window}
-        return await self._asked("sql", asked, window, typed=typed)
+        return await self._asked("sql", asked, typed=typed)
+
+    async def sql_all(
+        self,
+        sql: str,
+        *,
+        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        page_size: int | None = None,
+        typed: bool = False,
+    ) -> list[Row]:
+        """Every row that a SELECT over the relation `data` gives, read page by page.
+
+        Args:
+            page_size: rows of a page; None for the server's default.
+
+        Raises what `sql` raises.
+        """
+        asked = {"sql": sql, "parameters": dict(parameters or {})}
+        return await self._all_asked("sql", asked, page_size, typed=typed)
 
     async def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
         """What its columns are like: of the first rows, or with "full" of all of them.
@@ -148,10 +157,33 @@ class Asking:
         )
 
     async def _asked(
-        self, what: str, body: Mapping[str, Any], window: Mapping[str, Any], *, typed: bool
+        self, what: str, body: Mapping[str, Any], *, typed: bool, allowance: Allowance | None = None
     ) -> FetchResult:
-        answer = await self._configured().send("POST", self.resource_uri, body, below=f"/{what}")
-        return read_page(answer, offset=window.get("offset"), known_columns=(), typed=typed)
+        transport = self._configured()
+        answer = await transport.send(
+            "POST", self.resource_uri, body, below=f"/{what}", allowance=allowance
+        )
+        return read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
+
+    async def _all_asked(
+        self, what: str, body: Mapping[str, Any], page_size: int | None, *, typed: bool
+    ) -> list[Row]:
+        """The rows of all pages, each beside the one before where the server gives cursors."""
+        rows: list[Row] = []
+        allowance = Allowance(self._configured().maximum_stream_bytes)
+        cursors: set[str] = set()
+        cursor: str | None = None
+        while True:
+            window = _window(0 if cursor else len(rows), page_size, cursor)
+            page = await self._asked(what, {**body, **window}, typed=typed, allowance=allowance)
+            rows += page.data
+            cursor = page.next_cursor
+            if not page.has_next:
+                return rows
+            if cursor in cursors:
+                raise FetchError("The server gives the same page again and again.", status=200)
+            if cursor is not None:
+                cursors.add(cursor)
 
     def _configured(self) -> Transport:
         raise NotImplementedError

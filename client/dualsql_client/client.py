@@ -18,7 +18,6 @@ from dualsql_client.errors import NotConfiguredError, ParseError
 from dualsql_client.origins import Origin, Origins
 from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.retrying import Retry
-from dualsql_client.staged import rows_of_sql
 from dualsql_client.transport import HTTPClient, Transport
 from dualsql_client.wire import Row
 
@@ -35,7 +34,8 @@ class DualResponseClient:
         headers: sent with every request to `base_url`.
         timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
-        maximum_stream_bytes: size of the longest stream that is read, after decompression.
+        maximum_stream_bytes: size of the longest stream that is read, after decompression; of a result that is read
+            page by page, of all its pages.
         retry: how often, and how soon, a stream that broke is gone on with.
         auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
             returns a bearer token. It is called once, and again for a request that is refused with 401.
@@ -153,7 +153,7 @@ class DualResponseClient:
         uri = data_access_id if "://" in data_access_id else f"resource://{data_access_id}"
         if resource_id(uri) is None:
             raise ParseError("That is no id of a resource.")
-        return await rows_of_sql(self._parsed(Detected(uri=uri, name="")), sql)
+        return await self._parsed(Detected(uri=uri, name="")).sql_all(sql)
 
     async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
         """The caller's own live results, newest first: whoever the `headers` of this client say it is.

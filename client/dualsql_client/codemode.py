@@ -20,7 +20,6 @@ from typing import Any, Literal, overload
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import ToolFailedError
 from dualsql_client.markdown import ParseStrategy
-from dualsql_client.staged import rows_of_sql
 from dualsql_client.tool_answers import ToolAnswer, read_answer
 from dualsql_client.tool_lists import ToolDescription, list_all, search
 from dualsql_client.wire import Row
@@ -185,7 +184,7 @@ class CodeMode:
 
     async def _query(self, answer: ToolAnswer, sql: str) -> list[Row]:
         if answer.response is not None:
-            return await rows_of_sql(answer.response, sql)
+            return await answer.response.sql_all(sql)
         assert answer.data_access_id is not None
         return await self.query_staged_data(answer.data_access_id, sql)
 

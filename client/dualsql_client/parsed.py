@@ -38,7 +38,7 @@ from dualsql_client.rows import decode_rows
 from dualsql_client.saving import format_of, write
 from dualsql_client.streaming import RowStream
 from dualsql_client.tables import read_table
-from dualsql_client.transport import Transport
+from dualsql_client.transport import Allowance, Transport
 from dualsql_client.waiting import settled
 from dualsql_client.wire import Column, PageRequest, Row, SortKey, StreamFormat, TotalCountKind
 
@@ -127,11 +127,7 @@ class ParsedDualResponse(Asking):
             ParseError: with `typed`, a value is not what its column says.
         """
         start = PageRequest(offset=offset) if cursor is None else beside(cursor, offset)
-        answer = await self._configured().send("POST", self.resource_uri, page_request(start, limit, sort))
-        asked = offset if cursor is None else None
-        page = read_page(answer, offset=asked, known_columns=self.columns, typed=typed)
-        self._note_expiry(answer)
-        return page
+        return await self._page(page_request(start, limit, sort), typed=typed)
 
     @checked_keywords(StreamOptions)
     async def fetch_stream(
@@ -355,16 +351,27 @@ class ParsedDualResponse(Asking):
     ) -> AsyncGenerator[list[Row], None]:
         offset: int | None = 0
         columns, most = options.get("columns"), options.get("limit")
+        allowance = Allowance(self._configured().maximum_stream_bytes)
         with self._meter(options) as meter:
             async with self.kept_alive():
                 while offset is not None and offset != most:
                     size = batch_size if most is None else min(batch_size, most - offset)
-                    page = await self.fetch(offset=offset, limit=size, sort=options.get("sort"), typed=typed)
+                    asked = page_request(PageRequest(offset=offset), size, options.get("sort"))
+                    page = await self._page(asked, typed=typed, allowance=allowance)
                     offset = page.next_offset
                     await meter.tell(page.offset + len(page.data), page.total_count, 0)
                     yield (
                         page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
                     )
+
+    async def _page(
+        self, asked: PageRequest, *, typed: bool, allowance: Allowance | None = None
+    ) -> FetchResult:
+        transport = self._configured()
+        answer = await transport.send("POST", self.resource_uri, asked, allowance=allowance)
+        page = read_page(answer, offset=asked.get("offset"), known_columns=self.columns, typed=typed)
+        self._note_expiry(answer)
+        return page
 
     async def _known_columns(self) -> list[Column]:
         if not self.columns:

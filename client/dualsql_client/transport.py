@@ -67,6 +67,31 @@ class HTTPClient(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Allowance:
+    """How many bytes a call may still receive, over however many answers.
+
+    Args:
+        maximum_bytes: in all, after decompression.
+    """
+
+    def __init__(self, maximum_bytes: int) -> None:
+        self._maximum_bytes = self._left = maximum_bytes
+
+    def spend(self, size: int) -> None:
+        """Count an answer of `size` bytes.
+
+        Raises:
+            FetchError: it was one too many.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise FetchError(
+                f"The pages of the result are longer than {self._maximum_bytes:,} bytes.",
+                status=200,
+                hint="Ask for fewer rows or columns, or raise the client's maximum_stream_bytes.",
+            )
+
+
 class Transport:
     """Sends requests to resources below one base URL.
 
@@ -75,7 +100,7 @@ class Transport:
         headers, auth: sent with every request.
         seconds: time for one request, its whole body included.
         maximum_bytes: size of the largest answer that is read, after decompression; of a stream, of one row.
-        maximum_stream_bytes: size of the longest stream.
+        maximum_stream_bytes: size of the longest stream, and of all pages of a result together.
 
     Attributes:
         has_streams: False once the server has shown that it knows only pages.
@@ -128,17 +153,19 @@ class Transport:
         *,
         query: Mapping[str, str] | None = None,
         below: str = "",
+        allowance: Allowance | None = None,
     ) -> Any:
         """The decoded JSON of the answer; None when it has no content.
 
         Args:
             below: of the resource's own address, such as "/pin".
+            allowance: bounds a call that reads several answers.
 
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
         asked = f"?{urlencode(query)}" if query else ""
-        return (await self._send(method, self.url_of(uri) + below + asked, body))[0]
+        return (await self._send(method, self.url_of(uri) + below + asked, body, allowance))[0]
 
     async def describe(self, uri: str) -> tuple[Any, float | None]:
         """The decoded JSON of GET /{id}, and after how many seconds the server wants to be asked again.
@@ -181,7 +208,7 @@ class Transport:
                 yield piece
 
     async def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None
+        self, method: str, url: str, body: Mapping[str, Any] | None, allowance: Allowance | None = None
     ) -> tuple[Any, Mapping[str, str]]:
         with self._failures_told():
             async with (
@@ -189,7 +216,7 @@ class Transport:
                 self._answered(method, url, body, self._headers) as response,
             ):
                 await self._check_status(response, url)
-                answer = None if response.status_code == 204 else await self._json(response)
+                answer = None if response.status_code == 204 else await self._json(response, allowance)
                 return answer, response.headers
 
     @asynccontextmanager
@@ -254,12 +281,15 @@ class Transport:
             # A proxy's error page, or worse: the status alone has to do.
             return None
 
-    async def _json(self, response: HTTPResponse) -> Any:
+    async def _json(self, response: HTTPResponse, allowance: Allowance | None = None) -> Any:
         status = response.status_code
         if not _is_json(response.headers.get("content-type", "")):
             raise FetchError("The server's answer is not JSON.", status=status, hint=_CHECK_ADDRESS)
+        body = await self._read(response)
+        if allowance is not None:
+            allowance.spend(len(body))
         try:
-            return json.loads(await self._read(response))
+            return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise FetchError("The server's answer is not valid JSON.", status=status) from error
 
