@@ -357,6 +357,7 @@ BEYOND: dict[str, str] = {
     "client/test_glance.py": "a dual response at a glance: right, bounded, and no cell does anything",
     "client/test_frames.py": "data frames hold what the database held, NULLs and all",
     "client/test_framing.py": "rows found wherever a stream is cut, and no stream that lacks its end",
+    "client/test_forged.py": "forged answers of every kind against every call: bounded in time and memory",
     "client/test_hostile_streams.py": "hostile, broken and busy servers of streams",
     "demo/test_care.py": "what the demo must not do to the person who runs it",
     "demo/test_data.py": "the data the demo ships",

@@ -160,9 +160,7 @@ class Asking:
         self, what: str, body: Mapping[str, Any], *, typed: bool, allowance: Allowance | None = None
     ) -> FetchResult:
         transport = self._configured()
-        answer = await transport.send(
-            "POST", self.resource_uri, body, below=f"/{what}", allowance=allowance
-        )
+        answer = await transport.send("POST", self.resource_uri, body, below=f"/{what}", allowance=allowance)
         return read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
 
     async def _all_asked(

@@ -30,7 +30,8 @@ class SyncDualResponseClient:
         headers: sent with every request to `base_url`.
         timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
-        maximum_stream_bytes: size of the longest stream that is read, after decompression.
+        maximum_stream_bytes: size of the longest stream that is read, after decompression; of a result that is read
+            page by page, of all its pages.
         retry: how often, and how soon, a stream that broke is gone on with.
         auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
             returns a bearer token. It is called once, and again for a request that is refused with 401.

@@ -157,6 +157,25 @@ class SyncParsedDualResponse:
             typed=typed,
         )
 
+    def sql_all(
+        self,
+        sql: str,
+        *,
+        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        page_size: int | None = None,
+        typed: bool = False,
+    ) -> list[Row]:
+        """Every row that a SELECT over the relation `data` gives, read page by page.
+
+        Args:
+            page_size: rows of a page; None for the server's default.
+
+        Raises what `sql` raises.
+        """
+        return self._portal.call(
+            self._parsed.sql_all, sql, parameters=parameters, page_size=page_size, typed=typed
+        )
+
     def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
         """What its columns are like: of the first rows, or with "full" of all of them.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import random
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,7 +16,11 @@ from typing import Any
 import pytest
 
 from dualsql_client import DualResponseClient, DualResponseClientError, ParsedDualResponse, Retry
+from dualsql_client.framing import Block
+from dualsql_client.messages import Messages
+from dualsql_client.tables import read_table
 from tests.client.hosting import RESOURCE_ID, structured
+from tests.quick import case_of
 
 MIB = 1024 * 1024
 LIMITS: dict[str, Any] = {
@@ -60,7 +65,10 @@ ANSWERS: dict[str, tuple[Head, Callable[[], Body]]] = {
     "bomb of rows": (ROWS | GZIP, lambda: iter([ROW_BOMB])),
     "bomb of Arrow": (ARROW | GZIP, lambda: iter([BOMB])),
     "compressed twice": (JSON | {"content-encoding": "gzip, gzip"}, lambda: iter([gzip.compress(BOMB)])),
-    "rows compressed twice": (ROWS | {"content-encoding": "gzip,gzip"}, lambda: iter([gzip.compress(ROW_BOMB)])),
+    "rows compressed twice": (
+        ROWS | {"content-encoding": "gzip,gzip"},
+        lambda: iter([gzip.compress(ROW_BOMB)]),
+    ),
     "deflated": (JSON | {"content-encoding": "deflate"}, lambda: iter([DEFLATED])),
     "broken compression": (JSON | GZIP, lambda: iter([b"\x1f\x8b" + bytes(100)])),
     "a million brackets": (JSON, lambda: iter([nested(300_000)])),
@@ -75,14 +83,20 @@ ANSWERS: dict[str, tuple[Head, Callable[[], Body]]] = {
     "wrong types": (JSON, lambda: iter([page(data={"id": 1}, has_next="yes", columns=7, offset=[])])),
     "rows that are none": (JSON, lambda: iter([page(data=[1, None, [], "x"], returned_count=4)])),
     "columns that are none": (JSON, lambda: iter([page(columns=[{"name": 1}, None, []])])),
-    "wrong instants": (JSON, lambda: iter([page(status="ready", expires_at=10**30, created_at=[[]], name="x")])),
+    "wrong instants": (
+        JSON,
+        lambda: iter([page(status="ready", expires_at=10**30, created_at=[[]], name="x")]),
+    ),
     "an endless object": (JSON, lambda: repeated(b'{"a":"' + b"x" * 65_536 + b'"},')),
     "endless space": (JSON, lambda: repeated(b" " * 65_536)),
     "endless rows": (ROWS, lambda: repeated(b'{"id":1}\n' * 5_000)),
     "one endless row": (ROWS, lambda: repeated(b"x" * 65_536)),
     "endless empty lines": (ROWS, lambda: repeated(b"\n" * 65_536)),
     "nested rows": (ROWS, lambda: iter([nested(100_000, b'{"a":', b"}") + b"\n"] * 2)),
-    "a row of many digits": (ROWS, lambda: iter([b'{"id":' + b"9" * 100_000 + b"}\n", b'{"$summary":{"rows":1}}\n'])),
+    "a row of many digits": (
+        ROWS,
+        lambda: iter([b'{"id":' + b"9" * 100_000 + b"}\n", b'{"$summary":{"rows":1}}\n']),
+    ),
     "a summary that lies": (ROWS, lambda: iter([b'{"id":1}\n{"$summary":{"rows":1e999,"complete":true}}\n'])),
     "a problem that is none": (ROWS, lambda: iter([b'{"id":1}\n{"$problem":{"code":[[]],"details":7}}\n'])),
     "Arrow of a great length": (ARROW, lambda: iter([b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(4096)])),
@@ -96,7 +110,12 @@ ANSWERS: dict[str, tuple[Head, Callable[[], Body]]] = {
 def ever_new_pages() -> Body:
     """A page after a page, each as it was asked for, each with another cursor, and never the last."""
     number = int(ASKED.get("cursor", "c0")[1:]) or ASKED.get("offset", 0)
-    following = {"has_next": True, "next_offset": number + 1, "next_cursor": f"c{number + 1}", "offset": number}
+    following = {
+        "has_next": True,
+        "next_offset": number + 1,
+        "next_cursor": f"c{number + 1}",
+        "offset": number,
+    }
     yield page(**following, data=[{"id": number, "filler": "x" * 60_000}])
 
 
@@ -150,7 +169,9 @@ async def forging(head: Head, body: Callable[[], Body]) -> AsyncIterator[str]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while request := await reader.readuntil(b"\r\n\r\n"):
-                length = [line for line in request.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+                length = [
+                    line for line in request.lower().split(b"\r\n") if line.startswith(b"content-length:")
+                ]
                 asked = await reader.readexactly(int(length[0].partition(b":")[2]) if length else 0)
                 ASKED.clear()
                 ASKED.update(json.loads(asked or b"{}"))
@@ -171,7 +192,17 @@ async def forging(head: Head, body: Callable[[], Body]) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+QUICK = {
+    "compressed twice",
+    "a total of many digits",
+    "wrong types",
+    "the same page again",
+    "nested rows",
+    "deflated",
+}
+
+
+@pytest.mark.parametrize("name", [case_of(name, is_long=name not in QUICK) for name in ANSWERS])
 async def test_every_call_is_bounded(name: str, tmp_path: Path) -> None:
     faults = []
     async with forging(*ANSWERS[name]) as base_url, DualResponseClient(base_url, **LIMITS) as client:
@@ -195,3 +226,32 @@ async def test_every_call_is_bounded(name: str, tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("times", [case_of(100, is_long=False), case_of(5_000, is_long=True)])
+async def test_mutated_arrow_is_a_table_or_our_error(times: int) -> None:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    table = pa.table({"id": [1, None, 3], "name": ["a", None, "ccc"], "tags": [[1, 2], None, []]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    honest = sink.getvalue().to_pybytes()
+    draw = random.Random(7)
+    refused = 0
+    for _ in range(times):
+        forged = bytearray(honest)
+        for _ in range(draw.choice((1, 1, 2, 8))):
+            forged[draw.randrange(len(forged))] = draw.choice((0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)))
+        try:
+            (await read_table(blocks_of(bytes(forged)))).to_pylist()
+        except (DualResponseClientError, UnicodeDecodeError):
+            refused += 1
+    assert refused > times / 4
+
+
+async def blocks_of(stream: bytes) -> AsyncIterator[Block]:
+    """The blocks of a stream that says nothing at its end."""
+    messages = Messages(MIB)
+    for block in messages.feed(stream):
+        yield block
