@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import CompoundSelect, MetaData, select
 
 from dualsql.asking.question import TextQuestion
-from dualsql.asking.statements import RELATION, related
+from dualsql.asking.statements import RELATION
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze import Registry
-from dualsql.plan import Shape
+from dualsql.plan import Shape, ordered, relation_in_order
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.ties import is_table, leaves_of
 from dualsql.statement import AnySelect
@@ -65,13 +65,11 @@ def answering_text(
         from dualsql.sql import read_select
     except ImportError as error:
         raise ConfigurationError("SQL needs an extra.", hint='pip install "dualsql[sql]"') from error
-    relation, columns = related(result, capabilities)
-    if [element.name for element in relation.c] != [column.name for column in columns]:
-        named = select(*(column.expression.label(column.name) for column in columns))
-        relation = named.subquery(RELATION)
+    relation, orders = relation_in_order(ordered(result, capabilities), RELATION, text.sql)
     known = dict.fromkeys((RELATION, *_table_names(result)), relation)
     hides = (lambda _: True) if is_fenced else None
-    made = read_select(text.sql, _NOTHING, dialect, dict(text.parameters), relations=known, hides=hides)
+    parameters = dict(text.parameters)
+    made = read_select(text.sql, _NOTHING, dialect, parameters, relations=known, orders=orders, hides=hides)
     if isinstance(made, CompoundSelect):
         return with_criteria_of(result.select, select(*made.subquery("answer").c))
     return with_criteria_of(result.select, made)

@@ -6,11 +6,13 @@
     keyset    rows beside a place; places: the gaps between rows; beyond: the conditions
     count     how many there are
     nesting   the statement as a subquery of its own
+    carrying  the order of a subquery, kept by the statements around it
     sampling  rows that are not the first ones
 
 READ IN THIS ORDER.
 """
 
+from dualsql.plan.carrying import CarriedOrders, relation_in_order
 from dualsql.plan.count import count, uncounted
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
 from dualsql.plan.nesting import named, nested, reads_plainly
@@ -21,6 +23,7 @@ from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, shape
 
 __all__ = [
+    "CarriedOrders",
     "KeyedSelect",
     "Ordered",
     "Place",
@@ -36,6 +39,7 @@ __all__ = [
     "place_ahead",
     "place_behind",
     "reads_plainly",
+    "relation_in_order",
     "require_keyset",
     "rows_beside",
     "scattered",

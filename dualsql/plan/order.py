@@ -30,10 +30,10 @@ def never(_column: Any) -> bool:
 _MOST_KEYS = 100
 
 _MOVES = "Its order is another one at every reading."
-_CLOCK = "Its order depends on the time of day."
+CLOCK = "Its order depends on the time of day."
 _UNREADABLE = "Its ORDER BY is text, or names what cannot be found."
 _HIDDEN = "It orders DISTINCT rows by what is not among their columns."
-_INEXACT = "It is ordered by values that this database does not take back as it gave them."
+INEXACT = "It is ordered by values that this database does not take back as it gave them."
 _TOO_MANY = "It is ordered by too many columns."
 
 
@@ -189,9 +189,9 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
         if is_merged and key.output is None:
             return _HIDDEN
         if key.form is None:
-            return _INEXACT
+            return INEXACT
         if tells_time(key.expression):
-            return _CLOCK
+            return CLOCK
     return ""
 
 

@@ -58,7 +58,7 @@ def _row_identity(select: AnySelect) -> Expressions:
     outputs = [*select.selected_columns, *select._order_by_clauses]
     if is_distinct(select) or select._group_by_clauses or select._having_criteria:
         return []
-    if any(_may_aggregate(element) for element in outputs):
+    if any(may_aggregate(element) for element in outputs):
         return []
     leaves = list(leaves_of(select))
     if not all(is_table(leaf) and list(leaf.primary_key) for leaf in leaves) or _is_renewed(leaves, select):
@@ -148,7 +148,7 @@ def reads_row_by_row(select: AnySelect) -> bool:
     if select._group_by_clauses or select._having_criteria or distinct_on(select):
         return False
     outputs = [*select.selected_columns, *select._order_by_clauses]
-    return not any(_may_aggregate(element) or _has_window(element) for element in outputs)
+    return not any(may_aggregate(element) or _has_window(element) for element in outputs)
 
 
 def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
@@ -166,7 +166,13 @@ def _has_window(element: ClauseElement) -> bool:
     return any(isinstance(part, Over) for part in iterate(element))
 
 
-def _may_aggregate(element: ClauseElement) -> bool:
+def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
+    return _function_name(function) not in _ROW_FUNCTIONS
+
+
+def may_aggregate(
+    element: ClauseElement, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
+) -> bool:
     """Whether an aggregate could stand in `element`, outside of subqueries and window functions."""
     stack: list[Any] = [element]
     while stack:
@@ -177,7 +183,7 @@ def _may_aggregate(element: ClauseElement) -> bool:
             stack += [part for part in (node.partition_by, node.order_by) if part is not None]
             stack += node.element.get_children()
             continue
-        if isinstance(node, FunctionElement) and _function_name(node) not in _ROW_FUNCTIONS:
+        if isinstance(node, FunctionElement) and is_aggregate(node):
             return True
         stack += node.get_children()
     return False

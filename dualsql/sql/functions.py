@@ -157,6 +157,12 @@ _AGGREGATES: Mapping[str, Result] = {
     **_named(_WHOLE, "grouping"),
 }
 
+_OTHER_AGGREGATES = frozenset(
+    """aggregate_strings approx_count_distinct arg_max arg_min count_if first last list max_by min_by quantile_cont
+    quantile_disc""".split()
+)
+"""Those of one engine, and the name that SQLAlchemy has for string_agg."""
+
 _WINDOWS: Mapping[str, Result] = {
     **_named(_WHOLE, "dense_rank ntile rank row_number"),
     **_named(_FLOATING, "cume_dist percent_rank"),
@@ -209,6 +215,13 @@ def result_of(name: str, dialect: str) -> Result | None:
 def is_aggregate(name: str) -> bool:
     """Whether it makes one value of many rows."""
     return name in _AGGREGATES
+
+
+def gathers(name: str, arguments: int, dialect: str) -> bool:
+    """Whether a call of so many arguments makes one value of many rows."""
+    if dialect == "sqlite" and name in {"max", "min"}:
+        return arguments < 2
+    return name in _AGGREGATES or name in _OTHER_AGGREGATES
 
 
 def known_functions(dialect: str) -> list[str]:

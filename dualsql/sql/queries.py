@@ -26,7 +26,7 @@ from dualsql.sql.arguments import only
 from dualsql.sql.ordering import directed
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.relations import column_names, labelled, read_from
-from dualsql.sql.scope import Scope, columns_of
+from dualsql.sql.scope import Scope
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -86,7 +86,10 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     if not keys and _has_rollup(found.get("group")) and translator.dialect in ("mysql", "mariadb"):
         # WITH ROLLUP takes no ORDER BY beside it, and pages need one.
         statement = select(*statement.subquery(translator.fresh_name("rollup")).c)
-    return _cut(statement.order_by(*keys), found)
+    statement = statement.order_by(*keys)
+    if any(found.get(name) for name in ("limit", "offset", "fetch")):
+        statement = translator.orders.in_order(statement)
+    return _cut(statement, found)
 
 
 def _has_rollup(group: Any) -> bool:
@@ -127,14 +130,14 @@ def _starred(item: Any, scope: Scope) -> Iterator[Element]:
     star = item.this if isinstance(item, exp.Column) else item
     only(star)
     if isinstance(item, exp.Column):
-        yield from columns_of(scope.relation(item.table)).values()
+        yield from scope.columns_of(scope.relation(item.table)).values()
         return
     if not scope.relations:
         invalid("SELECT * needs a FROM clause.")
     yield from scope.merged.values()
     for relation in scope.relations.values():
         yield from (
-            column for name, column in columns_of(relation).items() if name.lower() not in scope.merged
+            column for name, column in scope.columns_of(relation).items() if name.lower() not in scope.merged
         )
 
 
@@ -319,10 +322,10 @@ def _operand(translator: Translator, node: Any, scope: Scope) -> Any:
 
 def _wrapped(translator: Translator, node: Any, scope: Scope) -> Any:
     """`(SELECT ...) ORDER BY ... LIMIT ...`."""
-    inner = translator.query(node.this, scope).subquery(translator.fresh_name("operand"))
-    outputs = list(inner.c)
+    statement = translator.orders.carrying(translator.query(node.this, scope))
+    outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
     keys = _keys(translator, node.args.get("order"), outputs, Scope(outputs=_by_name(outputs)))
-    return _cut(select(*outputs).order_by(*keys), node.args)
+    return _cut(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
 
 
 # --- WITH ------------------------------------------------------------------------------------------------------
@@ -346,7 +349,7 @@ def _names_itself(query: Any, name: str) -> bool:
 
 def _common(translator: Translator, part: Any, scope: Scope) -> Any:
     statement = labelled(translator.query(part.this, scope.separate()), column_names(part))
-    return statement.cte(translator.fresh_name(part.alias))
+    return translator.orders.carrying(statement).cte(translator.fresh_name(part.alias))
 
 
 def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:

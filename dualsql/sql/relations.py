@@ -26,7 +26,7 @@ from dualsql.sql.arguments import only
 from dualsql.sql.functions import TABLE_FUNCTIONS
 from dualsql.sql.numbers import common
 from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
-from dualsql.sql.scope import Scope, column_of, columns_of
+from dualsql.sql.scope import Scope, column_of
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -82,7 +82,7 @@ def _joined(translator: Translator, left: FromClause, node: exp.Join, scope: Sco
     grown: list[FromClause] = []
     _append(translator, grown, found["this"], scope)
     right = grown[0]
-    names = _shared(left, right) if method else [name.name for name in found.get("using") or ()]
+    names = _shared(left, right, scope) if method else [name.name for name in found.get("using") or ()]
     condition = (
         _equal(left, right, names, side, scope) if names else _condition(translator, found, kind, scope)
     )
@@ -109,20 +109,21 @@ def _equal(
     """The condition of USING; each pair of columns becomes one for those who name it without a table."""
     pairs = []
     for name in names:
-        one, other = _found(left, name), _found(right, name)
+        one, other = _found(left, name, scope), _found(right, name, scope)
         pairs.append(one == other)
         merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
         scope.merged[name.lower()] = merged
     return and_(*pairs) if pairs else false()
 
 
-def _found(relation: FromClause, name: str) -> ColumnElement[Any]:
+def _found(relation: FromClause, name: str, scope: Scope) -> ColumnElement[Any]:
     found = column_of(relation, exp.to_identifier(name))
-    return unknown_column(name, columns_of(relation)) if found is None else found
+    return unknown_column(name, scope.columns_of(relation)) if found is None else found
 
 
-def _shared(left: FromClause, right: FromClause) -> list[str]:
-    names = [name for name in columns_of(left) if name in columns_of(right)]
+def _shared(left: FromClause, right: FromClause, scope: Scope) -> list[str]:
+    known = scope.columns_of(right)
+    names = [name for name in scope.columns_of(left) if name in known]
     return names or invalid("A NATURAL JOIN of tables without a common column.", hint="Write JOIN ... ON.")
 
 
@@ -147,17 +148,18 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     common = None if schema else scope.ctes.get(name.lower())
     if common is not None:
         # Under a name of its own: SQLAlchemy takes two aliases of one name for one CTE.
-        return scope.add(alias, _renamed(common, translator.fresh_name(alias), node))
+        return scope.add(alias, _renamed(translator, common, translator.fresh_name(alias), node, scope))
     table = translator.fenced(_registered(translator, name, schema, scope))
-    return scope.add(alias, _renamed(table, alias, node))
+    return scope.add(alias, _renamed(translator, table, alias, node, scope))
 
 
-def _renamed(source: FromClause, alias: str, node: Any) -> FromClause:
+def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
     """The relation under its alias; `AS t(a, b)` gives its columns other names."""
     names = column_names(node)
     if not names:
         return source.alias(alias)
-    renamed: FromClause = labelled(select(*source.c), names).subquery(alias)
+    statement = labelled(select(*scope.columns_of(source).values()), names)
+    renamed: FromClause = translator.orders.carrying(statement).subquery(alias)
     return renamed
 
 
@@ -189,7 +191,7 @@ def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
         _append(translator, elements, inner, scope)
         return elements[0]
     statement = labelled(translator.query(inner, scope.separate()), column_names(node))
-    return scope.add(alias, statement.subquery(alias))
+    return scope.add(alias, translator.orders.carrying(statement).subquery(alias))
 
 
 def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
@@ -197,9 +199,9 @@ def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if not isinstance(found["this"], exp.Subquery):
         forbid_node(node)
     alias = _alias(node) or translator.fresh_name("derived")
-    inner = Scope(parent=scope, ctes=dict(scope.ctes))
-    statement = translator.query(only(found["this"], "this")["this"], inner)
-    return scope.add(alias, labelled(statement, column_names(node)).lateral(alias))
+    statement = translator.query(only(found["this"], "this")["this"], scope.inner())
+    named = labelled(statement, column_names(node))
+    return scope.add(alias, translator.orders.carrying(named).lateral(alias))
 
 
 def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:

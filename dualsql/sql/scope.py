@@ -17,6 +17,7 @@ class Scope:
     """The relations that one SELECT may name, and those around it.
 
     Attributes:
+        hidden: how the names of columns begin that carry an order and that no text may name; empty for none.
         ctes: common table expressions that are known here, by their names in lower case.
         relations: the FROM clause, by alias in lower case, in order.
         merged: columns that JOIN ... USING made one of two.
@@ -27,6 +28,7 @@ class Scope:
     """
 
     parent: Scope | None = None
+    hidden: str = ""
     ctes: dict[str, FromClause] = field(default_factory=dict)
     relations: dict[str, FromClause] = field(default_factory=dict)
     merged: dict[str, ColumnElement[Any]] = field(default_factory=dict)
@@ -36,11 +38,11 @@ class Scope:
 
     def inner(self) -> Scope:
         """The scope of a subquery that may read the columns around it."""
-        return Scope(parent=self, ctes=dict(self.ctes))
+        return Scope(parent=self, hidden=self.hidden, ctes=dict(self.ctes))
 
     def separate(self) -> Scope:
         """The scope of a subquery in FROM: it sees no relation beside it, nor any around."""
-        return Scope(ctes=dict(self.ctes))
+        return Scope(hidden=self.hidden, ctes=dict(self.ctes))
 
     def add(self, name: str, relation: FromClause) -> FromClause:
         """Let `relation` be known under `name`."""
@@ -75,7 +77,9 @@ class Scope:
             relation = self.relation(table.name)  # a schema before it says no more: aliases are unique
             found = column_of(relation, node.this)
             return (
-                unknown_column(f"{table.name}.{node.name}", columns_of(relation)) if found is None else found
+                unknown_column(f"{table.name}.{node.name}", self.columns_of(relation))
+                if found is None
+                else found
             )
         for scope in self.outward():
             found = scope.own_column(node.this)
@@ -100,17 +104,23 @@ class Scope:
 
     def _columns(self) -> list[str]:
         relations = (relation for scope in self.outward() for relation in scope.relations.values())
-        return [name for relation in relations for name in columns_of(relation)]
+        return [name for relation in relations for name in self.columns_of(relation)]
+
+    def columns_of(self, relation: FromClause) -> Mapping[str, ColumnElement[Any]]:
+        """The columns that a text may name, by the names they have in the database, in order."""
+        columns = _columns_of(relation)
+        if not self.hidden:
+            return columns
+        return {name: column for name, column in columns.items() if not name.startswith(self.hidden)}
 
 
-def columns_of(relation: FromClause) -> Mapping[str, ColumnElement[Any]]:
-    """Columns by the names they have in the database, in order."""
+def _columns_of(relation: FromClause) -> Mapping[str, ColumnElement[Any]]:
     return {str(column.name): column for column in relation.c}
 
 
 def column_of(relation: FromClause, name: exp.Identifier) -> ColumnElement[Any] | None:
     """The column of that name; letter by letter first, then without regard to case, as engines do."""
-    columns = columns_of(relation)
+    columns = _columns_of(relation)
     if name.name in columns:
         return columns[name.name]
     folded = [column for found, column in columns.items() if found.lower() == name.name.lower()]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, TableClause
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import exp
 
 from dualsql.errors import InvalidSQLError
 from dualsql.freeze import Registry
+from dualsql.plan import CarriedOrders
 from dualsql.sql import calls, expressions, queries
 from dualsql.sql.fencing import can_fail, fenced
+from dualsql.sql.functions import gathers
 from dualsql.sql.reading import parse
 from dualsql.sql.refusals import forbid_node, invalid
 from dualsql.sql.scope import Scope
@@ -31,6 +35,7 @@ def read_select(
     *,
     is_visible: Callable[[TableClause], bool] | None = None,
     relations: Mapping[str, FromClause] | None = None,
+    orders: CarriedOrders | None = None,
     hides: Callable[[FromClause], bool] | None = None,
 ) -> AnySelect | AnyCompound:
     """The Select that `sql` is, made of the registry's tables.
@@ -40,6 +45,7 @@ def read_select(
         parameters: values of `:name` in the text.
         is_visible: whether a table of the registry may be known of; one that may not is unknown.
         relations: what may be named besides tables, by names in lower case.
+        orders: the orders that these relations carry.
         hides: whether rows of a table, or relation, are kept from who asks; what the text computes is then computed of
             the others alone. None hides nothing.
 
@@ -50,10 +56,14 @@ def read_select(
     """
     tree = parse(sql, dialect)
     is_fenced = hides if hides is not None and can_fail(tree, dialect) else _nothing
-    translator = Translator(_tables(registry, is_visible), dialect, parameters or {}, is_fenced=is_fenced)
+    tables = _tables(registry, is_visible)
+    translator = Translator(tables, dialect, parameters or {}, is_fenced=is_fenced, orders=orders)
     try:
         named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
-        statement: AnySelect | AnyCompound = translator.query(tree, Scope(ctes=named))
+        statement: AnySelect | AnyCompound = translator.query(
+            tree, Scope(hidden=translator.orders.prefix, ctes=named)
+        )
+        statement = translator.orders.in_order_unless_cut(statement)
     except RecursionError as error:
         raise InvalidSQLError(
             "The SQL is nested too deeply.", hint="Use WITH to name the inner parts."
@@ -81,6 +91,7 @@ class Translator:
     Attributes:
         tables: those that may be named, by their names in the registry.
         dialect: SQLAlchemy's name of it.
+        orders: the orders that relations carry.
     """
 
     def __init__(
@@ -90,6 +101,7 @@ class Translator:
         parameters: Mapping[str, Any],
         *,
         is_fenced: Callable[[FromClause], bool],
+        orders: CarriedOrders | None = None,
     ) -> None:
         self.tables = tables
         self.dialect = dialect
@@ -97,6 +109,7 @@ class Translator:
         self._is_fenced = is_fenced
         self._used: set[str] = set()
         self.names = 0
+        self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
         """The value that `node` stands for."""
@@ -128,6 +141,9 @@ class Translator:
         unused = sorted(set(self._parameters) - self._used)
         if unused:
             invalid(f"The SQL has no parameter {unused[0][:60]!r}.", hint="Write it as :name.")
+
+    def _is_aggregate(self, function: FunctionElement[Any]) -> bool:
+        return gathers(function.name, len(function.clauses), self.dialect)
 
     def fresh_name(self, stem: str) -> str:
         """A name that nothing else in the statement has."""

@@ -26,6 +26,7 @@ from sqlalchemy import (
     Table,
     Time,
     Uuid,
+    create_engine,
     insert,
     select,
 )
@@ -109,8 +110,19 @@ def person(tenant: str, name: str = "ada") -> Principal:
 @asynccontextmanager
 async def readings_at(url: str, **options: Any) -> AsyncIterator[Application]:
     """A server over the table, filled, on the empty database at `url`."""
-    async with opened(url) as engine, engine.begin() as connection:
-        await connection.run_sync(METADATA.create_all)
-        await connection.execute(insert(READINGS), ROWS)
+    if url.startswith("duckdb"):
+        _fill_synchronously(url)
+    else:
+        async with opened(url) as engine, engine.begin() as connection:
+            await connection.run_sync(METADATA.create_all)
+            await connection.execute(insert(READINGS), ROWS)
     async with running(url, tables=METADATA, hooks=HOOKS, **options) as application:
         yield application
+
+
+def _fill_synchronously(url: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        METADATA.create_all(connection)
+        connection.execute(insert(READINGS), ROWS)
+    engine.dispose()
