@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, types
 from sqlalchemy.dialects import postgresql
 
 from dualsql.columns import SQLType, plain_type
-from dualsql.keyforms import KeyForm, mysql_form, postgresql_form, raw_form
+from dualsql.keyforms import KeyForm, duckdb_form, mysql_form, postgresql_form, raw_form
 from dualsql.planned import MARIADB_PLANNER, POSTGRESQL_PLANNER, Planner
 
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
@@ -39,6 +39,7 @@ class Capabilities:
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
         nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
         searches_row_values: (a, b) > (x, y) is looked up in an index.
+        has_infinite_dates: 'infinity' is a date, and '-infinity' is.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
@@ -65,6 +66,7 @@ class Capabilities:
     text_length: str = "length"
     scramble: Callable[[Sequence[ColumnElement[Any]], int], ColumnElement[Any]] | None = None
     approximate_distinct: str = ""
+    has_infinite_dates: bool = False
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -197,6 +199,7 @@ _POSTGRESQL = Capabilities(
     searches_row_values=True,
     keeps_zones=True,
     key_form=postgresql_form,
+    has_infinite_dates=True,
     planner=POSTGRESQL_PLANNER,
     scramble=_md5,
 )
@@ -233,8 +236,9 @@ _DUCKDB = Capabilities(
     nulls_last_by_default=(True, True),
     searches_row_values=False,
     keeps_zones=True,
-    key_form=raw_form,
+    key_form=duckdb_form,
     approximate_distinct="approx_count_distinct",
+    has_infinite_dates=True,
     scramble=_md5,
 )
 _KNOWN = {

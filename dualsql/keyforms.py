@@ -68,6 +68,21 @@ def postgresql_form(expression: Expression, *, is_stored: bool) -> KeyForm | Non
     )
 
 
+def duckdb_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:  # noqa: ARG001 - all forms take it
+    """The driver's own value; of dates, DuckDB's text: the driver reads infinity as 9999-12-31."""
+    plain = plain_type(expression.type)
+    bare = type_coerce(_grouped(expression), types.NULLTYPE)
+    if not isinstance(plain, types.Date | types.DateTime):
+        comes_back = _comes_back if isinstance(plain, types.NullType) else _always
+        return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter, comes_back=comes_back)
+    return KeyForm(
+        compared=bare,
+        read=cast(expression, Text),
+        carried=expression,
+        given=lambda value: cast(_text(value), plain),
+    )
+
+
 def mysql_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, but for a float of four bytes and an ENUM."""
     plain = plain_type(expression.type)

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from dualsql_client.errors import ParseError
-from dualsql_client.wire import Column, Encoding, Row
+from dualsql_client.wire import INFINITIES, Column, Encoding, Row
 
 Decode = Callable[[Any], Any]
 
@@ -30,7 +30,8 @@ _DURATION = re.compile(
 def decode_rows(rows: list[Row], columns: Sequence[Column]) -> list[Row]:
     """Replace JSON values, in place, by Decimal, datetime, date, time, timedelta, UUID, bytes, int or float.
 
-    NULL stays None. JSON, text, and columns of unknown encoding stay as they came.
+    NULL stays None. JSON, text and columns of unknown encoding stay as they came, and so do "infinity" and "-infinity",
+    which no date can hold.
 
     Raises:
         ParseError: a value is not what its column's encoding says.
@@ -98,13 +99,25 @@ def _date_or_text(written: Any) -> Any:
         return written
 
 
+def _or_infinity(read: Decode) -> Decode:
+    def decode(written: Any) -> Any:
+        try:
+            return read(written)
+        except ValueError:
+            if written in INFINITIES:
+                return written
+            raise
+
+    return decode
+
+
 _DECODERS: Mapping[Encoding, Decode] = {
     "integer-string": int,
     "float": float,
     "decimal": Decimal,
-    "date": date.fromisoformat,
+    "date": _or_infinity(date.fromisoformat),
     "time": time.fromisoformat,
-    "datetime": datetime.fromisoformat,
+    "datetime": _or_infinity(datetime.fromisoformat),
     "interval": _interval,
     "uuid": UUID,
     "base64": partial(b64decode, validate=True),

@@ -20,9 +20,9 @@ Encoding = Literal[
     "float",  # JSON number; NaN and the infinities are null
     "decimal",  # exact decimal digits in a JSON string
     "boolean",
-    "date",  # ISO 8601
+    "date",  # ISO 8601, or one of INFINITIES
     "time",  # ISO 8601
-    "datetime",  # ISO 8601, with its offset where the column has a zone
+    "datetime",  # ISO 8601, with its offset where the column has a zone; or one of INFINITIES
     "interval",  # ISO 8601 duration, PnDTnS
     "uuid",
     "base64",  # bytes, RFC 4648 section 4
@@ -33,6 +33,9 @@ Encoding = Literal[
 """How a value of the column is written in JSON. NULL is null in every encoding."""
 
 ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
+
+INFINITIES = ("infinity", "-infinity")
+"""Of dates and timestamps: later and earlier than all others, on databases that have them. No Python date holds one."""
 
 PageOrder = Literal["total", "partial"]
 """Whether the order of the rows is the same at every reading. In a partial one, pages may repeat rows or lose some."""

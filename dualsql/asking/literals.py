@@ -53,6 +53,8 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
         raise _wrong(column, encoding) from None
     if isinstance(read, datetime):
         _require_zone(column, read, capabilities)
+    if encoding in {"date", "datetime"} and isinstance(read, str) and not capabilities.has_infinite_dates:
+        raise _wrong(column, encoding)
     return bound(read, _type_of(column, encoding))
 
 

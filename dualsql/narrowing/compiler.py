@@ -25,6 +25,7 @@ from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.dialects import capabilities_of
 from dualsql.errors import ForbiddenSQLError
+from dualsql.infinities import bound_as_text, with_exact_dates
 
 if TYPE_CHECKING:
     from dualsql.narrowing.form import Form
@@ -42,6 +43,7 @@ _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 def narrowing_dialect(base: Dialect, form: Form) -> Dialect:
     """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
     dialect = copy.copy(base)
+    with_exact_dates(dialect)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
     marks = {
@@ -198,6 +200,10 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
                 "Give the bindparam() another name.",
             )
         return super().visit_bindparam(bindparam, *args, **kw)
+
+    def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
+        text = bound_as_text(dbapi_type)
+        return super().render_bind_cast(type_, dbapi_type, sqltext if text is None else f"{sqltext}::{text}")
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:
         name = cte.name

@@ -15,6 +15,7 @@ from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
 from dualsql.sql.refusals import forbid, invalid
+from dualsql_client.wire import INFINITIES
 
 _LARGEST_INTEGER = 2**63 - 1
 _LARGEST_SMALL = 2**31 - 1
@@ -22,6 +23,8 @@ _DIGITS = re.compile(r"[0-9]{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+
+_HAVE_INFINITIES = ("postgresql", "duckdb")
 
 # How a text is read where a value of the type is wanted.
 _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
@@ -65,6 +68,8 @@ def typed(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect: str) ->
     if not is_text(element):
         return element
     text = str(element.value)
+    if text in INFINITIES and dialect in _HAVE_INFINITIES and isinstance(wanted, types.Date | types.DateTime):
+        return literal(text, wanted)
     for kind, read in _READERS:
         if isinstance(wanted, kind):
             with suppress(ValueError, ArithmeticError):

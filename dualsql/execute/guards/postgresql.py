@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
 from dualsql.execute.guards.spare import spare_connection
+from dualsql.infinities import loading_exactly
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _FAULTS = {
@@ -65,7 +66,8 @@ class PostgreSQLGuard(Guard):
             await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
         if terms.milliseconds > _LONG:
             await connection.exec_driver_sql(_NOTICE_THE_DEAD)
-        yield
+        with loading_exactly(driver_of(connection)):
+            yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. A driver that cancels by itself breaks its connection off, and may do so too early."""

@@ -24,10 +24,11 @@ _BUILT_IN = 16_384
 
 # to_json() writes ISO 8601 whatever the session's DateStyle; where that is ISO anyway, the text is there sooner.
 _ISO = "btrim(to_json({c})::text, '\"')"
-_ZONED = "btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"') || '+00:00'"
+# An infinity has no zone.
+_ZONED = "replace(btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"') || '+00:00', 'y+00:00', 'y')"
 _WHERE_ISO = {
     _ISO: "replace({c}::text, ' ', 'T')",
-    _ZONED: "replace(({c} AT TIME ZONE 'UTC')::text, ' ', 'T') || '+00:00'",
+    _ZONED: "replace(replace(({c} AT TIME ZONE 'UTC')::text, ' ', 'T') || '+00:00', 'y+00:00', 'y')",
 }
 # As asyncpg makes a timedelta of an interval: a year of 365 days, to PostgreSQL's 365.25, and a month of 30.
 _MICROSECONDS = "((extract(epoch FROM {c}) * 1000000)::bigint - extract(year FROM {c})::bigint * 21600000000)"
@@ -116,14 +117,14 @@ def _found(
 
 
 def _is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
-    """Whether nobody's code but SQLAlchemy's makes the values."""
+    """Whether nobody's code but SQLAlchemy's, and dualsql's own, makes the values."""
     if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         return False
     items = getattr(type_, "item_type", None)
     if items is not None and not _is_sqlalchemys_own(items, dialect):
         return False
     used = (type_, type_.dialect_impl(dialect))
-    return all(type(one).__module__.startswith("sqlalchemy.") for one in used)
+    return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
 
 
 def _reads_json_itself(dialect: Any) -> bool:
