@@ -41,6 +41,7 @@ from dualsql.errors import (
     UnauthenticatedError,
     UnknownColumnError,
     UnknownTableError,
+    ValueNotRepresentableError,
 )
 from dualsql.freeze import Registry
 from dualsql.narrowing import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
@@ -102,5 +103,6 @@ __all__ = [
     "UnauthenticatedError",
     "UnknownColumnError",
     "UnknownTableError",
+    "ValueNotRepresentableError",
 ]
 __version__ = "0.1.0"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, types
+from sqlalchemy import BinaryExpression, Case, ColumnElement, Dialect, Label, Over, type_coerce, types
 from sqlalchemy.dialects.postgresql import ranges
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
@@ -40,11 +42,21 @@ _BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding],
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """One column of a statement: its unique name, the expression that gives it, and its SQLAlchemy type."""
+    """One column of a statement: its unique name, the expression that gives it, and the type of its values.
+
+    Attributes:
+        is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
+    """
 
     name: str
     expression: ColumnElement[Any]
     type: SQLType
+    is_computed: bool = False
+
+    def moved(self, element: ColumnElement[Any]) -> ResultColumn:
+        """The same column of a statement around, where `element` stands for it."""
+        typed = type_coerce(element, self.type) if self.is_computed else element
+        return replace(self, expression=typed)
 
     def describe(self) -> Column:
         """How the column is announced on the wire."""
@@ -64,9 +76,15 @@ def result_columns(outputs: Iterable[tuple[str | None, ColumnElement[Any]]]) -> 
     """
     listed = list(outputs)
     return tuple(
-        ResultColumn(name, expression, expression.type)
+        result_column(name, expression)
         for name, (_, expression) in zip(_unique_names(listed), listed, strict=True)
     )
+
+
+def result_column(name: str, expression: ColumnElement[Any]) -> ResultColumn:
+    """The column of that name, with the type that the engine gives the expression."""
+    computed = computed_type(expression)
+    return ResultColumn(name, expression, computed or expression.type, computed is not None)
 
 
 def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
@@ -89,6 +107,90 @@ def plain_type(type_: SQLType) -> SQLType:
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         type_ = type_.impl_instance
     return type_
+
+
+def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
+    """Whether nobody's code but SQLAlchemy's, and dualsql's own, makes the values."""
+    if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        return False
+    items = getattr(type_, "item_type", None)
+    if items is not None and not is_sqlalchemys_own(items, dialect):
+        return False
+    used = (type_, type_.dialect_impl(dialect))
+    return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
+
+
+def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
+    """The type of the numbers an engine makes of several, where SQLAlchemy goes by one of them; else None.
+
+    `coalesce(whole, 0.5)` is a whole number to SQLAlchemy, which takes the type of the first argument, or of the
+    last alternative of a CASE; every engine computes in the widest of them.
+    """
+    known = _number(expression.type)
+    if known is None or isinstance(expression.type, types.TypeDecorator):
+        return None
+    widest = _widest(expression)
+    return _NUMBERS[widest] if widest is not None and widest > known else None
+
+
+_ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
+
+# From the narrowest to the widest.
+_NUMBERS: tuple[SQLType, ...] = (
+    types.BigInteger(),
+    # SQLite computes in doubles.
+    types.Numeric().with_variant(types.Double(), "sqlite"),
+    types.Double(),
+)
+_OF_THEIR_ARGUMENTS = frozenset(
+    {"coalesce", "ifnull", "nvl", "greatest", "least", "max", "min", "sum", "abs"}
+)
+_OF_THE_OTHERS = frozenset({"if", "iif"})
+
+
+def _number(type_: SQLType) -> int | None:
+    plain = plain_type(type_)
+    if isinstance(plain, types.Integer):
+        return 0
+    if isinstance(plain, types.Numeric | types.Float):
+        return 1 if plain.asdecimal else 2
+    return None
+
+
+def _widest(expression: Any) -> int | None:
+    """The widest number among those that the expression gives; None where one is no number."""
+    parts = _parts(expression)
+    if parts is None:
+        return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)
+    found = [_widest(part) for part in parts if not isinstance(part.type, types.NullType)]
+    known = _number(expression.type)
+    if known is None or not found or None in found:
+        return known
+    return max(known, *(number for number in found if number is not None))
+
+
+def _parts(expression: Any) -> list[Any] | None:
+    """What decides on the type of an expression; None for what has its own."""
+    if isinstance(expression, Label | Grouping):
+        return [expression.element]
+    if isinstance(expression, Case):
+        return [result for _, result in expression.whens] + (
+            [] if expression.else_ is None else [expression.else_]
+        )
+    if isinstance(expression, BinaryExpression) and expression.operator in _ARITHMETIC:
+        return [expression.left, expression.right]
+    if isinstance(expression, FunctionElement):
+        name = str(getattr(expression, "name", "")).lower()
+        arguments = list(expression.clauses)
+        if name in _OF_THEIR_ARGUMENTS:
+            return arguments
+        if name in _OF_THE_OTHERS:
+            return arguments[1:]
+    if isinstance(expression, Over):
+        return [expression.element]
+    if isinstance(expression, FunctionFilter):
+        return [expression.func]
+    return None
 
 
 @lru_cache(4096)

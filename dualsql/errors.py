@@ -18,6 +18,7 @@ DualResponseError
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
 │   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
+├── ValueNotRepresentableError VALUE_NOT_REPRESENTABLE  a cell does not fit its column's type in the format asked for
 ├── ResultChangedError         RESULT_CHANGED           a broken stream cannot be gone on with: its rows are others now
 ├── UnauthenticatedError       UNAUTHENTICATED          the request's credential is missing or not right
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
@@ -76,6 +77,15 @@ class CountExecutionError(QueryExecutionError):
 
     code = "COUNT_EXECUTION_FAILED"
     default_hint = 'count="none" leaves the total open; the server\'s log has the cause.'
+
+
+class ValueNotRepresentableError(DualResponseError):
+    """A cell is not of the type that its column has in Arrow or Parquet; it is never changed to be.
+
+    `details.text_columns` are the columns to be asked for as text.
+    """
+
+    code = "VALUE_NOT_REPRESENTABLE"
 
 
 class QueryTimeoutError(DualResponseError):

@@ -447,6 +447,8 @@ BEYOND: dict[str, str] = {
     "paging/test_keyset.py": "pages beside a place, joined in both directions on every engine",
     "paging/test_keyset_tables.py": "the same on tables nobody thought of",
     "plan/test_keyset.py": "what a page beside a place compiles to",
+    "formats/test_cells.py": "a value leaves in Arrow as it is or not at all; cells that do not fit in JSON",
+    "kinds/test_computed.py": "numbers that engines compute, in every format; columns as text",
     "plan/test_options.py": "loader options around a Select",
     "plan/test_text.py": "statements written as text",
     "charts/test_charts.py": "charts are computed from all rows, for whoever looks",

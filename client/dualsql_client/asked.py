@@ -15,6 +15,8 @@ class StreamOptions(TypedDict, total=False):
 
     Keys:
         columns: names of the columns wanted, in that order; all by default.
+        text_columns: names of those that are given as text, whatever they hold: for Arrow and what is made of it,
+            where a cell does not fit its column's type.
         sort: one key or several, as for `fetch`.
         limit: the most rows.
         on_progress: called with the rows so far and their total, as they arrive.
@@ -23,6 +25,7 @@ class StreamOptions(TypedDict, total=False):
     """
 
     columns: Sequence[str]
+    text_columns: Sequence[str]
     sort: SortKey | Sequence[SortKey] | None
     limit: int
     on_progress: OnProgress | None
@@ -57,6 +60,8 @@ def rows_request(options: StreamOptions) -> RowsRequest:
     request = RowsRequest()
     if "columns" in options:
         request["columns"] = list(options["columns"])
+    if "text_columns" in options:
+        request["text_columns"] = list(options["text_columns"])
     if "limit" in options:
         request["limit"] = options["limit"]
     if (sort := options.get("sort")) is not None:

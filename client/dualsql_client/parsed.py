@@ -319,10 +319,14 @@ class ParsedDualResponse(Asking):
         transport, has_begun = self._configured(), False
         try:
             if transport.has_streams:
+                texts = options.get("text_columns", ())
                 async with aclosing(self._blocks(NDJSON, options)) as blocks:
                     async for block in blocks:
                         has_begun, rows = True, rows_of(block)
-                        yield decode_rows(rows, await self._known_columns()) if typed else rows
+                        if typed:
+                            decoded = [c for c in await self._known_columns() if c["name"] not in texts]
+                            decode_rows(rows, decoded)
+                        yield rows
                 return
         except FetchError as error:
             # Either there is no such resource, or a server older than streams does not know the address.

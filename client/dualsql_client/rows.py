@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from dualsql_client.errors import ParseError
-from dualsql_client.wire import INFINITIES, Column, Encoding, Row
+from dualsql_client.wire import INFINITIES, UNFIT_KEY, Column, Encoding, Row
 
 Decode = Callable[[Any], Any]
 
@@ -31,15 +31,28 @@ def decode_rows(rows: list[Row], columns: Sequence[Column]) -> list[Row]:
     """Replace JSON values, in place, by Decimal, datetime, date, time, timedelta, UUID, bytes, int or float.
 
     NULL stays None. JSON, text and columns of unknown encoding stay as they came, and so do "infinity" and "-infinity",
-    which no date can hold.
+    which no date can hold, and the cells that a row names under UNFIT_KEY: texts of what their columns do not declare.
 
     Raises:
         ParseError: a value is not what its column's encoding says.
     """
+    odd = [row for row in rows if UNFIT_KEY in row]
+    kept = [{name: row[name] for name in _unfit(row)} for row in odd]
+    for row, texts in zip(odd, kept, strict=True):
+        row.update(dict.fromkeys(texts))
     for column in columns:
         if decode := decoder(column):
             _decode_column(rows, column, decode)
+    for row, texts in zip(odd, kept, strict=True):
+        row.update(texts)
     return rows
+
+
+def _unfit(row: Row) -> list[str]:
+    named = row[UNFIT_KEY]
+    return (
+        [name for name in named if isinstance(name, str) and name in row] if isinstance(named, list) else []
+    )
 
 
 def decoder(column: Column) -> Decode | None:

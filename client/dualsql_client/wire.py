@@ -118,17 +118,24 @@ ROWS_TRAILER = "Dualsql-Rows"
 
 SUMMARY_KEY = "$summary"
 PROBLEM_KEY = "$problem"
+UNFIT_KEY = "$unfit"
+"""In a row of JSON, where some of its cells are not what their columns' encodings say: a list of these columns' names.
+
+Such a cell is a text: what the database holds, as it writes it. A row without the key has none.
+"""
 
 
 class RowsRequest(TypedDict, total=False):
     """Body of POST /{id}/rows; GET has the same names as parameters, lists joined by commas.
 
-    `resume`, `after` and `last` go on with a broken stream: its token, the number of complete rows received, and
-    `row_digest` of the last of them.
+    `text_columns` are given as text, whatever they hold: in Arrow and Parquet as columns of texts. `resume`, `after`
+    and `last` go on with a broken stream: its token, the number of complete rows received, and `row_digest` of the
+    last of them.
     """
 
     format: StreamFormat
     columns: list[str]
+    text_columns: list[str]
     sort: SortKey | list[SortKey] | None
     limit: int
     cursor: str

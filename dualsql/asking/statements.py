@@ -146,10 +146,7 @@ def _with_keys(
     statement: AnySelect = select(*(column.expression for column in columns), *labelled).select_from(relation)
     inner = (statement if rows is None else statement.where(rows)).subquery("bucketed")
     width = len(columns)
-    moved = [
-        ResultColumn(column.name, element, column.type)
-        for column, element in zip(columns, list(inner.c)[:width], strict=True)
-    ]
+    moved = [column.moved(element) for column, element in zip(columns, list(inner.c)[:width], strict=True)]
     return inner, moved, list(inner.c)[width:]
 
 
@@ -204,10 +201,7 @@ def _require_several_rows(question: Question, result: Shape) -> None:
 def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list[ResultColumn]]:
     """The result as a subquery, and its columns under the result's own names."""
     inner = whole(ordered(result, capabilities)).subquery(RELATION)
-    return inner, [
-        ResultColumn(column.name, element, column.type)
-        for column, element in zip(result.columns, inner.c, strict=True)
-    ]
+    return inner, [column.moved(element) for column, element in zip(result.columns, inner.c, strict=True)]
 
 
 def _conditions(columns: Sequence[ResultColumn], capabilities: Capabilities) -> Conditions:

@@ -48,7 +48,7 @@ class ArrowWriter:
     """An Arrow IPC stream; a BatchWriter."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
-        self.arrow = ArrowSchema(columns, dialect)
+        self.arrow = ArrowSchema(columns, dialect, options.text_columns)
 
     def head(self) -> bytes:
         # It stands alone, before the first row: the rest of a broken stream has none.
@@ -83,7 +83,7 @@ class ParquetWriter:
     """A Parquet file, whose row groups are written as they fill; a BatchWriter."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
-        self.arrow = ArrowSchema(columns, dialect)
+        self.arrow = ArrowSchema(columns, dialect, options.text_columns)
         self._sink = _Sink()
         self._file: Any = None
         self._held: list[Any] = []

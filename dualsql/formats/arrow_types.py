@@ -7,16 +7,22 @@ are: `dualsql.encoding`, and for lists `dualsql.items`, in the words of `dualsql
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Column as TableColumn
 from sqlalchemy import Label, types
+from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns import ResultColumn, plain_type
 from dualsql.dialects import capabilities_of
-from dualsql.errors import BadParameterError, QueryExecutionError
+from dualsql.errors import BadParameterError, ValueNotRepresentableError
 from dualsql.formats import json
+from dualsql.formats.cells import Fit, fit_of, kinds_of
 from dualsql.formats.writer import Rows
 from dualsql_client.wire import Column
 
@@ -24,6 +30,7 @@ _DIGITS = 38
 """The most that a decimal128 holds."""
 
 _LISTED = frozenset({"integer", "float", "boolean", "text", "date"})
+_LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
 
 
 class ArrowSchema:
@@ -31,39 +38,52 @@ class ArrowSchema:
 
     Attributes:
         schema: a pyarrow.Schema.
+        texts: positions of the columns that are asked for as text.
 
     Raises:
         BadParameterError: pyarrow is not installed.
     """
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect) -> None:
+    def __init__(
+        self, columns: Sequence[ResultColumn], dialect: Dialect, text_columns: Sequence[str] = ()
+    ) -> None:
         self._pa = _pyarrow()
-        self.schema = self._pa.schema([self._field(column, dialect) for column in columns])
+        self.texts = json.texts_at(columns, text_columns)
+        self.schema = self._pa.schema(
+            [
+                self._text_field(column.name) if position in self.texts else self._field(column, dialect)
+                for position, column in enumerate(columns)
+            ]
+        )
         self._converters = json.converters(columns, dialect)
-        texts = [(place, _as_text(column)) for place, column in enumerate(columns)]
-        self._texts = [(place, as_text) for place, as_text in texts if as_text is not None]
+        written = [
+            (place, None if place in self.texts else _as_text(column, dialect))
+            for place, column in enumerate(columns)
+        ]
+        self._written = [(place, as_text) for place, as_text in written if as_text is not None]
+        self._fits = [
+            Fit((str,)) if self._pa.types.is_string(field.type) else _strict_fit(column, field.type)
+            for column, field in zip(columns, self.schema, strict=True)
+        ]
 
     def batch(self, rows: Rows) -> Any:
         """The rows, at least one of them, as a pyarrow.RecordBatch.
 
         Raises:
-            QueryExecutionError: a value is not what its column declares.
+            ValueNotRepresentableError: a value is not what its column declares.
         """
-        ready = json.converted(json.converted(rows, self._converters), self._texts)
+        ready = json.converted(json.converted(rows, self._converters), self._written)
+        ready = json.with_texts(ready, self.texts)
         return self.batch_of_columns(list(zip(*ready)))  # noqa: B905 - rows are equally long
 
     def batch_of_columns(self, columns: Sequence[Any]) -> Any:
-        """Columns of values, or Arrow's own arrays, as a pyarrow.RecordBatch."""
-        try:
-            arrays = [
-                self._array(values, field.type) for values, field in zip(columns, self.schema, strict=True)
-            ]
-            return self._pa.record_batch(arrays, schema=self.schema)
-        except (self._pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise QueryExecutionError(
-                "A value of the result is not what its column declares.",
-                hint="Ask for NDJSON or CSV, or CAST that column.",
-            ) from error
+        """Columns of values, or Arrow's own arrays, as a pyarrow.RecordBatch.
+
+        Raises:
+            ValueNotRepresentableError: a value is not what its column declares.
+        """
+        arrays = [self._array(position, values) for position, values in enumerate(columns)]
+        return self._pa.record_batch(arrays, schema=self.schema)
 
     def empty(self) -> Any:
         """A batch of no rows."""
@@ -72,16 +92,29 @@ class ArrowSchema:
             [self._pa.nulls(0, field.type) for field in self.schema], schema=self.schema
         )
 
-    def _array(self, values: Any, type_: Any) -> Any:
-        if isinstance(values, self._pa.Array):
-            return values if values.type == type_ else values.cast(type_)
+    def unfit(self, position: int) -> ValueNotRepresentableError:
+        """The error for a column that holds what its type cannot carry."""
+        field = self.schema.field(position)
+        return ValueNotRepresentableError(
+            f"The column {field.name[:80]!r} holds a value that is no {field.type}.",
+            hint=f'Ask again with text_columns=["{field.name[:80]}"], which gives that column as text.',
+            details={"column": field.name, "type": str(field.type), "text_columns": [field.name]},
+        )
+
+    def _array(self, position: int, values: Any) -> Any:
+        """Arrow would cut 2.5 to 2, and take the time of day from an instant: what does not fit is seen before."""
+        type_, fit = self.schema.field(position).type, self._fits[position]
         try:
+            if isinstance(values, self._pa.Array):
+                return values if values.type == type_ else values.cast(type_)
+            if not fit.holds(values):
+                values = [fit.fitted(value) for value in values]
             return self._pa.array(values, type=type_)
-        except self._pa.ArrowTypeError:
-            if type_ != self._pa.string():
-                raise
-            # A range, or whatever a database keeps in a column of texts. Asked for only now: almost all are texts.
-            return self._pa.array([None if value is None else str(value) for value in values], type=type_)
+        except (self._pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise self.unfit(position) from error
+
+    def _text_field(self, name: str) -> Any:
+        return self._pa.field(name, self._pa.string(), metadata={"dualsql.encoding": "text"})
 
     def _field(self, column: ResultColumn, dialect: Dialect) -> Any:
         described = column.describe()
@@ -94,6 +127,8 @@ class ArrowSchema:
         pa, plain, encoding = self._pa, plain_type(column.type), described["encoding"]
         if isinstance(plain, types.DateTime):
             return pa.timestamp("us", tz="UTC" if plain.timezone and _keeps_zones(dialect) else None)
+        if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
+            return pa.string()  # Arrow's times have no zone
         if encoding == "decimal" and (digits := declared_digits(column)):
             return pa.decimal128(*digits)
         if is_list(column):
@@ -135,16 +170,46 @@ def is_list(column: ResultColumn) -> bool:
     return column.describe()["items"] in _LISTED
 
 
-def _as_text(column: ResultColumn) -> Callable[[Any], Any] | None:
+def _strict_fit(column: ResultColumn, type_: Any) -> Fit:
+    """What an Arrow type takes as it is."""
+    import pyarrow as pa
+
+    if is_list(column):
+        kinds = _LISTED_KINDS[column.describe()["items"]]
+        return Fit(*kinds, is_list=True)
+    fit = fit_of(column)
+    if pa.types.is_timestamp(type_):
+        return replace(fit, zone=type_.tz is not None)
+    return replace(fit, zone=False) if pa.types.is_time(type_) else fit
+
+
+def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:
     """What makes text of the values that Arrow has no type for; they are written as in JSON."""
-    encoding = column.describe()["encoding"]
+    encoding, plain = column.describe()["encoding"], plain_type(column.type)
     if encoding == "decimal":
-        return None if declared_digits(column) else lambda value: format(value, "f")
+        return None if declared_digits(column) else _digits
     if encoding == "uuid":
-        return str
+        return lambda value: str(value) if isinstance(value, UUID) else value
+    if isinstance(plain, ranges.AbstractRange):
+        return _range
+    if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
+        return lambda value: value.isoformat() if isinstance(value, time) else value
     if encoding in {"json", "any"} or (encoding == "array" and not is_list(column)):
-        return lambda value: json.dumps(value).decode()
+        return lambda value: json.dumps(json.with_words(value)).decode()
     return None
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(value) if type(value) is int else value
+
+
+def _range(value: Any) -> Any:
+    """A range, or several of them in JSON."""
+    if isinstance(value, ranges.Range):
+        return str(value)
+    return json.dumps(value).decode() if isinstance(value, list | tuple) else value
 
 
 def _keeps_zones(dialect: Dialect) -> bool:

@@ -1,7 +1,7 @@
 """Rows as CSV (RFC 4180); the rule: NULL is an empty field, and an empty text is "".
 
 A value is written as in JSON, without the quotes that only JSON needs; NaN and the infinities are words here, as
-PostgreSQL spells them. What is not a scalar is a field of JSON.
+PostgreSQL spells them, in a field of JSON too, which whatever is no scalar is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns import ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
+from dualsql.formats.cells import Unfit
 from dualsql.formats.writer import Chunk, Options, Rows, Summary
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -108,7 +109,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float | Decimal) and not math.isfinite(value):
-        return _word(value)
+        return json.word(value)
     written = json.dumps(value)
     if not written.startswith((b'"', b"[", b"{")):
         return written.decode()
@@ -116,6 +117,7 @@ def _cell(value: Any) -> str:
 
 
 def _guarded_cell(value: Any) -> str:
+    value = value.text if isinstance(value, Unfit) else value
     return _quoted("'" + value) if isinstance(value, str) and value.startswith(_FORMULA) else _cell(value)
 
 
@@ -123,11 +125,5 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _word(value: float | Decimal) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
 def _as_json(value: Any) -> str:
-    return json.dumps(value).decode()
+    return json.dumps(json.with_words(value)).decode()

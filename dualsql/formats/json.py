@@ -10,6 +10,7 @@ import math
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -19,8 +20,9 @@ from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns import ResultColumn, SQLType, plain_type
-from dualsql.errors import QueryExecutionError
-from dualsql_client.wire import Column, Row
+from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
+from dualsql.formats.cells import Unfit, loose_fits, marked
+from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, a reader that keeps numbers as doubles (JavaScript, many a model's host) loses digits."""
@@ -30,16 +32,59 @@ Converters = Sequence[tuple[int, Converter]]
 Rows = Sequence[Sequence[Any]]
 
 
-def dumps(value: object) -> bytes:
+def encoded(value: Any) -> Any:
+    """What orjson knows, of a value that it does not: as the wire's encodings say."""
+    for classes, encoder in _ENCODERS:
+        if isinstance(value, classes):
+            return encoder(value)
+    raise TypeError(f"no JSON encoding for {type(value).__name__}")
+
+
+def dumps(value: object, encode: Converter = encoded) -> bytes:
     """`value` as JSON: Decimals, dates, UUIDs, bytes and intervals as the wire's encodings say.
+
+    Args:
+        encode: called for each value that orjson does not know.
 
     Raises:
         QueryExecutionError: it holds a type that has no encoding.
     """
     try:
-        return orjson.dumps(value, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        return orjson.dumps(value, default=encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except (TypeError, RecursionError):
-        return _dumps_slowly(value)
+        return _dumps_slowly(value, encode)
+
+
+def text(value: Any) -> str:
+    """A value as CSV has it: as in JSON, but without quotes, and with words for NaN and the infinities."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Unfit):
+        return value.text
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
+        return word(value)
+    if isinstance(value, list | tuple | dict):
+        return dumps(with_words(value)).decode()
+    written = dumps(value)
+    return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
+
+
+def word(value: float | Decimal) -> str:
+    """NaN or an infinity, as PostgreSQL spells it."""
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def with_words(value: Any) -> Any:
+    """A list or an object with words for NaN and the infinities in it."""
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
+        return word(value)
+    if isinstance(value, list | tuple):
+        return [with_words(item) for item in value]
+    if isinstance(value, dict):
+        return {key: with_words(item) for key, item in value.items()}
+    return value
 
 
 def loads(encoded: bytes) -> Any:
@@ -81,9 +126,33 @@ def records(
 ) -> list[Row]:
     """Rows as objects by column name, their values ready for `dumps`."""
     names = [column.name for column in columns]
+    rows = marked(rows, loose_fits(columns, dialect, with_texts=True))
     ready = converted(rows, converters(columns, dialect, integer_strings=integer_strings))
     # As many values as names in every row; asking zip to see to it takes a fifth of the time.
-    return [dict(zip(names, row)) for row in ready]  # noqa: B905
+    found = [dict(zip(names, row)) for row in ready]  # noqa: B905
+    # 13 ns a cell.
+    return with_unfit_named(found) if Unfit in set(map(type, chain.from_iterable(ready))) else found
+
+
+def with_unfit_named(records: list[Row]) -> list[Row]:
+    """The records with the texts of cells that do not fit their columns, whose names stand under UNFIT_KEY.
+
+    Raises:
+        ValueNotRepresentableError: a column has that name.
+    """
+    for record in records:
+        names = [name for name, value in record.items() if type(value) is Unfit]
+        if not names:
+            continue
+        if UNFIT_KEY in record:
+            raise ValueNotRepresentableError(
+                f"A row's columns cannot be named under {UNFIT_KEY!r}, which is a column itself.",
+                hint="Give that column another name, or ask for CSV.",
+                details={"column": UNFIT_KEY},
+            )
+        record.update({name: record[name].text for name in names})
+        record[UNFIT_KEY] = names
+    return records
 
 
 def converters(
@@ -94,7 +163,7 @@ def converters(
     return [
         (position, converter)
         for position, column in enumerate(columns)
-        if (converter := str if column.name in as_strings else _converter(column.type, dialect))
+        if (converter := str if column.name in as_strings else _converter(column, dialect))
     ]
 
 
@@ -103,29 +172,58 @@ def converted(rows: Rows, converters: Converters) -> Rows:
     return [_converted(row, converters) for row in rows] if converters else rows
 
 
+def texts_at(columns: Sequence[ResultColumn], names: Iterable[str]) -> list[int]:
+    """The positions of the columns that are asked for as text."""
+    wanted = frozenset(names)
+    return [position for position, column in enumerate(columns) if column.name in wanted]
+
+
+def with_texts(rows: Rows, positions: Sequence[int]) -> Rows:
+    """The rows with the text of each value at these positions; the very same rows when there are none."""
+    if not positions:
+        return rows
+    found = [list(row) for row in rows]
+    for row in found:
+        for position in positions:
+            row[position] = None if row[position] is None else text(row[position])
+    return found
+
+
 def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:
     values = list(row)
     for position, converter in converters:
-        if values[position] is not None:
-            values[position] = converter(values[position])
+        value = values[position]
+        if value is not None and type(value) is not Unfit:
+            values[position] = converter(value)
     return values
 
 
-def lines(records: Sequence[Row]) -> bytes:
+def lines(records: Sequence[Row], encode: Converter = encoded) -> bytes:
     """The records as JSON objects, each on a line of its own; see `dumps`."""
-    encoded = dumps(records)
+    written = dumps(records, encode)
     # Written as one array and cut where that is safe, which takes a third of the time of one call for each: every
     # brace begins a record, so that no text holds "},{".
-    if encoded.count(b"{") == len(records):
-        return encoded[1:-1].replace(b"},{", b"}\n{") + b"\n" if records else b""
-    return b"".join([dumps(record) + b"\n" for record in records])
+    if written.count(b"{") == len(records):
+        return written[1:-1].replace(b"},{", b"}\n{") + b"\n" if records else b""
+    return b"".join([dumps(record, encode) + b"\n" for record in records])
 
 
-def _converter(type_: SQLType, dialect: Dialect) -> Converter | None:
+def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
     """What must be done to a column's values before JSON; nothing for almost all types."""
+    if column.is_computed:
+        return float if column.describe()["encoding"] == "float" else _exact
+    return _type_converter(column.type, dialect)
+
+
+def _exact(value: Any) -> Any:
+    """A number that an engine computed, with the digits that it shows."""
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     plain = plain_type(type_)
     if isinstance(plain, types.ARRAY):
-        inner = _converter(plain.item_type, dialect)
+        inner = _type_converter(plain.item_type, dialect)
         return None if inner is None else lambda values: _each(inner, values)
     if isinstance(plain, types.Enum) and plain.enum_class is not None:
         # The string the database holds, so that every way to read the column gives the same.
@@ -144,13 +242,6 @@ def _is_inexact(value: Any) -> bool:
     return isinstance(value, int) and not -LARGEST_EXACT_INTEGER <= value <= LARGEST_EXACT_INTEGER
 
 
-def _encode(value: Any) -> Any:
-    for classes, encoder in _ENCODERS:
-        if isinstance(value, classes):
-            return encoder(value)
-    raise TypeError(f"no JSON encoding for {type(value).__name__}")
-
-
 def _decimal(value: Decimal) -> str | None:
     return format(value, "f") if value.is_finite() else None
 
@@ -165,6 +256,7 @@ def _interval(value: dt.timedelta) -> str:
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     (Decimal, _decimal),
+    (Unfit, lambda value: value.text),
     (UUID, str),
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
     (dt.timedelta, _interval),
@@ -185,13 +277,13 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
 )
 
 
-def _dumps_slowly(value: object) -> bytes:
+def _dumps_slowly(value: object, encode: Converter) -> bytes:
     """For what orjson refuses: whole numbers beyond 64 bits inside a JSON column."""
     try:
         compact = (",", ":")  # as orjson writes, which those who cut the text rely on
         finite = _finite(value)
         return json.dumps(
-            finite, default=_encode, ensure_ascii=False, allow_nan=False, separators=compact
+            finite, default=encode, ensure_ascii=False, allow_nan=False, separators=compact
         ).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise QueryExecutionError(

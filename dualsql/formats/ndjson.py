@@ -11,10 +11,12 @@ from typing import Any
 
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn
+from dualsql.columns import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
+from dualsql.formats.cells import Watch, fit_of, loose_fits, marked
 from dualsql.formats.writer import Chunk, Options, Rows, Summary
+from dualsql_client.wire import Row
 
 
 class NDJSONWriter:
@@ -24,15 +26,35 @@ class NDJSONWriter:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
+        self._texts = json.texts_at(columns, options.text_columns)
+        watched = [column for column in columns if column.name not in options.text_columns]
+        self._watch = Watch(watched, json.encoded)
+        # Bytes are seen while they are written, unless some column may hold them.
+        with_texts = self._watch.expects(bytes)
+        fits = loose_fits(columns, dialect, with_texts=with_texts)
+        self._fits = [(position, fit) for position, fit in fits if position not in self._texts]
+        self._all_fits = [
+            (position, fit_of(column))
+            for position, column in enumerate(columns)
+            if is_sqlalchemys_own(column.type, dialect) and position not in self._texts
+        ]
 
     def head(self) -> bytes:
         return b""
 
     def rows(self, rows: Rows) -> Chunk:
-        ready = json.converted(rows, self._converters)
+        watch = self._watch
+        watch.has_seen = False
+        data = json.lines(self._records(marked(rows, self._fits)), watch.encode)
+        if watch.has_seen:
+            records = json.with_unfit_named(self._records(marked(rows, self._all_fits)))
+            data = json.lines(records)
+        return Chunk(data, len(rows))
+
+    def _records(self, rows: Rows) -> list[Row]:
+        ready = json.with_texts(json.converted(rows, self._converters), self._texts)
         # As maps, in three quarters of the time of a comprehension: this is most of what a row costs.
-        records = list(map(dict, map(zip, repeat(self._names), ready)))
-        return Chunk(json.lines(records), len(rows))
+        return list(map(dict, map(zip, repeat(self._names), ready)))
 
     def end(self, summary: Summary) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n"

@@ -46,10 +46,12 @@ class Options:
     Attributes:
         integer_strings: whole numbers as strings, for readers that keep numbers as doubles.
         guard_formulas: CSV: a cell that a spreadsheet would take for a formula gets an apostrophe before it.
+        text_columns: names of columns that are given as text, whatever they hold.
     """
 
     integer_strings: bool = False
     guard_formulas: bool = False
+    text_columns: tuple[str, ...] = ()
 
 
 class Writer(Protocol):

@@ -128,6 +128,7 @@ KINDS: Mapping[str, Kind] = {
     "CALLER_GONE": Kind(400, "bad_request"),
     "RESULT_CHANGED": Kind(409, "conflict"),
     "UNKNOWN_COLUMN": Kind(422, "unprocessable"),
+    "VALUE_NOT_REPRESENTABLE": Kind(422, "unprocessable"),
     "INVALID_SQL": Kind(400, "bad_request"),
     "UNKNOWN_TABLE": Kind(422, "unprocessable"),
     "NO_TOTAL_ORDER": Kind(422, "unprocessable"),

@@ -27,7 +27,7 @@ from dualsql.http.parameters import cursor_value, refuse_query
 from dualsql.http.paths import resource_id_of
 from dualsql.http.problems import MethodNotAllowedError, answering, problem_response
 from dualsql.http.resources import Resources
-from dualsql.http.row_parameters import RowsParameters
+from dualsql.http.row_parameters import RowsParameters, column_names
 from dualsql.http.rows import answer_rows, chosen_format
 from dualsql.suggesting import refuse_unknown
 
@@ -37,7 +37,7 @@ _READERS: Mapping[str, tuple[Callable[[Any], Inquiry], Sequence[str]]] = {
     "query": (read_question, KEYS),
     "sql": (read_text, TEXT_KEYS),
 }
-WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas")
+WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas", "text_columns")
 NAMING = ("name",)
 _PAGE = "application/json"
 
@@ -137,6 +137,9 @@ async def _answer_stream(
         options=Options(
             integer_strings=integer_form(window.get("big_integers", "number")),
             guard_formulas=flag_value("guard_formulas", window.get("guard_formulas", False)),
+            text_columns=column_names("text_columns", window["text_columns"])
+            if "text_columns" in window
+            else (),
         ),
     )
     if window.get("offset"):

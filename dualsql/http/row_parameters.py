@@ -25,7 +25,8 @@ from dualsql.suggesting import refuse_unknown
 from dualsql_client.wire import SortKey
 
 ROWS_NAMES = (
-    "format", "columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume", "after", "last",
+    "format", "columns", "text_columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume",
+    "after", "last",
 )  # fmt: skip
 _MOST_COLUMNS = 10_000
 _TOKEN = re.compile(rf"[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}", re.ASCII)
@@ -60,8 +61,9 @@ def parse_rows_query(query_string: bytes) -> RowsParameters:
     for name in ("limit", "after"):
         if name in values:
             values[name] = integer_text(name, texts[name])
-    if "columns" in values:
-        values["columns"] = texts["columns"].split(",")
+    for name in ("columns", "text_columns"):
+        if name in values:
+            values[name] = texts[name].split(",")
     if "guard_formulas" in values:
         values["guard_formulas"] = _FLAGS.get(texts["guard_formulas"])
     return _read(values, sort_text(texts["sort"]) if "sort" in texts else ())
@@ -81,13 +83,16 @@ def parse_rows_body(body: bytes) -> RowsParameters:
 def _read(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameters:
     return RowsParameters(
         format=_format(values.get("format")),
-        columns=_columns(values["columns"]) if "columns" in values else None,
+        columns=column_names("columns", values["columns"]) if "columns" in values else None,
         sort=sort,
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
         cursor=_cursor(values.get("cursor")),
         options=Options(
             integer_strings=integer_form(values.get("big_integers", "number")),
             guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
+            text_columns=column_names("text_columns", values["text_columns"])
+            if "text_columns" in values
+            else (),
         ),
         resumption=_resumption(values),
     )
@@ -106,19 +111,24 @@ def _cursor(value: Any) -> str | None:
     return value
 
 
-def _columns(value: Any) -> tuple[str, ...]:
+def column_names(name: str, value: Any) -> tuple[str, ...]:
+    """The names of columns that a parameter of this name lists.
+
+    Raises:
+        BadParameterError: it is no list of names, or one of them is there twice.
+    """
     if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
-        raise _bad_columns("columns takes names, one at least.")
-    if not all(isinstance(name, str) and 0 < len(name) <= MAXIMUM_NAME_LENGTH for name in value):
-        raise _bad_columns(f"A column's name has 1 to {MAXIMUM_NAME_LENGTH} characters.")
+        raise _bad_columns(name, f"{name} takes names, one at least.")
+    if not all(isinstance(one, str) and 0 < len(one) <= MAXIMUM_NAME_LENGTH for one in value):
+        raise _bad_columns(name, f"A column's name has 1 to {MAXIMUM_NAME_LENGTH} characters.")
     if len(set(value)) != len(value):
-        raise _bad_columns("A column appears twice in columns.")
+        raise _bad_columns(name, f"A column appears twice in {name}.")
     return tuple(value)
 
 
-def _bad_columns(message: str) -> BadParameterError:
-    hint = 'Write columns=name,city in a URL, ["name", "city"] in a body.'
-    return BadParameterError(message, hint=hint, details={"name": "columns"})
+def _bad_columns(name: str, message: str) -> BadParameterError:
+    hint = f'Write {name}=name,city in a URL, ["name", "city"] in a body.'
+    return BadParameterError(message, hint=hint, details={"name": name})
 
 
 def _resumption(values: Mapping[str, Any]) -> Resumption | None:

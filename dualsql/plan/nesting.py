@@ -31,10 +31,7 @@ def nested(shape: Shape, capabilities: Capabilities) -> Shape:
     rows = ordered(shape, capabilities)
     outer = _outer(rows)
     inner = list(outer.selected_columns)
-    columns = tuple(
-        ResultColumn(column.name, element, column.type)
-        for column, element in zip(shape.columns, inner, strict=True)
-    )
+    columns = tuple(column.moved(element) for column, element in zip(shape.columns, inner, strict=True))
     return Shape(outer.with_only_columns(*(named(column) for column in columns)), columns)
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from sqlalchemy import select
 
-from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
 from dualsql.plan.keys import Order
 from dualsql.plan.options import with_criteria_of
@@ -72,7 +71,6 @@ def _nested(shape: Shape, capabilities: Capabilities) -> Shape:
     cut = whole(ordered(shape, capabilities))
     inner = cut.subquery("result")
     columns = tuple(
-        ResultColumn(column.name, expression, column.type)
-        for column, expression in zip(shape.columns, inner.c, strict=True)
+        column.moved(expression) for column, expression in zip(shape.columns, inner.c, strict=True)
     )
     return Shape(with_criteria_of(cut, select(*inner.c)), columns)

@@ -107,7 +107,8 @@ def _is_token_of(seal: Seal, token: str, stretch: Stretch) -> bool:
 def _parts(stretch: Stretch) -> list[str | bytes | None]:
     scope, options = stretch.scope, stretch.options
     who = scope.principal
-    flags = f"{options.integer_strings:d}{options.guard_formulas:d}"
+    texts = repr(options.text_columns) if options.text_columns else ""
+    flags = f"{options.integer_strings:d}{options.guard_formulas:d}{texts}"
     return [
         scope.resource_id,
         None if who is None else who.id,

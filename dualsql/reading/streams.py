@@ -110,6 +110,7 @@ class Streams:
         """
         written = format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
+        chosen_columns(columns, request.options.text_columns)
         _require_rows_unlike_ends(written, columns)
         rows = view.ordered(request.sort)
         scope = Scope(resource_id=resource.id, order=rows.order.fingerprint, principal=principal)

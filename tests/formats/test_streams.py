@@ -17,7 +17,7 @@ from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, Numeric,
 from sqlalchemy.dialects import postgresql
 
 from dualsql.columns import ResultColumn, result_columns
-from dualsql.errors import BadParameterError, LimitExceededError, QueryExecutionError
+from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepresentableError
 from dualsql.formats.csv import DatabaseCSVWriter
 from dualsql.formats.formats import FORMATS, format_named
 from dualsql.formats.writer import Options, Summary, Writer
@@ -189,8 +189,9 @@ def test_arrow_s_types_are_those_of_the_select() -> None:
 def test_a_value_that_is_not_what_its_column_declares() -> None:
     made = writer("arrow")
     made.head()
-    with pytest.raises(QueryExecutionError, match="declares"):
+    with pytest.raises(ValueNotRepresentableError, match="'id'") as raised:
         made.rows([("x", None, None, None, None, None)])
+    assert raised.value.details == {"column": "id", "type": "int64", "text_columns": ["id"]}
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,7 @@ class TestTokens:
             (path, {"columns": "body,id"}),
             (path, {"big_integers": "string"}),
             (path, {"guard_formulas": "true"}),
+            (path, {"text_columns": "id"}),
         ]
         for where, changed in swapped:
             problem = problem_of(await texts.http.get(where, params=asked | changed), 400)

@@ -21,6 +21,7 @@ QueryCancelledError QueryExecutionError QueryInterruptedError QueryTimeoutError 
 ResourceExpiredError ResourceFailedError ResourceNotFoundError ResourcePendingError ResourceStore ResultCache
 ResultChangedError ResultPage RowFilter RowSecurity SQLResourceStore SavedQuery Settings Shared StorageError
 TamperedError TenantFilter TooManyQueriesError UnauthenticatedError UnknownColumnError UnknownTableError
+ValueNotRepresentableError
 """.split()
 
 

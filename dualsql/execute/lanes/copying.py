@@ -15,6 +15,7 @@ from typing import Any, cast
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.errors import ValueNotRepresentableError
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.carried import setting_statement, without_parameters
 from dualsql.execute.lanes.job import Job, Lane, Put
@@ -48,7 +49,11 @@ def by_copy(job: Job, sent: DriverStatement, driver: Any, prepared: Any) -> Lane
     else:
         return None
     attributes = prepared.get_attributes()
-    written = [spelling(job.columns[place], attributes[place].type) for place in job.written]
+    texts = job.writer.arrow.texts if isinstance(job.writer, BatchWriter) else ()
+    written = [
+        (speller.for_csv if number in texts else spelling)(job.columns[place], attributes[place].type)
+        for number, place in enumerate(job.written)
+    ]
     plain = without_parameters(sent.sql, sent.parameters, prepared.get_parameters())
     if plain is None or not written or None in written:
         return None
@@ -188,25 +193,42 @@ def _parser(job: Job) -> Callable[[bytes], Chunk]:
     writer = cast("BatchWriter", job.writer)
     fields = list(writer.arrow.schema)
     names = [str(number) for number in range(len(fields))]
-    later = [_made_later(job, place) for place in job.written]
+    texts = writer.arrow.texts
+    later = [None if number in texts else _made_later(job, place) for number, place in enumerate(job.written)]
     as_text = {pa.duration("us"): pa.int64()}
     parsed_as = [
         pa.string() if made else as_text.get(field.type, field.type)
         for field, made in zip(fields, later, strict=True)
     ]
     convert = csv.ConvertOptions(
-        column_types=dict(zip(names, parsed_as, strict=True)),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
     layout = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
 
-    def parse(lines: bytes) -> Chunk:
+    def read(lines: bytes, types: dict[str, Any]) -> Any:
         whole = csv.ReadOptions(column_names=names, use_threads=False, block_size=len(lines) + 1)
-        table = csv.read_csv(
+        convert.column_types = types
+        return csv.read_csv(
             pa.BufferReader(lines), read_options=whole, parse_options=layout, convert_options=convert
         )
+
+    def unfit(lines: bytes) -> ValueNotRepresentableError | None:
+        """The error for the first column whose values cannot be parsed; its own message would hold one of them."""
+        as_texts = dict.fromkeys(names, pa.string())
+        for number, type_ in enumerate(parsed_as):
+            try:
+                read(lines, {**as_texts, names[number]: type_})
+            except pa.ArrowInvalid:
+                return writer.arrow.unfit(number)
+        return None
+
+    def parse(lines: bytes) -> Chunk:
+        try:
+            table = read(lines, dict(zip(names, parsed_as, strict=True)))
+        except pa.ArrowInvalid as error:
+            raise unfit(lines) or error from error
         columns = [_made(column, make) for column, make in zip(table.columns, later, strict=True)]
         return writer.batch(writer.arrow.batch_of_columns(columns))
 

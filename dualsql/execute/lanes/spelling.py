@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn, SQLType
+from dualsql.columns import ResultColumn, is_sqlalchemys_own
 
 # Object ids: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
 _INTEGERS = (20, 21, 23)
@@ -109,22 +109,11 @@ def _found(
     table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
 ) -> str | None:
     encoding = column.describe()["encoding"]
-    if not _is_sqlalchemys_own(column.type, dialect) or (encoding == "json" and _reads_json_itself(dialect)):
+    if not is_sqlalchemys_own(column.type, dialect) or (encoding == "json" and _reads_json_itself(dialect)):
         return None
     if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN and type_.kind == "scalar":
         return _TEXT
     return table.get((encoding, type_.oid))
-
-
-def _is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
-    """Whether nobody's code but SQLAlchemy's, and dualsql's own, makes the values."""
-    if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
-        return False
-    items = getattr(type_, "item_type", None)
-    if items is not None and not _is_sqlalchemys_own(items, dialect):
-        return False
-    used = (type_, type_.dialect_impl(dialect))
-    return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
 
 
 def _reads_json_itself(dialect: Any) -> bool:

@@ -1,0 +1,1 @@
+"""Every type of every database, in every format."""
