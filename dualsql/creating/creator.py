@@ -1,6 +1,6 @@
 """A Select becomes a resource with a sample; the rule: what runs is the stored document, thawed.
 
-freeze -> thaw -> narrow -> sample and count -> sign -> store
+freeze -> thaw -> narrow -> compile every form -> sample and count -> sign -> store
 
 With `wait`, `dualsql.creating.pending` does the last three, and may store first.
 """
@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from dualsql.addresses import Addresses
 from dualsql.creating.options import Creation
 from dualsql.creating.pending import Answered, Jobs, Work
+from dualsql.creating.rehearsing import Rehearsals
 from dualsql.creating.responding import respond
 from dualsql.errors import DatabaseBusyError, QueryTimeoutError
 from dualsql.execute import Rows, Sample, Source, chosen_source
@@ -51,6 +52,7 @@ class Creator:
         self._jobs = jobs
         self._settings = settings
         self._addresses = addresses
+        self._rehearsals = Rehearsals()
 
     async def create(self, select: Statement, creation: Creation) -> DualResponse:
         """See `DualResponseServer.create_response`."""
@@ -61,6 +63,7 @@ class Creator:
             key = (source.name, document, repr(replace(creation, wait=None)))
             return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
         view = self._reader.view(source, document, creation.principal)
+        self._rehearsals.require(view)
         sample = await take_sample(view, creation.sample_size, creation.count, creation.sample)
         profile = await _profile(view, creation)
         resource = self._resource(view, document, creation, sample.total)
@@ -100,6 +103,7 @@ class Creator:
     def _work(self, source: Source, document: bytes, creation: Creation) -> Work:
         """What a query that may outlast its caller does, with places and time of its own."""
         view = self._reader.view(source.in_background(), document, creation.principal)
+        self._rehearsals.require(view)
         patient = replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
         latest = self._settings.pending_timeout + creation.lifetime
         pending = self._resource(view, document, creation, UNCOUNTED)

@@ -20,7 +20,7 @@ FUNCTIONS = frozenset(
     range_intersect_agg regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
     regr_syy corr covar_pop covar_samp std stddev stddev_pop stddev_samp stdev stdevp string_agg sum total
     var_pop var_samp variance varp aggregate_strings approx_count_distinct count_big grouping grouping_id
-    cube rollup grouping_sets any all some
+    cube rollup grouping_sets any all some distinct
     """.split()
     # DuckDB's, and SQLite's hints to its planner
     + """arg_max arg_min contains count_if ends_with epoch first isodow last likelihood likely list list_aggregate

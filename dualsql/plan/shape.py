@@ -19,6 +19,7 @@ from dualsql.columns import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.plan.keys import split_modifiers
 from dualsql.plan.options import require_plain_columns, with_criteria_of
+from dualsql.plan.settled import settled
 from dualsql.plan.text import has_outer_order
 from dualsql.statement import AnyCompound, AnySelect, Statement
 
@@ -60,7 +61,7 @@ def shape(statement: Statement) -> Shape:
     require_plain_columns(statement)
     limit, offset = _own_window(statement)
     unlimited = _without_window(statement)
-    plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited)
+    plain = settled(unlimited) if isinstance(unlimited, Select) else _select_from_compound(unlimited)
     return Shape(*_named(plain), limit, offset)
 
 

@@ -147,6 +147,8 @@ def reads_row_by_row(select: AnySelect) -> bool:
     """Whether a row of its sources is left as it is, so that taking some away leaves the others alone."""
     if select._group_by_clauses or select._having_criteria or distinct_on(select):
         return False
+    if select._post_criteria_clause is not None:  # of a class of the application's own, such as QUALIFY
+        return False
     outputs = [*select.selected_columns, *select._order_by_clauses]
     return not any(may_aggregate(element) or _has_window(element) for element in outputs)
 

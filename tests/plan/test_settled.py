@@ -1,0 +1,151 @@
+"""DISTINCT wherever its author wrote the word, joins without an ON, words that are rendered as written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, distinct, func, literal, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.sql.elements import UnaryExpression
+
+from dualsql.errors import NotFreezableError
+from dualsql.plan import shape
+from tests.freeze.own import Everything
+from tests.plan.test_statements import sql
+from tests.schools import School
+
+# SQLAlchemy's advice to the author of a statement.
+pytestmark = pytest.mark.filterwarnings("ignore:Column-expression-level unary distinct")
+
+metadata = MetaData()
+projects = Table("projects", metadata, Column("id", Integer, primary_key=True), Column("name", String))
+builders = Table(
+    "builders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("project", ForeignKey("projects.id")),
+)
+builds = Table(
+    "builds", metadata, Column("id", Integer, primary_key=True), Column("builder", ForeignKey("builders.id"))
+)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Owner(Base):
+    __tablename__ = "owners"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+
+
+class Pet(Base):
+    __tablename__ = "pets"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    owner_id: Mapped[int] = mapped_column(ForeignKey("owners.id"))
+
+
+class Toy(Base):
+    __tablename__ = "toys"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    pet_id: Mapped[int] = mapped_column(ForeignKey("pets.id"))
+
+
+named = distinct(School.state).label("s")
+STATES = select(School.state).distinct()
+
+DISTINCT: dict[str, tuple[Any, Any]] = {
+    "distinct()": (select(distinct(School.state)), STATES),
+    "method": (select(School.state.distinct()), STATES),
+    "function": (select(func.distinct(School.state)), STATES),
+    "prefix": (select(School.state).prefix_with("DISTINCT"), STATES),
+    "prefix and clause": (select(School.state).prefix_with("distinct").distinct(), STATES),
+    "comment": (
+        select(School.state).prefix_with("/* a */ /*+ b */", "DISTINCT"),
+        STATES.prefix_with("/* a */ /*+ b */"),
+    ),
+    "first of two": (
+        select(distinct(School.state), School.name),
+        select(School.state, School.name).distinct(),
+    ),
+    "ordered by its label": (
+        select(named).order_by(named.desc()),
+        select(School.state.label("s")).distinct().order_by(School.state.label("s").desc()),
+    ),
+    "joined": (
+        select(distinct(projects.c.name)).join(builders).join(builds),
+        select(projects.c.name).distinct().select_from(projects).join(builders).join(builds),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_distinct_as_a_word_is_distinct_as_a_clause(name: str) -> None:
+    written, meant = DISTINCT[name]
+    found = shape(written).select
+    assert sql(found) == sql(shape(meant).select)
+    assert found._distinct
+    assert not any(isinstance(column, UnaryExpression) for column in found.selected_columns)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        select(func.count(distinct(School.state))),
+        select(func.count(func.distinct(School.state)) + 1),
+        select(School.name, func.group_concat(School.state.distinct())).group_by(School.name),
+        select(select(distinct(School.state)).limit(1).scalar_subquery().label("one")),
+        select(select(distinct(School.state).label("state")).subquery()),
+    ],
+    ids=["count", "function in a count", "aggregate", "subquery of one value", "subquery"],
+)
+def test_where_the_word_belongs_to_an_aggregate_or_a_subquery_it_stays(statement: Any) -> None:
+    assert sql(shape(statement).select) == sql(statement)
+
+
+REFUSED = {
+    "second column": select(School.name, distinct(School.state)),
+    "in an expression": select(distinct(School.state) + "x"),
+    "of two": select(func.distinct(School.state, School.name)),
+    "prefix": select(School.state).prefix_with("TOP 5"),
+    "distinct of one dialect": select(School.state).prefix_with("DISTINCT", dialect="mysql"),
+    "suffix": select(School.state).suffix_with("LIMIT 3"),
+    "statement hint": select(School.state).with_statement_hint("LIMIT 3"),
+    "clause of an own class": select(School.state).ext(Everything()),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_may_change_rows_and_is_not_understood_is_refused(name: str) -> None:
+    with pytest.raises(NotFreezableError, match=r"distinct|may change which rows"):
+        shape(REFUSED[name])
+
+
+JOINS = {
+    "chain": select(projects).join(builders).join(builds),
+    "outer": select(projects.c.name).outerjoin(builders).outerjoin(builds),
+    "of two tables": select(projects.c.id, builds.c.id).join(builders, builders.c.project == projects.c.id),
+    "by a condition's table": select(literal(1).label("n"))
+    .where(projects.c.id == 1)
+    .join(builders)
+    .join(builds),
+    "columns chosen later": select(projects).join(builders).join(builds).with_only_columns(projects.c.name),
+    "mapped": select(Owner).join(Pet).join(Toy),
+    "mapped columns": select(Owner.id).join(Pet, Pet.owner_id == Owner.id).join(Toy, Toy.pet_id == Pet.id),
+    "mapped, chosen later": select(Owner).join(Pet).with_only_columns(Pet.id).join(Toy),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_more_columns_and_conditions_leave_the_joins_as_they_are(name: str) -> None:
+    found = shape(JOINS[name]).select
+    assert sql(found) == sql(JOINS[name])
+    joined = sql(JOINS[name]).partition("FROM")[2].partition("WHERE")[0].strip()
+    keys: list[Any] = [table.c.id for table in metadata.tables.values() if table.name in joined]
+    keys = keys or [Owner.id, Pet.id, Toy.id]
+    more = found.add_columns(*(key.label(None) for key in keys)).where(*(key > 0 for key in keys))
+    assert sql(more).partition("FROM")[2].partition("WHERE")[0].strip() == joined

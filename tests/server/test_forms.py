@@ -1,0 +1,88 @@
+"""What can be created can be paged, turned back and asked: every form is compiled before a statement is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import ColumnElement, Integer, func, select
+from sqlalchemy.exc import CompileError
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.elements import ClauseElement
+
+from dualsql import DualResponseServer, NotFreezableError, Registry
+from dualsql.creating import rehearsing
+from tests.schools import Base, School
+from tests.server.conftest import MakeServer, statements_of
+
+
+class Outermost(ColumnElement[int]):
+    """A number that is written in a statement's own columns only, and not in those of a subquery."""
+
+    inherit_cache = True
+    type = Integer()
+
+
+@compiles(Outermost)
+def _(element: Any, compiler: Any, **kw: Any) -> str:
+    if len(compiler.stack) > 1:
+        raise CompileError("not in a subquery")
+    return "max(1, 1)" if compiler.dialect.name == "sqlite" else "greatest(1, 1)"
+
+
+async def test_what_cannot_be_asked_is_refused_when_it_is_created(make_server: MakeServer) -> None:
+    dual = make_server(tables=Registry(Base, elements=[Outermost]))
+    with pytest.raises(NotFreezableError, match="cut into pages or asked") as refused:
+        await dual.create_response(select(School.id, Outermost().label("one")), name="outermost")
+    assert "subquery" in (refused.value.hint or "")
+
+
+async def test_compiling_asks_nothing_of_the_database(dual: DualResponseServer, schools: AsyncEngine) -> None:
+    await dual.start()
+    with statements_of(schools) as sent:
+        await dual.create_response(select(School.state, func.count()).group_by(School.state), name="few")
+    assert len(sent) == 1, "the sample alone"
+
+
+async def test_statements_that_differ_in_values_alone_are_compiled_once(
+    dual: DualResponseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rehearsed: list[Any] = []
+    forms = rehearsing.forms
+
+    def noted(view: Any) -> Any:
+        rehearsed.append(view)
+        return forms(view)
+
+    monkeypatch.setattr(rehearsing, "forms", noted)
+    for number in (3, 5, 8):
+        await dual.create_response(select(School.id).where(School.id < number), name="some")
+    assert len(rehearsed) == 1
+    await dual.create_response(select(School.id).where(School.id <= 3), name="others")
+    assert len(rehearsed) == 2
+
+
+async def test_a_page_and_a_question_need_no_compiler_after_that(
+    dual: DualResponseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    response = await dual.create_response(select(School.id, School.name).order_by(School.name), name="all")
+    resource = await dual.open_resource(response.resource_id, None, "read")
+    compiled: list[str] = []
+    monkeypatch.setattr("sqlalchemy.sql.elements.ClauseElement._compiler", _noted(compiled))
+    first = await dual.fetch_page(resource, limit=2)
+    await dual.fetch_page(resource, limit=2, cursor=first.next_cursor)
+    assert compiled == []
+    await dual.fetch_page(resource, limit=2, sort=[{"field": "id"}])
+    assert len(compiled) == 1, "the test sees what is compiled"
+
+
+def _noted(compiled: list[str]) -> Any:
+    plain = ClauseElement._compiler
+
+    def noted(self: Any, *arguments: Any, **named: Any) -> Any:
+        found = plain(self, *arguments, **named)
+        compiled.append(str(found))
+        return found
+
+    return noted
