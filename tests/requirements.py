@@ -132,6 +132,12 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_against_server.py::test_every_row_in_order_with_the_database_s_own_values",
             "client/test_paging.py::test_progress_is_told_to_functions_and_coroutines",
             "client/test_streams.py::test_a_stream_cut_anywhere_is_the_unbroken_one",
+            "failures/test_client.py::test_a_restart_in_the_middle",
+        ),
+        "a request is sent again where that is safe, and never where it may do something twice": (
+            "client/test_streams.py::test_a_first_request_that_breaks_is_sent_again_where_it_only_reads",
+            "client/test_streams.py::test_a_request_that_does_something_is_never_sent_again",
+            "client/test_streams.py::test_a_signed_link_is_never_sent_again",
         ),
         "metadata, pin, delete and is_expired": (
             "client/test_paging.py::test_metadata_pin_and_delete",

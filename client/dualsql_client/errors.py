@@ -20,6 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_PASSING_STATUSES = frozenset({429, 502, 503, 504})
+_PASSING_CODES = frozenset({"DATABASE_BUSY", "DATABASE_UNREACHABLE", "STORAGE_ERROR", "TOO_MANY_QUERIES"})
+"""Of the server, in the last record of a stream, whose status has left by then."""
+
+_LASTING_CODES = frozenset({"QUERY_TIMEOUT"})
+"""It is 504, and would run as long again."""
+
 
 class DualResponseClientError(Exception):
     """The root of all errors of the client package.
@@ -83,6 +90,8 @@ class FetchError(DualResponseClientError):
     Attributes:
         status: the HTTP status of the answer; None when no answer came, or it broke off.
         retry_after: seconds that the server asked to be left alone; None when it did not.
+        may_pass: the same request may succeed a little later: the connection broke, or the server was busy, restarting,
+            or without its database for the moment.
     """
 
     default_code = "FETCH_ERROR"
@@ -99,6 +108,8 @@ class FetchError(DualResponseClientError):
         super().__init__(message, code=code, hint=hint, details=details)
         self.status = status
         self.retry_after: float | None = None
+        passing = status in _PASSING_STATUSES or code in _PASSING_CODES
+        self.may_pass = passing and code not in _LASTING_CODES
 
 
 class FetchTimeoutError(FetchError):

@@ -1,8 +1,11 @@
-"""When to try again; the rule: a bounded number of times, later each time, and never sooner than was asked."""
+"""When to try again: a bounded number of times and for a bounded time, later each time, never sooner than was asked."""
 
 from __future__ import annotations
 
+import math
 import random
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -10,26 +13,56 @@ from email.utils import parsedate_to_datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How a broken stream is gone on with.
+    """How requests that failed for a reason that may pass are repeated, and broken streams are resumed.
 
     Attributes:
-        times: attempts in a row that bring no new row; any row starts the count anew.
-        first: the most that is waited before the first of them. The bound doubles each time, and what is waited is
-            drawn below it, so that many clients of one server do not come back at once.
-        longest: the most that is waited at all. A server that asks for more (Retry-After) is not asked again.
+        budget: how long after a failure another attempt is made. Any new row of a stream starts it anew. The default
+            outlasts the restart of a server or of its database. Requests for less than a stream also stay within the
+            client's `timeout`, and a server that has never answered is given up after 5 seconds.
+        times: the most attempts in a row that bring no new row; 0 for none.
+        first: the longest wait before the first of them. It doubles each time, and the actual wait is drawn below it,
+            so that many clients of one server do not come back at once.
+        longest: what the doubling stops at. A server may ask for more (Retry-After), as long as the budget allows it.
     """
 
-    times: int = 5
+    budget: timedelta = timedelta(seconds=90)
+    times: int = 100
     first: timedelta = timedelta(milliseconds=250)
-    longest: timedelta = timedelta(seconds=30)
+    longest: timedelta = timedelta(seconds=15)
 
-    def delay(self, failures: int, asked: float | None) -> float | None:
-        """Seconds to wait after so many failures before this one; None when it was enough."""
-        longest = self.longest.total_seconds()
-        if failures >= self.times or (asked or 0.0) > longest:
+
+class Attempts:
+    """Failures in a row, and how long to wait after each."""
+
+    def __init__(self, retry: Retry, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._retry = retry
+        self._now = now
+        self._failures = 0
+        self._began_at = 0.0
+
+    def restart(self) -> None:
+        """Forget the failures: something was achieved."""
+        self._failures = 0
+
+    def delay(self, asked: float | None = None, *, most: float = math.inf) -> float | None:
+        """Seconds to wait after one more failure; None when there were enough.
+
+        Args:
+            asked: seconds that the server wants to be left alone.
+            most: seconds that bound the budget further.
+        """
+        now = self._now()
+        if not self._failures:
+            self._began_at = now
+        left = min(self._retry.budget.total_seconds(), most) - (now - self._began_at)
+        if self._failures >= self._retry.times or left <= 0 or (asked or 0.0) > left:
             return None
-        drawn = random.uniform(0, min(longest, self.first.total_seconds() * 2**failures))  # noqa: S311 - no secret
-        return max(drawn, asked or 0.0)
+        # Beyond 2**40 the doubling has long stopped at `longest`.
+        doubled = self._retry.first.total_seconds() * 2.0 ** min(self._failures, 40)
+        drawn = random.uniform(0, min(self._retry.longest.total_seconds(), doubled))  # noqa: S311 - no secret
+        self._failures += 1
+        # The last attempt is made when the budget ends, not before.
+        return max(min(drawn, left), asked or 0.0)
 
 
 def retry_after(written: str | None) -> float | None:

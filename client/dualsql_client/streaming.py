@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from dualsql_client.errors import FetchError, StreamBrokenError
 from dualsql_client.formats import Format
 from dualsql_client.framing import Block, Framer
+from dualsql_client.retrying import Attempts
 from dualsql_client.transport import Transport
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
@@ -22,9 +23,6 @@ from dualsql_client.wire import (
     TOTAL_COUNT_KIND_HEADER,
     RowsRequest,
 )
-
-_PASSING = frozenset({429, 502, 503, 504})
-"""Statuses that another attempt may not meet."""
 
 _WHY_NOT = {
     "NO_TOTAL_ORDER": "Give the query an ORDER BY that no two rows share, or sort= by such columns.",
@@ -62,7 +60,7 @@ class RowStream:
         Raises:
             FetchError: see `dualsql_client.errors`.
         """
-        failures = 0
+        attempts = Attempts(self.transport.retry)
         while True:
             rows = self.rows
             try:
@@ -71,9 +69,9 @@ class RowStream:
                         yield block
                 return
             except FetchError as error:
-                failures = 0 if self.rows > rows else failures
-                await self._wait(error, failures)
-            failures += 1
+                if self.rows > rows:
+                    attempts.restart()
+                await self._wait(error, attempts)
 
     async def _attempt(self) -> AsyncGenerator[Block, None]:
         framer = self._framer
@@ -117,18 +115,20 @@ class RowStream:
             )
         return block
 
-    async def _wait(self, error: FetchError, failures: int) -> None:
+    async def _wait(self, error: FetchError, attempts: Attempts) -> None:
         """Until the next attempt, if there is to be one.
 
         Raises:
             FetchError: there is not.
         """
-        # A server that never answered is not broken but missing, and what was refused stays refused.
-        if error.status not in _PASSING and (error.status is not None or not self._is_answered):
+        # A body that broke off has no status. A signed link may be spent by a request that broke before its answer.
+        broke_off = error.status is None and self._is_answered
+        is_lost = self.transport.carries_link and not self._is_answered
+        if is_lost or not (error.may_pass or broke_off):
             raise error
         if self.bytes and (self._token is None or not self.rows):
             raise self._broken(error, _WHY_NOT.get(self._no_resume, "Begin again.")) from error
-        delay = self.transport.retry.delay(failures, error.retry_after)
+        delay = attempts.delay(error.retry_after, most=self.transport.patience)
         if delay is None:
             if self.bytes:
                 raise self._broken(error, "Try again later.") from error

@@ -32,7 +32,7 @@ class SyncDualResponseClient:
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
         maximum_stream_bytes: size of the longest stream that is read, after decompression; of a result that is read
             page by page, of all its pages.
-        retry: how often, and how soon, a stream that broke is gone on with.
+        retry: how often, how soon and for how long requests are repeated and broken streams are resumed: see Retry.
         auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
             returns a bearer token. It is called once, and again for a request that is refused with 401.
         origins: addresses of other servers' resources; a tool result whose URL is below one of them is fetched there.

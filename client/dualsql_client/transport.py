@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -19,10 +20,19 @@ from dualsql_client.credentials import Auth, Credentials
 from dualsql_client.errors import FetchError, FetchTimeoutError, ParseError, UntrustedOriginError
 from dualsql_client.lifetimes import Clock
 from dualsql_client.problems import fetch_error
-from dualsql_client.retrying import Retry, retry_after
+from dualsql_client.retrying import Attempts, Retry, retry_after
 
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
+
+# A connection that was made and broke; with ConnectError, which sent nothing, all that another attempt may not meet.
+_BREAKS = ("ReadError", "WriteError", "CloseError", "RemoteProtocolError")
+
+# For a server that has never answered: its address may be another protocol's.
+_STRANGER_SECONDS = 5.0
+
+# POST below a resource that only reads: /refine makes another result each time.
+_READING_POSTS = frozenset({"", "/rows", "/query", "/sql"})
 
 # Their output is bounded by their input; brotli and zstandard turn a few bytes into gigabytes at once.
 _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
@@ -102,8 +112,12 @@ class Transport:
         maximum_bytes: size of the largest answer that is read, after decompression; of a stream, of one row.
         maximum_stream_bytes: size of the longest stream, and of all pages of a result together.
 
+    A request that reads, or that leaves things as the first one did, is sent again when its connection breaks: see
+    `_is_repeatable`. None is that carries a signed link, which may be for a single use.
+
     Attributes:
         has_streams: False once the server has shown that it knows only pages.
+        carries_link: `http` adds a signed link to every request.
         clock: the server's.
     """
 
@@ -132,7 +146,16 @@ class Transport:
         self.has_streams = True
         # Between two programs of one computer, compression costs more time than it saves.
         self._stream_coding = "identity" if is_this_computer(base_url) else "gzip"
+        self.carries_link = "link" in (getattr(http, "params", None) or {})
+        self._is_answered = self._is_reached = False
         self._timeouts, self._failures = _errors_of(http)
+        self._breaks = _errors_of(http, _BREAKS)[1]
+        self._unreachable = _errors_of(http, ("ConnectError",))[1]
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which it is worth trying again, as far as this server is known."""
+        return math.inf if self._is_answered else _STRANGER_SECONDS
 
     def url_of(self, uri: str) -> str:
         """Where the rows of the resource are, whatever the tool result says about it.
@@ -165,7 +188,8 @@ class Transport:
             FetchError: no usable answer came, or one that reports a problem.
         """
         asked = f"?{urlencode(query)}" if query else ""
-        return (await self._send(method, self.url_of(uri) + below + asked, body, allowance))[0]
+        url, repeats = self.url_of(uri) + below + asked, _is_repeatable(method, below)
+        return (await self._send(method, url, body, repeats=repeats, allowance=allowance))[0]
 
     async def describe(self, uri: str) -> tuple[Any, float | None]:
         """The decoded JSON of GET /{id}, and after how many seconds the server wants to be asked again.
@@ -173,7 +197,7 @@ class Transport:
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
-        answer, headers = await self._send("GET", self.url_of(uri), None)
+        answer, headers = await self._send("GET", self.url_of(uri))
         return answer, retry_after(headers.get("retry-after"))
 
     async def list(self, parameters: Mapping[str, str | int]) -> Any:
@@ -182,7 +206,7 @@ class Transport:
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
-        return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", None))[0]
+        return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}"))[0]
 
     @asynccontextmanager
     async def stream(
@@ -208,7 +232,35 @@ class Transport:
                 yield piece
 
     async def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None, allowance: Allowance | None = None
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        repeats: bool = True,
+        allowance: Allowance | None = None,
+    ) -> tuple[Any, Mapping[str, str]]:
+        attempts = Attempts(self.retry)
+        while True:
+            try:
+                return await self._sent(method, url, body, allowance)
+            except FetchError as error:
+                delay = self._delay(error, attempts, reads_all=allowance is not None) if repeats else None
+                if delay is None:
+                    raise
+            await asyncio.sleep(delay)
+
+    def _delay(self, error: FetchError, attempts: Attempts, *, reads_all: bool) -> float | None:
+        """Seconds after which a request that may be repeated is; None when it is not."""
+        if self.carries_link or not error.may_pass:
+            return None
+        if reads_all:  # all rows page by page: as a stream, it outlasts a restart
+            return attempts.delay(error.retry_after, most=self.patience)
+        # What the server has answered is the caller's to judge.
+        return attempts.delay(most=min(self.patience, self._seconds)) if error.status is None else None
+
+    async def _sent(
+        self, method: str, url: str, body: Mapping[str, Any] | None, allowance: Allowance | None
     ) -> tuple[Any, Mapping[str, str]]:
         with self._failures_told():
             async with (
@@ -249,6 +301,7 @@ class Transport:
         )
 
     def _note_time(self, response: HTTPResponse) -> None:
+        self._is_answered = self._is_reached = True
         self.clock.note(response.headers.get("date"), response.headers.get("age"))
 
     @contextmanager
@@ -260,10 +313,16 @@ class Transport:
                 f"The server gave no full answer within {self._seconds:g} seconds."
             ) from error
         except self._failures as error:
-            raise FetchError(
+            failed = FetchError(
                 f"The request to the server failed ({type(error).__name__}).",
                 hint="Check that base_url is right and the server is running.",
-            ) from error
+            )
+            self._is_reached = self._is_reached or isinstance(error, self._breaks)
+            # Where nobody has ever answered the address is more likely wrong than its server away.
+            failed.may_pass = isinstance(error, self._breaks) or (
+                self._is_reached and isinstance(error, self._unreachable)
+            )
+            raise failed from error
 
     async def _check_status(self, response: HTTPResponse, url: str) -> None:
         status = response.status_code
@@ -343,11 +402,22 @@ def _redirect_error(status: int, url: str, location: str) -> FetchError:
     return FetchError("The server redirects; redirects are not followed.", status=status, hint=_CHECK_ADDRESS)
 
 
-def _errors_of(http: HTTPClient) -> tuple[Errors, Errors]:
+def _is_repeatable(method: str, below: str) -> bool:
+    """Whether a request may be sent twice: it reads, or sets what the first one has set.
+
+    DELETE of a resource is not: the second one would be told that there is none.
+    """
+    return (
+        method in {"GET", "PUT"}
+        or (method == "POST" and below in _READING_POSTS)
+        or (method == "DELETE" and below == "/pin")
+    )
+
+
+def _errors_of(http: HTTPClient, names: Sequence[str] = _FAILURES) -> tuple[Errors, Errors]:
+    """The timeouts of the library that the client comes from, and its errors of these names."""
     for kind in type(http).__mro__:
         if kind.__name__ == "AsyncClient":
             library = sys.modules[kind.__module__.partition(".")[0]]
-            return (TimeoutError, library.TimeoutException), tuple(
-                getattr(library, name) for name in _FAILURES
-            )
+            return (TimeoutError, library.TimeoutException), tuple(getattr(library, name) for name in names)
     raise TypeError("http= takes an httpx.AsyncClient or an httpx2.AsyncClient")

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from dualsql_client.errors import FetchError, FetchTimeoutError
+from dualsql_client.retrying import Attempts
 from dualsql_client.transport import Transport
 
 _FIRST, _LONGEST = 0.1, 5.0
@@ -13,8 +14,6 @@ _FIRST, _LONGEST = 0.1, 5.0
 
 _LONGEST_ASKED = 60.0
 """The most that a server may ask to be left alone."""
-
-_PASSING = frozenset({429, 502, 503, 504})
 
 
 async def settled(transport: Transport, uri: str, seconds: float | None) -> Any:
@@ -34,17 +33,16 @@ async def settled(transport: Transport, uri: str, seconds: float | None) -> Any:
 
 
 async def _settled(transport: Transport, uri: str) -> Any:
-    pause, failures = _FIRST, 0
+    pause, attempts = _FIRST, Attempts(transport.retry)
     while True:
         try:
             answer, asked = await transport.describe(uri)
         except FetchError as error:
-            failures += 1
-            if error.status not in _PASSING or failures > transport.retry.times:
-                raise
             asked = error.retry_after
+            if not error.may_pass or attempts.delay(min(asked or 0.0, _LONGEST_ASKED)) is None:
+                raise
         else:
-            failures = 0
+            attempts.restart()
             if not isinstance(answer, dict) or answer.get("status") != "pending":
                 return answer
         await asyncio.sleep(max(pause, min(asked or 0.0, _LONGEST_ASKED)))

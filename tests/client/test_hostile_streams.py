@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from dualsql_client import (
     FetchError,
@@ -25,7 +27,7 @@ from dualsql_client import (
     StreamBrokenError,
     UntrustedOriginError,
 )
-from dualsql_client.retrying import retry_after
+from dualsql_client.retrying import Attempts, retry_after
 from tests.client.conftest import Open
 from tests.client.hosting import Host, listening_socket, origin_of, problem
 
@@ -213,6 +215,20 @@ async def test_a_busy_server_is_asked_again_when_it_said(host: Host, open_at: Op
     assert len(handler.asked) == 3
 
 
+async def test_pages_of_all_rows_wait_for_a_busy_server_and_a_single_page_does_not(
+    host: Host, open_at: Open
+) -> None:
+    busy = problem(503, "DATABASE_UNREACHABLE")
+    busy.headers["retry-after"] = "0"
+    page = {"data": [{"id": 1}], "columns": [], "total_count": 1, "has_next": False, "offset": 0, "limit": 1}
+    handler = answering(busy, busy, JSONResponse(page))
+    assert await open_at(host.serve(handler), retry=QUICK).query_all() == [{"id": 1}]
+    assert len(handler.asked) == 3
+    with pytest.raises(FetchError) as caught:
+        await open_at(host.serve(answering(busy)), retry=QUICK).query()
+    assert caught.value.may_pass
+
+
 async def test_a_busy_server_is_not_asked_for_ever(host: Host, open_at: Open) -> None:
     handler = answering(problem(503, "DATABASE_BUSY"))
     with pytest.raises(FetchError, match=r"No\.") as caught:
@@ -254,15 +270,32 @@ async def test_a_hostile_file_name_goes_nowhere(host: Host, open_at: Open, tmp_p
     assert (tmp_path / "rows.ndjson").read_bytes() == b'{"id":1}\n'
 
 
-@given(st.integers(0, 40), st.floats(0, 100) | st.none())
-def test_what_is_waited_is_bounded(failures: int, asked: float | None) -> None:
-    retry = Retry()
-    delay = retry.delay(failures, asked)
-    if failures >= retry.times or (asked or 0) > 30:
-        assert delay is None
-    else:
-        assert delay is not None
-        assert (asked or 0) <= delay <= max(asked or 0, min(30, 0.25 * 2**failures))
+@given(st.integers(0, 200), st.floats(0.1, 300), st.lists(st.floats(0, 100) | st.none(), max_size=60))
+def test_what_is_waited_is_bounded(times: int, budget: float, asked: list[float | None]) -> None:
+    now = 0.0
+    attempts = Attempts(Retry(times=times, budget=timedelta(seconds=budget)), now=lambda: now)
+    for failures, seconds in enumerate(asked):
+        delay = attempts.delay(seconds)
+        if delay is None:
+            assert failures >= times or now + (seconds or 0) >= budget - 1e-6
+            break
+        assert failures < times
+        assert (seconds or 0) <= delay <= max(seconds or 0, min(15, 0.25 * 2**failures))
+        now += delay
+    assert now <= budget + 1e-6
+
+
+@given(st.integers(0, 2**32))
+def test_an_outage_of_more_than_a_minute_is_outlasted(seed: int) -> None:
+    """Whatever is drawn, the last attempt is made when the budget ends."""
+    random.seed(seed)
+    now, asked_at = 0.0, [0.0]
+    attempts = Attempts(Retry(), now=lambda: now)
+    while (delay := attempts.delay()) is not None:
+        now += delay
+        asked_at.append(now)
+    assert asked_at[-1] == pytest.approx(90)
+    assert max(later - sooner for sooner, later in pairwise(asked_at)) <= 15
 
 
 @pytest.mark.parametrize(

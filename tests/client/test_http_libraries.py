@@ -11,7 +11,7 @@ import httpx
 import httpx2
 import pytest
 
-from dualsql_client import DualResponseClient, FetchError, FetchTimeoutError, UntrustedOriginError
+from dualsql_client import DualResponseClient, FetchError, FetchTimeoutError, Retry, UntrustedOriginError
 from dualsql_client.transport import _errors_of
 from tests.client.hosting import structured
 
@@ -54,9 +54,9 @@ async def test_every_error_of_the_library_becomes_ours(library: Any, kind: type[
         raise error
 
     async with library.AsyncClient(transport=library.MockTransport(fail)) as http:
-        parsed = DualResponseClient("http://host/resources", http=http).parse(structured(), strict=True)
+        client = DualResponseClient("http://host/resources", http=http, retry=Retry(times=0))
         with pytest.raises(FetchError) as caught:
-            await parsed.fetch()
+            await client.parse(structured(), strict=True).fetch()
     is_timeout = issubclass(kind, library.TimeoutException)
     assert isinstance(caught.value, FetchTimeoutError) is is_timeout
     assert caught.value.code == ("TIMEOUT" if is_timeout else "FETCH_ERROR")

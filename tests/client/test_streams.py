@@ -376,6 +376,86 @@ async def test_a_server_that_goes_away_is_tried_a_bounded_number_of_times(
     assert connections == 1 + 4
 
 
+class Breaks:
+    """A budget for a proxy: so many connections break before the first byte of an answer."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+        self.connections = 0
+
+    def __call__(self) -> int | None:
+        self.connections += 1
+        self.left -= 1
+        return 0 if self.left >= 0 else None
+
+
+READING: dict[str, Callable[[ParsedDualResponse], Awaitable[Any]]] = {
+    "all": lambda parsed: parsed.fetch_all(),
+    "page": lambda parsed: parsed.fetch(limit=1),
+    "metadata": lambda parsed: parsed.get_metadata(),
+    "profile": lambda parsed: parsed.profile(),
+    "question": lambda parsed: parsed.query(limit=1),
+    "sql": lambda parsed: parsed.sql("SELECT id FROM data LIMIT 1"),
+    "pin": lambda parsed: parsed.pin(),
+    "unpin": lambda parsed: parsed.unpin(),
+}
+
+
+@pytest.mark.parametrize("read", READING.values(), ids=list(READING))
+async def test_a_first_request_that_breaks_is_sent_again_where_it_only_reads(
+    service: Service, plain_http: httpx.AsyncClient, read: Callable[[ParsedDualResponse], Awaitable[Any]]
+) -> None:
+    breaks = Breaks(2)
+    async with CuttingProxy(service.port, breaks).listening() as origin:
+        assert await read(await service.open(plain_http, origin=origin))
+    assert breaks.connections == 3
+
+
+MAKING: dict[str, Callable[[ParsedDualResponse], Awaitable[Any]]] = {
+    "refine": lambda parsed: parsed.refine(limit=3),
+    "delete": lambda parsed: parsed.delete(),
+}
+
+
+@pytest.mark.parametrize("make", MAKING.values(), ids=list(MAKING))
+async def test_a_request_that_does_something_is_never_sent_again(
+    service: Service, plain_http: httpx.AsyncClient, make: Callable[[ParsedDualResponse], Awaitable[Any]]
+) -> None:
+    breaks = Breaks(1)
+    async with CuttingProxy(service.port, breaks).listening() as origin:
+        with pytest.raises(FetchError, match="failed") as caught:
+            await make(await service.open(plain_http, origin=origin))
+    assert (breaks.connections, caught.value.status) == (1, None)
+
+
+@pytest.mark.parametrize("read", [READING["all"], READING["page"]], ids=["all", "page"])
+async def test_a_signed_link_is_never_sent_again(
+    service: Service, read: Callable[[ParsedDualResponse], Awaitable[Any]]
+) -> None:
+    """It may be for a single use, which the first request has spent."""
+    breaks = Breaks(1)
+    async with (
+        CuttingProxy(service.port, breaks).listening() as origin,
+        httpx.AsyncClient(params={"link": "token"}) as http,
+    ):
+        parsed = await service.open(http, origin=origin)
+        with pytest.raises(FetchError, match="failed"):
+            await read(parsed)
+    assert breaks.connections == 1
+
+
+async def test_a_server_that_breaks_every_request_is_left(
+    service: Service, plain_http: httpx.AsyncClient
+) -> None:
+    breaks = Breaks(1_000)
+    async with CuttingProxy(service.port, breaks).listening() as origin:
+        parsed = await service.open(plain_http, origin=origin, retry=replace(AT_ONCE, times=4))
+        for read in (parsed.fetch, parsed.fetch_all):
+            with pytest.raises(FetchError, match="failed"):
+                await read()
+    assert breaks.connections == 2 * (1 + 4)
+
+
 async def test_who_stops_reading_stops_the_stream(service: Service, plain_http: httpx.AsyncClient) -> None:
     parsed = await service.open(plain_http)
     async with aclosing(parsed.fetch_stream(batch_size=1)) as stream:

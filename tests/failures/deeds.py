@@ -42,11 +42,18 @@ class ToolServer(DualResponseServer):
 
 
 @asynccontextmanager
-async def serving(data: str, store: str, *, timeout: float = 10) -> AsyncIterator[LiveServer]:
+async def serving(
+    data: str, store: str, *, timeout: float = 10, statement: Any = ALL
+) -> AsyncIterator[LiveServer]:
     """A server under uvicorn whose store gives up after `timeout` seconds."""
     kept = SQLResourceStore(store, timeout=timedelta(seconds=timeout))
     async with listening(
-        data, kind=ToolServer, store=kept, secrets=SECRETS, anonymous_actions=ALL_ACTIONS
+        data,
+        kind=ToolServer,
+        statement=statement,
+        store=kept,
+        secrets=SECRETS,
+        anonymous_actions=ALL_ACTIONS,
     ) as live:
         yield live
 
