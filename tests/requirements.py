@@ -229,6 +229,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "tenants/test_oracle.py::test_every_tenant_is_answered_from_its_own_rows",
             "tenants/test_leaks.py::test_any_statement_reads_its_tenant_alone",
             "tenants/test_leaks.py::test_a_document_that_changes_hands_reads_whoever_asks",
+            "tenants/test_noninterference.py::test_texts",
+            "tenants/test_noninterference.py::test_questions",
+            "tenants/test_noninterference.py::test_reads",
         ),
         "resources outlive the process": (
             "migrations/test_schema.py::test_up_makes_every_table_and_down_removes_them",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, literal, null, type_coerce, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import Null
+from sqlalchemy.sql.operators import OperatorClass
+from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
 from dualsql.sql import literals, numbers
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Element = ColumnElement[Any]
 Two = Callable[[Any, Any], Any]
 
+_SUMS = OperatorClass.MATH | OperatorClass.DATE_ARITHEMETIC
 _MULTIPLICATION = 8
 """The precedence of * and / in SQLAlchemy."""
 
@@ -54,6 +57,29 @@ def _compared(apply: Two) -> Any:
     return read
 
 
+def operand(element: Element, needed: OperatorClass, otherwise: TypeEngine[Any] | None = None) -> Element:
+    """The element as the left side of an operator of the class `needed`.
+
+    SQLAlchemy's types lack operators that engines have for them, such as `+` of a Boolean on SQLite. Where the engine
+    lacks it as well, it says so itself.
+
+    Args:
+        otherwise: the type to compute with where its own lacks the operator; an unknown one by default.
+    """
+    has_it = element.type.operator_classes & (needed | OperatorClass.UNSPECIFIED)
+    return element if has_it else type_coerce(element, otherwise or types.NullType())
+
+
+def textual(element: Element) -> Element:
+    """The element as the left side of LIKE, `~` or `||`."""
+    return operand(element, OperatorClass.STRING_MATCH, types.String())
+
+
+def concatenated(left: Element, right: Element) -> Element:
+    """`left || right`."""
+    return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
+
+
 def comparison(apply: Two, left: Element, right: Element) -> Element:
     """Whether `apply` holds for both; unknown where either is NULL."""
     if isinstance(left, Null) or isinstance(right, Null):
@@ -63,10 +89,10 @@ def comparison(apply: Two, left: Element, right: Element) -> Element:
     return made
 
 
-def _arithmetic(apply: Two) -> Any:
+def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
-        return numbers.computed(apply(left, right), translator.dialect)
+        return numbers.computed(apply(operand(left, needed), right), translator.dialect)
 
     return read
 
@@ -92,7 +118,7 @@ def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
         # A number below zero is one constant: it can then stand in LIMIT, frames and comparisons.
         bound: Any = literals.number(inner.name, translator.dialect)
         return literal(-bound.value, bound.type)
-    return -translator.expression(inner, scope)
+    return -operand(translator.expression(inner, scope), OperatorClass.MATH)
 
 
 HANDLERS: Mapping[type[exp.Expression], Any] = {
@@ -105,15 +131,15 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.GTE: _compared(operators.ge),
     exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
     exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
-    exp.Add: _arithmetic(operators.add),
-    exp.Sub: _arithmetic(operators.sub),
+    exp.Add: _arithmetic(operators.add, _SUMS),
+    exp.Sub: _arithmetic(operators.sub, _SUMS),
     exp.Mul: _arithmetic(operators.mul),
     exp.Div: _divided,
     exp.IntDiv: _whole_quotient,
     exp.Mod: _arithmetic(operators.mod),
-    exp.DPipe: _binary(lambda left, right: left.concat(right)),
-    exp.BitwiseAnd: _binary(lambda left, right: left.bitwise_and(right)),
-    exp.BitwiseOr: _binary(lambda left, right: left.bitwise_or(right)),
-    exp.RegexpLike: _binary(lambda left, right: left.regexp_match(right)),
+    exp.DPipe: _binary(concatenated),
+    exp.BitwiseAnd: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_and(right)),
+    exp.BitwiseOr: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_or(right)),
+    exp.RegexpLike: _binary(lambda left, right: textual(left).regexp_match(right)),
     exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
 }

@@ -33,7 +33,10 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
         guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
         forbid(f"The function {name[:60]}()", hint=guess, suggestions=close)
-    return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
+    try:
+        return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
+    except TypeError:  # SQLAlchemy knows some functions by a class, whose arguments are counted
+        invalid(f"{wanted}() takes another number of arguments.", hint="Check the arguments of the function.")
 
 
 def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     or_,
     true,
     tuple_,
+    type_coerce,
     types,
 )
 from sqlalchemy.dialects import postgresql
@@ -100,7 +101,9 @@ def _connected(connect: Any) -> Any:
 
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
-    return not_(translator.expression(only(node, "this")["this"], scope))
+    inner = translator.expression(only(node, "this")["this"], scope)
+    # SQLAlchemy turns some types' NOT into an operator of their own.
+    return not_(inner if isinstance(inner.type, types.Boolean) else type_coerce(inner, types.Boolean()))
 
 
 def _is(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -117,7 +120,7 @@ def _like(apply: Callable[[Element, Element, str | None], Element]) -> Any:
     def read(translator: Translator, node: Any, scope: Scope, escape: str | None = None) -> Element:
         found = only(node, "this", "expression", "negate")
         left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
-        made = apply(left, right, escape)
+        made = apply(binary.textual(left), right, escape)
         return not_(made) if found.get("negate") else made
 
     return read

@@ -49,7 +49,9 @@ def unknown_table(name: str, known: Iterable[str]) -> NoReturn:
 
 def unknown_column(name: str, known: Iterable[str]) -> NoReturn:
     """Refuse a column that nothing in the FROM clause has."""
-    raise UnknownColumnError(name, list(dict.fromkeys(known))[:_LISTED], of="The query")
+    # What has no name of its own has one of SQLAlchemy's, such as "%(140 anon)s".
+    names = [one for one in dict.fromkeys(known) if "%(" not in one]
+    raise UnknownColumnError(name, names[:_LISTED], of="The query")
 
 
 def shown(node: exp.Expression) -> str:
