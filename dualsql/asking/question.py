@@ -118,17 +118,20 @@ class TextQuestion:
 
     Attributes:
         parameters: name and value of each `:name` in the text.
-        names: what else the text may call the relation.
+        columns: of the answer, those wanted, in order; None for all.
+        limit, offset: the answer is these rows of it, and no others.
     """
 
     sql: str
     parameters: tuple[tuple[str, Any], ...] = ()
-    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    offset: int = 0
 
     @property
     def digest(self) -> str:
         """Equal for equal texts, in every process."""
-        return sha256(repr((self.sql, self.parameters)).encode()).hexdigest()[:DIGEST_LENGTH]
+        return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 Inquiry = Question | TextQuestion

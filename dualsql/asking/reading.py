@@ -165,6 +165,12 @@ def _condition(value: Any, key: str) -> Condition:
     return _comparison(value, key)
 
 
+_SIGNS = {"=": "eq", "==": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+"""Operators as SQL writes them."""
+
+_HAS_VALUE = ("not_null", "is_not_null")
+
+
 def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
     if not isinstance(parts, list | tuple) or not parts:
         raise _malformed(f'"{word}" takes a list of conditions, one at least.', key)
@@ -172,10 +178,13 @@ def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
 
 
 def _comparison(value: Mapping[str, Any], key: str) -> Comparison:
-    operator = _word(value.get("op", "eq"), OPERATORS, "op")
+    given = value.get("op", "eq")
+    if given in _HAS_VALUE and value.get("value", True) in (True, None):
+        value, given = {**value, "value": False}, "is_null"
+    operator = _word(_SIGNS.get(given, given) if isinstance(given, str) else given, OPERATORS, "op")
     column = _name(value.get("column"), key)
     if operator == "is_null":
-        flag = value.get("value", True)
+        flag = True if value.get("value") is None else value["value"]
         if not isinstance(flag, bool):
             raise _malformed("The value of is_null is true or false.", key)
         return Comparison(column, operator, flag)

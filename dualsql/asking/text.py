@@ -7,12 +7,13 @@ from typing import Any
 
 from sqlalchemy import CompoundSelect, MetaData, select
 
-from dualsql.asking.question import TextQuestion
-from dualsql.asking.statements import RELATION
+from dualsql.asking.question import Question, TextQuestion
+from dualsql.asking.reading import read_question
+from dualsql.asking.statements import RELATION, answering_question
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze import Registry
-from dualsql.plan import Shape, ordered, relation_in_order
+from dualsql.plan import Shape, ordered, relation_in_order, shape
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.ties import is_table, leaves_of
 from dualsql.statement import AnySelect
@@ -20,7 +21,7 @@ from dualsql.suggesting import refuse_unknown
 
 MAXIMUM_PARAMETERS = 100
 
-TEXT_KEYS = ("sql", "parameters")
+TEXT_KEYS = ("sql", "parameters", "columns", "limit", "offset")
 """Of a question in SQL."""
 
 _NOTHING = Registry(MetaData())
@@ -49,7 +50,14 @@ def read_text(values: Any) -> TextQuestion:
             raise BadParameterError(
                 "A parameter is a text, a number, true, false or null.", details={"name": name}
             )
-    return TextQuestion(sql, tuple(sorted(parameters.items())))
+    rest = read_question({key: values[key] for key in TEXT_KEYS[2:] if key in values})
+    return TextQuestion(
+        sql,
+        tuple(sorted(parameters.items())),
+        columns=rest.columns,
+        limit=rest.limit,
+        offset=rest.offset,
+    )
 
 
 def answering_text(
@@ -71,7 +79,10 @@ def answering_text(
     parameters = dict(text.parameters)
     made = read_select(text.sql, _NOTHING, dialect, parameters, relations=known, orders=orders, hides=hides)
     if isinstance(made, CompoundSelect):
-        return with_criteria_of(result.select, select(*made.subquery("answer").c))
+        made = select(*made.subquery("answer").c)
+    if text.columns is not None or text.limit is not None or text.offset:
+        part = Question(columns=text.columns, limit=text.limit, offset=text.offset)
+        made = answering_question(part, shape(made), capabilities)
     return with_criteria_of(result.select, made)
 
 

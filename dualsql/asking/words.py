@@ -41,9 +41,14 @@ _COMPARED: Mapping[Operator, str] = {
 
 def in_words(inquiry: Inquiry) -> str:
     """What was asked: "where state is 'NJ'; count for each state; the first 10"."""
-    said = f"SQL: {inquiry.sql}" if isinstance(inquiry, TextQuestion) else "; ".join(_parts(inquiry))
+    said = "; ".join(_parts_of_text(inquiry) if isinstance(inquiry, TextQuestion) else _parts(inquiry))
     line = " ".join(said.split()) or "all of it"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def _parts_of_text(text: TextQuestion) -> Iterator[str]:
+    yield f"SQL: {text.sql}"
+    yield from _parts(Question(columns=text.columns, limit=text.limit, offset=text.offset))
 
 
 def _parts(question: Question) -> Iterator[str]:

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.asking import KEYS, TEXT_KEYS, WINDOW_KEYS, Inquiry, Question, read_question, read_text
-from dualsql.errors import BadParameterError
+from dualsql.asking import KEYS, TEXT_KEYS, WINDOW_KEYS, Inquiry, read_question, read_text
 from dualsql.formats.formats import FORMATS
 from dualsql.formats.writer import Format, Options
 from dualsql.http.answers import JSONAnswer
@@ -66,7 +65,7 @@ def _endpoint(server: Resources, read: Callable[[Any], Inquiry], keys: Sequence[
     async def answer(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
-        refuse_unknown(values, (*keys, *WINDOW), "key")
+        refuse_unknown(values, dict.fromkeys((*keys, *WINDOW)), "key")
         window = {name: values[name] for name in WINDOW if name in values}
         inquiry = read({name: value for name, value in values.items() if name not in window})
         written = _wanted_format(window.get("format"), request)
@@ -143,22 +142,12 @@ async def _answer_stream(
         ),
     )
     if window.get("offset"):
-        inquiry = _from_offset(inquiry, integer_value("offset", window["offset"]))
+        inquiry = replace(inquiry, offset=integer_value("offset", window["offset"]))
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     return await answer_rows(
         server, request, parameters, written, resource=resource, principal=principal, inquiry=inquiry
     )
-
-
-def _from_offset(inquiry: Inquiry, offset: int) -> Inquiry:
-    """The rest of an answer, which is another answer."""
-    if not isinstance(inquiry, Question):
-        hint = "Write OFFSET in the SQL."
-        raise BadParameterError(
-            "A stream of SQL begins at its first row.", hint=hint, details={"name": "offset"}
-        )
-    return replace(inquiry, offset=offset)
 
 
 def _limit(window: Mapping[str, Any]) -> int | None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from anyio import to_thread
 
 from dualsql.envelope import Wanted
+from dualsql.mcp.arguments import malformed
 from dualsql.mcp.negotiating import for_its_reader
 from dualsql.mcp.patience import Report
 from dualsql.mcp.problems import MalformedCallError, problem_of, spoken_problem
 from dualsql.mcp.signatures import Callers
 from dualsql.resource import Principal
-from dualsql.response import call_tool_result, text_block
+from dualsql.response import call_tool_result
 from dualsql_client.wire import ToolProblem
 
 if TYPE_CHECKING:
@@ -124,9 +125,7 @@ class Tool:
         except customs.passed:
             raise
         except MalformedCallError as error:
-            # As the SDKs themselves answer arguments that do not fit the schema.
-            said = text_block(f"Error executing tool {self.name}: {error}")
-            return call_tool_result({"content": [said], "isError": True})
+            return malformed(self.name, str(error))
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show what is not ours
             is_spoken = isinstance(error, customs.spoken) and not isinstance(error, customs.hidden)
             problem = spoken_problem(error) if is_spoken else problem_of(error, self.name)

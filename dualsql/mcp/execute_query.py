@@ -18,6 +18,7 @@ from dualsql.mcp.manners import Responder
 from dualsql.mcp.problems import MalformedCallError
 from dualsql.mcp.tool import ToolOptions, make_tool, tool
 from dualsql.mcp.wording import titled
+from dualsql.plan import at_most
 from dualsql.questions import Question, Questions, sql_reader
 from dualsql.resource import Principal
 from dualsql_client.keywords import checked_keywords
@@ -41,6 +42,7 @@ _QueryName = Annotated[str | None, Field(description="The name of a saved query.
 _Parameters = Annotated[
     dict[str, Any] | None, Field(description="Values by name: of :name in the text, or of the saved query.")
 ]
+_Limit = Annotated[int | None, Field(description="The most rows of the result; all by default.", ge=1)]
 _SourceName = Annotated[str | None, Field(description="Which database, where there are several.")]
 
 
@@ -72,6 +74,7 @@ def add_execute_query(
         query_name: _QueryName = None,
         parameters: _Parameters = None,
         source_name: _SourceName = None,
+        limit: _Limit = None,
         *,
         caller: Principal | None,
     ) -> Answer:
@@ -79,8 +82,8 @@ def add_execute_query(
             raise MalformedCallError("Give exactly one of query and query_name.")
         ask = _asking(parameters, source_name or options.get("source"), caller, visible)
         if query_name is not None:
-            return _answer(lambda: dual.questions.of_name(query_name, **ask))
-        return _answer(lambda: dual.questions.of_text(str(query), **ask))
+            return _answer(lambda: dual.questions.of_name(query_name, **ask), limit)
+        return _answer(lambda: dual.questions.of_text(str(query), **ask), limit)
 
     described = f"Run a query.\n\n{_spoken(dual)} {_RULES}"
     if dual.questions.saved:
@@ -123,17 +126,18 @@ def _asking(
     return {"parameters": parameters, "source": source, "principal": caller, "visible": visible}
 
 
-def _answer(ask: Callable[[], Question]) -> Answer:
+def _answer(ask: Callable[[], Question], limit: int | None = None) -> Answer:
     try:
         asked = ask()
+        select = asked.select if limit is None else at_most(asked.select, limit)
     except DualResponseError as error:
         # A program that reads suggestions finds some, or that there are none.
         error.details.setdefault("suggestions", [])
         raise
     if asked.saved is None:
-        return Answer(asked.select, name="Query results", source=asked.source)
+        return Answer(select, name="Query results", source=asked.source)
     return Answer(
-        asked.select,
+        select,
         name=titled(asked.saved.name),
         description=asked.saved.description or None,
         metadata={"query_name": asked.saved.name},

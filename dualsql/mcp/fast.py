@@ -8,12 +8,15 @@ from typing import Any
 
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import AuthorizationError, ToolError
+from fastmcp.exceptions import ValidationError as FastValidationError
 from fastmcp.server.dependencies import get_access_token, get_http_headers
-from fastmcp.tools import Tool as FastTool
+from fastmcp.tools import FunctionTool, ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import ValidationError
 
 from dualsql.envelope import wanted
+from dualsql.mcp.arguments import closed, misfit, misfits
 from dualsql.mcp.calls import Customs, Introduction, Tool
 from dualsql.mcp.signatures import shaped
 
@@ -36,19 +39,32 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
         context = arguments[asked] if asked else arguments.pop(_CONTEXT)
         return await tool.call(arguments, partial(_introduction, context), CUSTOMS)
 
-    server.add_tool(
-        FastTool.from_function(
-            shaped(run, tool.function, tool.name, parameters, CallToolResult),
-            name=tool.name,
-            title=tool.title,
-            description=tool.description,
-            output_schema=tool.manner.output_schema,
-            **{
-                "annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False),
-                **tool.registration,
-            },
-        )
+    made = StrictTool.from_function(
+        shaped(run, tool.function, tool.name, parameters, CallToolResult),
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        output_schema=tool.manner.output_schema,
+        **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
+    made.parameters = closed(made.parameters)
+    server.add_tool(made)
+
+
+class StrictTool(FunctionTool):
+    """A tool that refuses what it does not know."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """See `fastmcp.tools.FunctionTool`."""
+        refused = misfit(self.name, arguments, self.parameters)
+        if refused is not None:
+            return self.convert_result(refused)
+        try:
+            return await super().run(arguments)
+        except FastValidationError as error:
+            if isinstance(error.__cause__, ValidationError):
+                return self.convert_result(misfits(self.name, error.__cause__))
+            raise
 
 
 def _introduction(context: Context) -> Introduction:

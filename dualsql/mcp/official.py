@@ -10,12 +10,14 @@ from mcp.server import MCPServer
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool as ServerTool
 from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import RootModel
+from pydantic import RootModel, ValidationError
 
 from dualsql.envelope import wanted
+from dualsql.mcp.arguments import closed, misfit, misfits
 from dualsql.mcp.calls import Customs, Introduction, Tool
 from dualsql.mcp.signatures import shaped
 
@@ -41,13 +43,40 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         # The Context alone knows the name of the client.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
         published = shaped(run, tool.function, tool.name, parameters, returns)
-    server.add_tool(
+    made = StrictTool.from_function(
         published,
         name=tool.name,
         title=tool.title,
         description=tool.description,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
+    made.parameters = closed(made.parameters)
+    known = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool at construction alone
+    if known.get_tool(tool.name) is None:
+        known._tools[tool.name] = made  # noqa: SLF001
+    else:
+        server.add_tool(published, name=tool.name)  # the first one stays; whether that is said is the SDK's
+
+
+class StrictTool(ServerTool):
+    """A tool that refuses what it does not know."""
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's
+    ) -> Any:
+        """See `mcp.server.mcpserver.tools.Tool`."""
+        refused = misfit(self.name, arguments, self.parameters)
+        if refused is not None:
+            return refused
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError) and type(error) is ToolError:
+                return misfits(self.name, error.__cause__)
+            raise
 
 
 def _introduction(context: Context[Any, Any]) -> Introduction:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, Unpack
 from pydantic import Field
 
 from dualsql.addresses import id_in
-from dualsql.asking import Inquiry, TextQuestion, in_words, read_inquiry
+from dualsql.asking import TEXT_KEYS, Inquiry, TextQuestion, in_words, read_inquiry
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.gate.gate import Listing
@@ -52,7 +52,8 @@ _Filters = Annotated[
 ]
 _Columns = Annotated[list[str] | None, Field(description="Names of the columns wanted; all by default.")]
 _Order = Annotated[
-    list[dict[str, str]] | None, Field(description='Such as [{"column": "count", "order": "desc"}].')
+    list[str | dict[str, str]] | None,
+    Field(description='Such as ["state", {"column": "count", "order": "desc"}].'),
 ]
 _Groups = Annotated[
     list[str | dict[str, str]] | None,
@@ -62,9 +63,9 @@ _Groups = Annotated[
     ),
 ]
 _Aggregates = Annotated[
-    list[dict[str, Any]] | None,
+    list[str | dict[str, Any]] | None,
     Field(
-        description='Figures of each group, or of all: {"function", "column", "as"} with function count, '
+        description='Figures of each group, or of all: "count", or {"function", "column", "as"} with function count, '
         "count_distinct, sum, avg, min, max, median or percentile (with fraction)."
     ),
 ]
@@ -73,9 +74,12 @@ _Having = Annotated[
     Field(description="Conditions on columns of the answer, as filters are written."),
 ]
 _Limit = Annotated[int | None, Field(description="The most rows of the new result; all by default.", ge=1)]
+_Offset = Annotated[int | None, Field(description="Rows to skip: 15 goes on after the first 15.", ge=0)]
 _SQL = Annotated[
     str | None,
-    Field(description="Instead of all else: one SELECT over the relation data, which is the earlier result."),
+    Field(
+        description="Instead of filters, groups and order: one SELECT over the relation data, the earlier result."
+    ),
 ]
 
 
@@ -144,13 +148,15 @@ def add_result_tools(dual: Results, server: Any, **options: Unpack[ToolOptions])
         aggregates: _Aggregates = None,
         having: _Having = None,
         order_by: _Order = None,
+        columns: _Columns = None,
         limit: _Limit = None,
+        offset: _Offset = None,
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
         asked = {
             "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
-            "order_by": order_by, "limit": limit, "sql": sql,
+            "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
         }  # fmt: skip
         return await refined(resource, asked, caller)
 
@@ -161,9 +167,13 @@ def add_result_tools(dual: Results, server: Any, **options: Unpack[ToolOptions])
         columns: _Columns = None,
         order_by: _Order = None,
         limit: _Limit = None,
+        offset: _Offset = None,
+        sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
-        asked = {"filters": filters, "columns": columns, "order_by": order_by, "limit": limit}
+        asked = {
+            "filters": filters, "columns": columns, "order_by": order_by, "limit": limit, "offset": offset, "sql": sql,
+        }  # fmt: skip
         return await refined(resource, asked, caller)
 
     for function, description in ((query_result, _QUERY), (refine_result, _REFINE)):
@@ -173,8 +183,12 @@ def add_result_tools(dual: Results, server: Any, **options: Unpack[ToolOptions])
 
 def _inquiry(values: Mapping[str, Any]) -> Inquiry:
     given = {name: value for name, value in values.items() if value is not None}
-    if "sql" in given and len(given) > 1:
-        raise BadParameterError("sql stands instead of all else.", hint="Write the whole question in it.")
+    beside = [name for name in given if name not in TEXT_KEYS]
+    if "sql" in given and beside:
+        raise BadParameterError(
+            f"{beside[0]} cannot be given beside sql.",
+            hint="Write it in the SQL; columns, limit and offset may stand beside.",
+        )
     return read_inquiry(given)
 
 

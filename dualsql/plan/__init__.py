@@ -20,7 +20,7 @@ from dualsql.plan.options import with_criteria_of
 from dualsql.plan.page import Ordered, ordered, page, whole
 from dualsql.plan.places import Place, place_ahead, place_behind
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
-from dualsql.plan.shape import Shape, shape
+from dualsql.plan.shape import Shape, at_most, shape
 
 __all__ = [
     "CarriedOrders",
@@ -28,6 +28,7 @@ __all__ = [
     "Ordered",
     "Place",
     "Shape",
+    "at_most",
     "count",
     "even_ranks",
     "keyed_page",

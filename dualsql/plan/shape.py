@@ -65,6 +65,17 @@ def shape(statement: Statement) -> Shape:
     return Shape(*_named(plain), limit, offset)
 
 
+def at_most(statement: Statement, limit: int) -> Statement:
+    """The first `limit` rows of the statement.
+
+    Raises:
+        NoTotalOrderError: its own limit is no plain number.
+    """
+    plain = _select_from_text(statement) if isinstance(statement, TextualSelect) else statement
+    own, _ = _own_window(plain)
+    return plain.fetch(None).limit(limit if own is None else min(own, limit))
+
+
 def _select_from_text(statement: TextualSelect) -> AnySelect:
     if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
         raise NoTotalOrderError(
