@@ -39,4 +39,14 @@ async def fetch_estimate(
             return result.scalar_one()
 
         plan = await in_session(source, narrowing, fetch, timeout=timeout)
-    return planner.rows(json.loads(plan) if isinstance(plan, str | bytes) else plan)
+    return planner.rows(_parsed(plan))
+
+
+def _parsed(plan: Any) -> Any:
+    """The plan as data; None for one that is no JSON: MariaDB writes a backslash of a condition as it is."""
+    if not isinstance(plan, str | bytes):
+        return plan
+    try:
+        return json.loads(plan)
+    except ValueError:
+        return None

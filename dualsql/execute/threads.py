@@ -92,9 +92,9 @@ class ThreadedConnection:
             lambda: _buffered(self.sync_connection.execute(statement, parameters, execution_options=options))
         )
 
-    async def exec_driver_sql(self, statement: str) -> Result[Any]:
+    async def exec_driver_sql(self, statement: str, parameters: Any = None) -> Result[Any]:
         """All rows of `statement`, in memory."""
-        return await self.run(lambda: _buffered(self.sync_connection.exec_driver_sql(statement)))
+        return await self.run(lambda: _buffered(self.sync_connection.exec_driver_sql(statement, parameters)))
 
     async def stream(
         self, statement: Executable, parameters: Any = None, *, execution_options: Any = None

@@ -22,12 +22,12 @@ class DriverStatement:
     """A statement as the driver takes it.
 
     Attributes:
-        parameters: by position.
+        parameters: a tuple, or a mapping where the driver (psycopg) takes them by name.
         types: of the columns, in order.
     """
 
     sql: str
-    parameters: tuple[Any, ...]
+    parameters: Any
     types: tuple[SQLType, ...]
     dialect: Dialect
 
@@ -70,7 +70,7 @@ def driver_statement(
     compiled, extracted, collected, hit = statement._compile_w_cache(
         dialect=dialect, compiled_cache=cache, column_keys=sorted(values), schema_translate_map=None
     )
-    if not (compiled.positional and (compiled._ordered_columns or compiled._textual_ordered_columns)):
+    if not (compiled._ordered_columns or compiled._textual_ordered_columns):
         return None
     own: Any = type(dialect)
     nowhere: Any = _Nowhere(dialect)
@@ -87,7 +87,9 @@ def driver_statement(
         param_dict=collected,
     )
     types = tuple(column.type for column in compiled._result_columns)
-    return DriverStatement(context.statement, tuple(context.parameters[0]), types, dialect)
+    bound = context.parameters[0]
+    parameters = tuple(bound) if compiled.positional else bound
+    return DriverStatement(context.statement, parameters, types, dialect)
 
 
 class _Nowhere(NamedTuple):
