@@ -21,7 +21,6 @@ from sqlalchemy import (
     or_,
     true,
     tuple_,
-    type_coerce,
     types,
 )
 from sqlalchemy.dialects import postgresql
@@ -102,8 +101,7 @@ def _connected(connect: Any) -> Any:
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     inner = translator.expression(only(node, "this")["this"], scope)
-    # SQLAlchemy turns some types' NOT into an operator of their own.
-    return not_(inner if isinstance(inner.type, types.Boolean) else type_coerce(inner, types.Boolean()))
+    return not_(binary.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
 
 
 def _is(translator: Translator, node: Any, scope: Scope) -> Element:
