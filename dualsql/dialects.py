@@ -40,6 +40,7 @@ class Capabilities:
         nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
         searches_row_values: (a, b) > (x, y) is looked up in an index.
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
+        spells_instants: a timestamp is a text, which may be spelled in several ways.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
@@ -67,6 +68,7 @@ class Capabilities:
     scramble: Callable[[Sequence[ColumnElement[Any]], int], ColumnElement[Any]] | None = None
     approximate_distinct: str = ""
     has_infinite_dates: bool = False
+    spells_instants: bool = False
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -183,6 +185,7 @@ _SQLITE = Capabilities(
     searches_row_values=True,
     keeps_zones=False,
     key_form=raw_form,
+    spells_instants=True,
 )
 _POSTGRESQL = Capabilities(
     name="PostgreSQL",

@@ -445,6 +445,7 @@ BEYOND: dict[str, str] = {
     "mcp/test_plain_tools.py": "a function that returns plain data is a tool, too",
     "mcp/test_principal.py": "a tool's function is told who calls",
     "instants/test_infinities.py": "the ends of time are bound and shown as they are, with every driver",
+    "instants/test_spellings.py": "instants on SQLite are compared by what they mean, and indexes serve it",
     "mcp/test_problems.py": "what a tool answers when it cannot",
     "mcp/test_results.py": "results are as published, small and harmless",
     "mcp/test_stdio.py": "a tool of a process of its own",

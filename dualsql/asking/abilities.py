@@ -14,6 +14,7 @@ from sqlalchemy import BindParameter, ColumnElement, and_, cast, collate, func, 
 
 from dualsql.columns import SQLType, plain_type
 from dualsql.dialects import Capabilities
+from dualsql.instants import instant, is_instant
 from dualsql_client.questions import Bucket
 
 Element = ColumnElement[Any]
@@ -58,11 +59,6 @@ def bound(value: Any, type_: SQLType) -> Element:
     return BindParameter(None, value, type_=type_, unique=True)
 
 
-def is_instant(element: Element) -> bool:
-    """Whether it has a time of day."""
-    return isinstance(plain_type(element.type), types.DateTime)
-
-
 def _as_it_is(element: Element) -> Element:
     return element
 
@@ -94,6 +90,9 @@ def _binary(element: Element) -> Element:
 
 
 def _sqlite_date(element: Element, bucket: Bucket) -> Element:
+    if is_instant(element):
+        # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
+        element = func.substr(instant(element), 1, 19, type_=types.String())
     if bucket == "week":
         # Back six days, then on to the next Monday, which may be that very day.
         return func.date(element, "-6 days", "weekday 1", type_=types.Date())

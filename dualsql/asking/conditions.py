@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, not_, or_, types
+from sqlalchemy.sql import operators
 
+from dualsql import instants
 from dualsql.asking.abilities import Abilities, Element, bound, equal, one_of
 from dualsql.asking.literals import literal
 from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation
@@ -88,6 +90,8 @@ class Conditions:
         _require_operator(column, comparison.operator)
         given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
         values = [literal(column, value, self.capabilities) for value in given]
+        if self.capabilities.spells_instants and instants.is_instant(element):
+            return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
             return _simple(element, comparison.operator, values)
         if comparison.operator in _TEXT:
@@ -127,6 +131,14 @@ def _require_operator(column: ResultColumn, operator: Operator) -> None:
         hint=f"Possible there: {', '.join(possible)}.",
         details={"column": column.name, "encoding": encoding, "operators": possible},
     )
+
+
+def _of_instants(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
+    if operator == "in":
+        return instants.one_of(element, values)
+    if operator == "between":
+        return instants.between(element, *values)
+    return instants.compared(getattr(operators, operator), element, values[0])
 
 
 def _simple(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:

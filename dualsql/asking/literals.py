@@ -52,7 +52,14 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
     except (ValueError, TypeError, ArithmeticError, AttributeError):
         raise _wrong(column, encoding) from None
     if isinstance(read, datetime):
-        _require_zone(column, read, capabilities)
+        if capabilities.spells_instants and not isinstance(column.type, types.TypeDecorator):
+            read = (
+                read.replace(tzinfo=None)
+                if read.tzinfo is None
+                else read.astimezone(UTC).replace(tzinfo=None)
+            )
+        else:
+            _require_zone(column, read, capabilities)
     if encoding in {"date", "datetime"} and isinstance(read, str) and not capabilities.has_infinite_dates:
         raise _wrong(column, encoding)
     return bound(read, _type_of(column, encoding))

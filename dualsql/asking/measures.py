@@ -7,11 +7,12 @@ from typing import Any
 
 from sqlalchemy import func, types
 
-from dualsql.asking.abilities import Abilities, Element, bound, is_instant
+from dualsql.asking.abilities import Abilities, Element, bound
 from dualsql.asking.conditions import Conditions, is_plain_text
 from dualsql.asking.question import Group, Measure
 from dualsql.columns import ResultColumn, plain_type
 from dualsql.errors import BadParameterError
+from dualsql.instants import instant, is_instant
 from dualsql_client.questions import Function
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
@@ -94,6 +95,8 @@ def measured(measure: Measure, conditions: Conditions) -> Element:
 
 def _figure(measure: Measure, column: ResultColumn, conditions: Conditions) -> Element:
     abilities, element = conditions.abilities, column.expression
+    if conditions.capabilities.spells_instants and is_instant(element):
+        element = instant(element)
     match measure.function:
         case "sum":
             return _summed(column, abilities)

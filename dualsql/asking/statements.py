@@ -18,6 +18,7 @@ from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negatio
 from dualsql.columns import ResultColumn, chosen_columns
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, UnknownColumnError
+from dualsql.instants import instant, is_instant
 from dualsql.plan import Shape, named, nested, ordered, reads_plainly, whole
 from dualsql.plan.keys import Key
 from dualsql.plan.options import with_criteria_of
@@ -74,11 +75,18 @@ def _cut_out(
         sort = [
             SortKey(field=key.column, order="desc" if key.is_descending else "asc") for key in question.order
         ]
-        statement = ordered(Shape(statement, result.columns), capabilities, sort=sort).arranged
+        keys = [_sorted_by(column, capabilities) for column in result.columns]
+        statement = ordered(Shape(statement, tuple(keys)), capabilities, sort=sort).arranged
     if question.columns is None:
         return statement
     outputs = [named(column) for column in chosen]
     return statement.with_only_columns(*outputs, maintain_column_froms=True)
+
+
+def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn:
+    if not capabilities.spells_instants or not is_instant(column.expression):
+        return column
+    return ResultColumn(column.name, instant(column.expression), column.type)
 
 
 def _columns_of(condition: Condition | None) -> Iterator[str]:

@@ -26,6 +26,7 @@ from sqlalchemy.sql.selectable import TableClause
 from dualsql.dialects import capabilities_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.infinities import bound_as_text, with_exact_dates
+from dualsql.instants import RENDERED
 
 if TYPE_CHECKING:
     from dualsql.narrowing.form import Form
@@ -188,6 +189,17 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
             return False
         keys = {_identity(column) for column in source.primary_key}
         return bool(keys) and keys <= grouped
+
+    # Functions of dualsql's own ----------------------------------------------------------------------------
+
+    def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
+        written = RENDERED.get(func.name.lower()) if self.dialect.name == "sqlite" else None
+        if written is None:
+            return super().visit_function(func, *args, **kw)
+        add_to_result_map = kw.pop("add_to_result_map", None)
+        if add_to_result_map is not None:
+            add_to_result_map(func.name, func.name, (func.name,), func.type)
+        return f"({written(self.process(func.clause_expr.element, **kw))})"
 
     # What cannot be seen through ------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ Expressions = list[ColumnElement[Any]]
 
 # Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
 _ROW_FUNCTIONS = frozenset(
-    """abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date
+    """dualsql_instant
+    abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date
     date_format date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday
     least left length lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt
     strftime substr substring time to_char to_date trim trunc unixepoch upper year month""".split()

@@ -12,6 +12,7 @@ from sqlalchemy import FromClause, select
 from dualsql import plan
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
+from dualsql.instants import instant, is_instant
 from dualsql.plan import Ordered
 from dualsql.profiling.hidden import Hides, is_hidden
 from dualsql.profiling.subjects import Subject
@@ -47,9 +48,12 @@ class Data:
         """The columns that are looked at."""
         values = dict(zip(self.result, self.source.c, strict=True))
         return [
-            Subject(column, values[column], is_hidden(column.expression, self.hides))
+            Subject(column, self._compared(values[column]), is_hidden(column.expression, self.hides))
             for column in self.columns
         ]
+
+    def _compared(self, value: Any) -> Any:
+        return instant(value) if self.capabilities.spells_instants and is_instant(value) else value
 
     def asked(self, *outputs: Any) -> AnySelect:
         """A SELECT of these outputs over the rows."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, literal, null, type_coerce, types
+from sqlalchemy import ColumnElement, literal, null, tuple_, type_coerce, types
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import Null
+from sqlalchemy.sql.elements import Null, Tuple
 from sqlalchemy.sql.operators import OperatorClass
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
+from dualsql import instants
 from dualsql.sql import literals, numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.scope import Scope
@@ -52,7 +53,7 @@ def _binary(apply: Two) -> Any:
 def _compared(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
-        return comparison(apply, left, right)
+        return comparison(apply, left, right, translator.dialect)
 
     return read
 
@@ -80,13 +81,45 @@ def concatenated(left: Element, right: Element) -> Element:
     return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
 
 
-def comparison(apply: Two, left: Element, right: Element) -> Element:
+def comparison(apply: Two, left: Element, right: Element, dialect: str) -> Element:
     """Whether `apply` holds for both; unknown where either is NULL."""
     if isinstance(left, Null) or isinstance(right, Null):
         # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
         return type_coerce(null(), types.Boolean())
+    if spells_instants(dialect, left, right):
+        return instants.compared(apply, left, right)
+    if isinstance(left, Tuple) and isinstance(right, Tuple):
+        left, right = _alike_tuples(left, right, dialect)
     made: Element = apply(left, right)
     return made
+
+
+def spells_instants(dialect: str, *elements: Any) -> bool:
+    """Whether one of them is an instant that the engine keeps as a text of some spelling."""
+    return dialect == "sqlite" and any(map(instants.is_instant, elements))
+
+
+def _alike_tuples(left: Tuple, right: Tuple, dialect: str) -> tuple[Tuple, Tuple]:
+    pairs = [
+        instants.instants(pair) if spells_instants(dialect, *pair) else pair
+        for pair in zip(left.clauses, right.clauses, strict=False)
+    ]
+    return (
+        (tuple_(*(one for one, _ in pairs)), tuple_(*(other for _, other in pairs)))
+        if pairs
+        else (left, right)
+    )
+
+
+def _not_distinct(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        if spells_instants(translator.dialect, left, right):
+            left, right = instants.instant(left), instants.instant(right)
+        made: Element = apply(left, right)
+        return made
+
+    return read
 
 
 def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
@@ -129,8 +162,8 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.LTE: _compared(operators.le),
     exp.GT: _compared(operators.gt),
     exp.GTE: _compared(operators.ge),
-    exp.NullSafeEQ: _binary(lambda left, right: left.is_not_distinct_from(right)),
-    exp.NullSafeNEQ: _binary(lambda left, right: left.is_distinct_from(right)),
+    exp.NullSafeEQ: _not_distinct(lambda left, right: left.is_not_distinct_from(right)),
+    exp.NullSafeNEQ: _not_distinct(lambda left, right: left.is_distinct_from(right)),
     exp.Add: _arithmetic(operators.add, _SUMS),
     exp.Sub: _arithmetic(operators.sub, _SUMS),
     exp.Mul: _arithmetic(operators.mul),

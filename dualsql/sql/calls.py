@@ -10,7 +10,9 @@ from sqlalchemy import ColumnElement, case, distinct, func, literal, null, types
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlglot import exp
 
+from dualsql.instants import instant, instants, is_instant
 from dualsql.sql.arguments import only
+from dualsql.sql.binary import spells_instants
 from dualsql.sql.functions import is_aggregate, known_functions, result_of
 from dualsql.sql.numbers import one_of
 from dualsql.sql.ordering import read_order
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
 Element = ColumnElement[Any]
+
+_COMPARING = frozenset({"max", "min", "nullif"})
 
 _LARGEST_FRAME = 2**31 - 1
 
@@ -33,6 +37,8 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
         guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
         forbid(f"The function {name[:60]}()", hint=guess, suggestions=close)
+    if wanted in _COMPARING and spells_instants(translator.dialect, *arguments):
+        arguments = instants(arguments)
     try:
         return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
     except TypeError:  # SQLAlchemy knows some functions by a class, whose arguments are counted
@@ -64,7 +70,10 @@ def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> 
     expressions = only(node, "expressions")["expressions"]
     if len(expressions) != 1:
         forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
-    made: Element = call(translator, name, [distinct(translator.expression(expressions[0], scope))])
+    value = translator.expression(expressions[0], scope)
+    if spells_instants(translator.dialect, value):
+        value = instant(value)
+    made: Element = call(translator, name, [distinct(value)])
     return made
 
 
@@ -161,6 +170,8 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     spec = _named(node, scope)
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
+    if translator.dialect == "sqlite":
+        partitions = [instant(part) if is_instant(part) else part for part in partitions]
     order = spec.args.get("order")
     over: Element = made.over(
         partition_by=partitions or None,

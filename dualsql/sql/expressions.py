@@ -25,8 +25,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import Tuple
 from sqlglot import exp
 
+from dualsql import instants
 from dualsql.freeze.allowed import EXTRACT_FIELDS
 from dualsql.sql import binary, literals, numbers
 from dualsql.sql.arguments import only
@@ -144,6 +146,8 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     low, high = (
         binary.alike(translator, translator.expression(found[name], scope), value) for name in ("low", "high")
     )
+    if binary.spells_instants(translator.dialect, value, low, high):
+        return instants.between(value, low, high)
     return value.between(low, high)
 
 
@@ -153,11 +157,29 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     given = [found["query"]] if found.get("query") is not None else list(found.get("expressions") or ())
     rows = _rows(given[0]) if len(given) == 1 else None
     if rows is not None:
-        return value.in_([tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows])
+        listed = [[translator.expression(cell, scope) for cell in row] for row in rows]
+        if isinstance(value, Tuple) and binary.spells_instants(translator.dialect, *value.clauses):
+            return or_(*(_equals_row(translator, value, row) for row in listed))
+        return value.in_([tuple_(*row) for row in listed])
     if found.get("query") is not None:
-        return value.in_(_subselect(translator, given[0], scope))
-    options = [translator.expression(option, scope) for option in given]
-    return value.in_([binary.alike(translator, option, value) for option in options])
+        return _in_query(translator, value, _subselect(translator, given[0], scope))
+    options = [binary.alike(translator, translator.expression(option, scope), value) for option in given]
+    if binary.spells_instants(translator.dialect, value, *options):
+        return instants.one_of(value, options)
+    return value.in_(options)
+
+
+def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
+    pairs = zip(value.clauses, row, strict=False)
+    cells = ((one, binary.alike(translator, cell, one)) for one, cell in pairs)
+    return and_(*(binary.comparison(operators.eq, one, cell, translator.dialect) for one, cell in cells))
+
+
+def _in_query(translator: Translator, value: Element, query: Any) -> Element:
+    outputs = list(query.selected_columns)
+    if len(outputs) == 1 and binary.spells_instants(translator.dialect, value, *outputs):
+        value, query = instants.instant(value), instants.selecting_instants(query)
+    return value.in_(query)
 
 
 def _rows(node: Any) -> list[Any] | None:
@@ -190,7 +212,8 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     for branch in found["ifs"]:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
-            condition = binary.comparison(operators.eq, subject, binary.alike(translator, condition, subject))
+            wanted = binary.alike(translator, condition, subject)
+            condition = binary.comparison(operators.eq, subject, wanted, translator.dialect)
         branches.append((condition, translator.expression(branch.args["true"], scope)))
     default = found.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement
 
+from dualsql.instants import instant
 from dualsql.sql.arguments import only
+from dualsql.sql.binary import spells_instants
 from dualsql.sql.reading import nulls_first
 from dualsql.sql.scope import Scope
 
@@ -24,6 +26,8 @@ def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[Colu
 
 def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
+    if spells_instants(translator.dialect, element):
+        element = instant(element)
     descending = bool(key.args.get("desc"))
     made: ColumnElement[Any] = element.desc() if descending else element
     first = bool(key.args.get("nulls_first"))

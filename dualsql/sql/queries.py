@@ -21,7 +21,8 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.sql.elements import Label
 from sqlglot import exp
 
-from dualsql.sql import numbers
+from dualsql import instants
+from dualsql.sql import binary, numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.ordering import directed
 from dualsql.sql.refusals import forbid, forbid_node, invalid
@@ -74,6 +75,8 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     elements = read_from(translator, node, scope)
     scope.windows = {window.name.lower(): window for window in found.get("windows") or ()}
     outputs = _outputs(translator, node, scope)
+    if translator.dialect == "sqlite" and (found.get("group") or found.get("distinct")) is not None:
+        outputs = _merged(outputs, scope)
     statement: Any = select(*outputs).select_from(*elements)
     if found.get("where") is not None:
         statement = statement.where(translator.expression(only(found["where"], "this")["this"], scope))
@@ -104,6 +107,18 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
         else:
             outputs.append(_output(translator, item, scope))
     return outputs or invalid("SELECT has no columns.", hint="Name some, or write SELECT *.")
+
+
+def _merged(outputs: Sequence[Element], scope: Scope) -> list[Element]:
+    """The outputs of a SELECT that takes equal instants as one: in one spelling, whatever the rows have."""
+    merged = [instants.labelled(output) for output in outputs]
+    scope.outputs.update(
+        (name, new)
+        for name, known in list(scope.outputs.items())
+        for old, new in zip(outputs, merged, strict=True)
+        if old is known
+    )
+    return merged
 
 
 def _output(translator: Translator, item: Any, scope: Scope) -> Element:
@@ -173,7 +188,8 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
-    return _bare(translator.expression(key, scope))
+    found = translator.expression(key, scope)
+    return instants.instant(found) if binary.spells_instants(translator.dialect, found) else _bare(found)
 
 
 def _superaggregate(
@@ -270,8 +286,14 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     operands = [_operand(translator, part, scope) for part in _chain(node)]
     if len({len(operand.selected_columns) for operand in operands}) != 1:
         invalid("The parts of a set operation have different numbers of columns.")
+    if translator.dialect == "sqlite" and kind is not None and found.get("distinct", True):
+        operands = [instants.selecting_instants(operand) for operand in operands]
     statement: Any = combine(*_alike(operands))
     outputs = list(statement.selected_columns)
+    if found.get("order") is not None and binary.spells_instants(translator.dialect, *outputs):
+        # A set operation is put in order by its own columns alone.
+        statement = select(*statement.subquery(translator.fresh_name("operand")).c)
+        outputs = list(statement.selected_columns)
     keys = _keys(translator, found.get("order"), outputs, Scope(outputs=_by_name(outputs)))
     return _cut(statement.order_by(*keys), found)
 

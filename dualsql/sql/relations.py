@@ -19,10 +19,12 @@ from sqlalchemy import (
     union_all,
     values,
 )
+from sqlalchemy.sql import operators
 from sqlalchemy.sql.selectable import TableClause
 from sqlglot import exp
 
 from dualsql.sql.arguments import only
+from dualsql.sql.binary import comparison
 from dualsql.sql.functions import TABLE_FUNCTIONS
 from dualsql.sql.numbers import common
 from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
@@ -84,7 +86,9 @@ def _joined(translator: Translator, left: FromClause, node: exp.Join, scope: Sco
     right = grown[0]
     names = _shared(left, right, scope) if method else [name.name for name in found.get("using") or ()]
     condition = (
-        _equal(left, right, names, side, scope) if names else _condition(translator, found, kind, scope)
+        _equal(translator, (left, right), names, side, scope)
+        if names
+        else _condition(translator, found, kind, scope)
     )
     if side == "RIGHT":
         return join(right, left, condition, isouter=True)
@@ -104,13 +108,18 @@ def _condition(
 
 
 def _equal(
-    left: FromClause, right: FromClause, names: Sequence[str], side: str, scope: Scope
+    translator: Translator,
+    sides: tuple[FromClause, FromClause],
+    names: Sequence[str],
+    side: str,
+    scope: Scope,
 ) -> ColumnElement[bool]:
     """The condition of USING; each pair of columns becomes one for those who name it without a table."""
+    left, right = sides
     pairs = []
     for name in names:
         one, other = _found(left, name, scope), _found(right, name, scope)
-        pairs.append(one == other)
+        pairs.append(comparison(operators.eq, one, other, translator.dialect))
         merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
         scope.merged[name.lower()] = merged
     return and_(*pairs) if pairs else false()
