@@ -137,7 +137,7 @@ class DualResponseServer:
         made = (self._sources, self._reader, self._gate, self._jobs)
         self.responses = Creator(*made, settings=self.settings, addresses=self._addresses)
         parts = (self.responses, self._reader, self._gate, self.inquiries)
-        self.charts = Charts(*parts, settings=self.settings, start=self.start)
+        self.charts = Charts(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
             self.store,
             accesses,
@@ -146,8 +146,9 @@ class DualResponseServer:
         )
         self.watch = Watch(self.store, self.settings)
         self._starting = asyncio.Lock()
-        self._is_ready = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
+        self._entered = 0
 
     @property
     def queries(self) -> Mapping[str, SavedQuery]:
@@ -231,14 +232,14 @@ class DualResponseServer:
             parent=parent,
             refinement=refinement,
         )
-        await self.start()
+        await self._ready()
         return await self.responses.create(*await self._refinements.resolve(select, creation))
 
     # Serving --------------------------------------------------------------------------------------------
 
     async def get_resource(self, resource_id: str) -> Resource | None:
         """The live resource, or None. For code of the server's own: nobody's rights are checked."""
-        await self.start()
+        await self._ready()
         resource = await self._gate.load(resource_id)
         return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
 
@@ -257,7 +258,7 @@ class DualResponseServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.gate.access`.
             TamperedError: the stored row is not one this server wrote.
         """
-        await self.start()
+        await self._ready()
         return await self._gate.open(resource_id, principal, action)
 
     async def fetch_page(
@@ -285,7 +286,7 @@ class DualResponseServer:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
-        await self.start()
+        await self._ready()
         return await self._reader.page(
             resource,
             offset=offset,
@@ -307,7 +308,7 @@ class DualResponseServer:
             BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
             BadCursorError: a resumption is not of this stream.
         """
-        await self.start()
+        await self._ready()
         return await self._reader.stream(resource, request, principal=principal)
 
     @checked_keywords()
@@ -328,7 +329,7 @@ class DualResponseServer:
         Raises:
             BadParameterError, UnknownColumnError: there is no such kind, or no such column.
         """
-        await self.start()
+        await self._ready()
         return await self._reader.profile(resource, principal=principal, kind=kind, columns=columns)
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
@@ -365,7 +366,7 @@ class DualResponseServer:
             UnauthenticatedError: nobody is known to ask.
             BadParameterError: the limit is out of bounds, or the cursor none of ours.
         """
-        await self.start()
+        await self._ready()
         return await self._gate.find(principal, limit=checked_listing(limit), cursor=cursor)
 
     async def describe_resource(
@@ -412,34 +413,73 @@ class DualResponseServer:
 
         return well_known_route(self)
 
-    # Living and dying -----------------------------------------------------------------------------------
+    # Living and dying ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Prove that no source can be written to, then begin housekeeping. Called by itself on first use.
 
+        A server that was shut down starts again, in this or another event loop. Engines and stores of yours must be
+        usable there, too: an asyncpg pool, for instance, belongs to the loop that it was first used in.
+
         Raises:
-            ConfigurationError: a source can be written to, or the server was shut down.
+            ConfigurationError: a source can be written to, or the server runs in another event loop.
             QueryExecutionError, DatabaseBusyError, QueryTimeoutError: a source is out of reach.
         """
-        if self._is_ready:
+        if self._is_closed:
+            self._renew()
+        await self._ready()
+
+    async def _ready(self) -> None:
+        """Start on first use; what was shut down stays so until somebody starts it."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
             return
         if self._is_closed:
-            raise ConfigurationError("The server was shut down.", hint="Make a new DualResponseServer.")
+            raise ConfigurationError(
+                "The server was shut down.",
+                hint="Start it again: `async with dual`, or `await dual.start()`.",
+            )
+        if self._loop is not None:
+            self._leave(self._loop)
         async with self._starting:
-            if not self._is_ready:
+            if self._loop is not loop:
+                await self.store.open()
                 for source in self._sources.values():
                     await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
                 self._housekeeper.start()
                 self._jobs.start()
-                self._is_ready = True
+                self._loop = loop
+
+    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Leave an event loop that has ended without a shutdown."""
+        if not loop.is_closed():
+            raise ConfigurationError(
+                "The server runs in another event loop.",
+                hint="Shut it down there first, or make a DualResponseServer for each.",
+            )
+        for source in self._sources.values():
+            source.abandon()
+        self._renew()
+
+    def _renew(self) -> None:
+        """Replace whatever belongs to the event loop of the last run: locks, places, listeners."""
+        self._loop, self._is_closed, self._starting = None, False, asyncio.Lock()
+        for name, source in self._sources.items():
+            self._sources[name] = source.renewed(self.settings)
+        self._jobs.renew()
+        self.watch.renew()
+        self.charts.renew()
 
     async def sweep(self) -> int:
         """Delete now what expired longer than `gone_retention` ago. Returns how many resources."""
         return await self._housekeeper.sweep()
 
     async def shutdown(self) -> None:
-        """Stop slow queries and housekeeping, write access counts, close the store and the engines made here."""
-        self._is_ready, self._is_closed = False, True
+        """Stop slow queries and housekeeping, write access counts, close the store and the engines made here.
+
+        `start` begins anew. A MemoryStore has forgotten its resources by then.
+        """
+        self._loop, self._is_closed = None, True
         # Each is closed whatever happens to the others.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
@@ -451,12 +491,15 @@ class DualResponseServer:
 
     async def __aenter__(self) -> Self:
         await self.start()
+        self._entered += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.shutdown()
+        self._entered -= 1
+        if not self._entered:  # several clients in one process each enter the lifespan of their server
+            await self.shutdown()
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:

@@ -68,6 +68,13 @@ class Watch:
         """Look now: this process has changed something."""
         self._wake.set()
 
+    def renew(self) -> None:
+        """Forget the event loop of the last run, and who listened there."""
+        self._listeners.clear()
+        self._standings.clear()
+        self._telling.clear()
+        self._task, self._wake = None, asyncio.Event()
+
     async def stop(self) -> None:
         """Follow nothing any more."""
         tasks = [*self._telling, *([self._task] if self._task else [])]

@@ -469,6 +469,7 @@ BEYOND: dict[str, str] = {
     "profiling/test_profile.py": "the figures of a profile are those of polars, on every engine",
     "profiling/test_serving.py": "who hears what of a profile, and within which time",
     "sampling/test_samples.py": "rows that are not the first: the last, at even ranks, at random by seed",
+    "server/test_restart.py": "a server starts again after a shutdown, in whatever event loop",
     "server/test_keywords.py": "misspelt keyword arguments are refused, and help() shows what there is",
     "mcp/test_arguments.py": "tools refuse arguments that they do not have, and have those that models reach for",
     "asking/test_order.py": "SQL about a result keeps the result's order",

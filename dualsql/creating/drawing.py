@@ -64,6 +64,10 @@ class Charts:
         self._start = start
         self._drawing = asyncio.Semaphore(_AT_ONCE)
 
+    def renew(self) -> None:
+        """Forget the event loop of the last run."""
+        self._drawing = asyncio.Semaphore(_AT_ONCE)
+
     async def create(
         self,
         result: Resource | DualResponse | str,

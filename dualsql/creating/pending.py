@@ -112,9 +112,15 @@ class Jobs:
 
     def start(self) -> None:
         """Begin to say what runs, in the running event loop."""
-        if self._beating is None:
+        if self._beating is None or self._beating.done():
             interval = self._settings.pending_lease / 3
             self._beating = asyncio.create_task(every(interval, self._beat, Outage("Saying what still runs")))
+
+    def renew(self) -> None:
+        """Forget the event loop of the last run, and the jobs that ended with it."""
+        self._running.clear()
+        self._known.clear()
+        self._beating, self._closing = None, asyncio.Event()
 
     async def close(self) -> None:
         """Stop what runs; the resources of it have failed."""

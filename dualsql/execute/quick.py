@@ -89,6 +89,11 @@ class QuickReader:
             patience.cancel()
             self._waiting -= 1
 
+    def abandon(self) -> None:
+        """End the thread, and do not wait for it."""
+        self._immediate.close()
+        self._tasks.put(None)
+
     async def close(self) -> None:
         """End the thread, and wait for it."""
         self._immediate.close()

@@ -88,6 +88,23 @@ class Source:
         task.add_done_callback(self.finishing.discard)
         return task
 
+    def renewed(self, settings: Settings) -> Source:
+        """The same database for another event loop, after `close` or `abandon`."""
+        return replace(
+            self,
+            limits=Limits(settings),
+            turn=None if self.turn is None else asyncio.Lock(),
+            quick=None if self.quick is None else quick_reader(self.engine.sync_engine),
+            finishing=set(),
+        )
+
+    def abandon(self) -> None:
+        """Let go of connections whose event loop has ended."""
+        if self.quick is not None:
+            self.quick.abandon()
+        if self.owns_engine:
+            self.engine.sync_engine.dispose(close=False)
+
     async def close(self) -> None:
         """Wait for sessions that are being stopped, and give back what was opened here.
 

@@ -29,6 +29,16 @@ class Connections:
         self._is_closed = False
         self._at_work = 0
         self._is_idle = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def reopen(self) -> None:
+        """Be of use in the running event loop, which may be another one than before."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is not None and self._is_ours and not self._is_closed:
+                self._engine.sync_engine.dispose(close=False)  # its connections ended with their loop
+            self._loop, self._at_work, self._is_idle = loop, 0, asyncio.Event()
+        self._is_closed = False
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AsyncConnection]:
@@ -38,7 +48,7 @@ class Connections:
             StorageError: whatever the database does in the block; or the store was closed.
         """
         if self._is_closed:
-            raise StorageError("The resource store was closed.", hint="Make a new one.")
+            raise StorageError("The resource store was closed.", hint="Open it again: `await store.open()`.")
         self._at_work += 1
         try:
             with storage_errors():

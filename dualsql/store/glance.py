@@ -19,6 +19,7 @@ from dualsql.clocks import BLINK, Clock
 from dualsql.engines import new_synchronous_engine
 from dualsql.store.files import watch_file
 
+_CLOSED = float("inf")
 _REST = 1.0
 """Seconds without another try, once it went wrong."""
 
@@ -54,9 +55,15 @@ class Glance:
         self._rests_until = now + _REST
         return None
 
+    def reopen(self) -> None:
+        """Read in the thread of the event loop that runs now."""
+        if self._thread != get_ident() or self._rests_until == _CLOSED:
+            self._engine.dispose(close=self._thread == get_ident())
+            self._thread, self._rests_until = 0, 0.0
+
     def close(self) -> None:
         """Close the connection, and read nothing any more."""
-        self._rests_until = float("inf")
+        self._rests_until = _CLOSED
         if self._thread == get_ident():
             self._engine.dispose()
 

@@ -52,7 +52,7 @@ class Housekeeper:
 
     def start(self) -> None:
         """Begin, in the running event loop."""
-        if not self._tasks:
+        if all(task.done() for task in self._tasks):
             self._tasks = [
                 asyncio.create_task(every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))),
                 asyncio.create_task(every(self._interval, self.sweep, Outage("Sweeping"))),

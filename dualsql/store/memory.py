@@ -157,6 +157,9 @@ class MemoryStore:
             del self._links[doomed_id]
         return len(doomed)
 
+    async def open(self) -> None:
+        pass
+
     async def close(self) -> None:
         self._rows.clear()
         self._links.clear()

@@ -183,6 +183,10 @@ class ResourceStore(Protocol):
         """End one link, all of a resource, or all that expired. Returns how many."""
         ...
 
+    async def open(self) -> None:
+        """Get ready to be used in the running event loop. Called whenever a server starts, also after `close`."""
+        ...
+
     async def close(self) -> None:
-        """Release connections; the store is not used again."""
+        """Release connections; the store is not used again before it is opened."""
         ...

@@ -195,6 +195,11 @@ class SQLResourceStore:
         locked = select(links.c.id).where(*doomed).order_by(links.c.id).with_for_update()
         return await self._change(delete(links).where(links.c.id.in_(locked)))
 
+    async def open(self) -> None:
+        self._connections.reopen()
+        if self._glance is not None:
+            self._glance.reopen()
+
     async def close(self) -> None:
         if self._glance is not None:
             self._glance.close()
