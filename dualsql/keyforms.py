@@ -71,16 +71,21 @@ def postgresql_form(expression: Expression, *, is_stored: bool) -> KeyForm | Non
 def duckdb_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:  # noqa: ARG001 - all forms take it
     """The driver's own value; of dates, DuckDB's text: the driver reads infinity as 9999-12-31."""
     plain = plain_type(expression.type)
+    if isinstance(plain, types.JSON):
+        # Ordered as its text; a parameter beside it would make it a number, or an error.
+        return raw_form(cast(expression, Text), is_stored=False)
     bare = type_coerce(_grouped(expression), types.NULLTYPE)
-    if not isinstance(plain, types.Date | types.DateTime):
-        comes_back = _comes_back if isinstance(plain, types.NullType) else _always
-        return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter, comes_back=comes_back)
-    return KeyForm(
-        compared=bare,
-        read=cast(expression, Text),
-        carried=expression,
-        given=lambda value: cast(_text(value), plain),
-    )
+    is_date = isinstance(plain, types.Date | types.DateTime)
+    if is_date or (isinstance(plain, types.Enum) and plain.native_enum):
+        # An ENUM is ordered by position; beside a text without a type it is compared as a text.
+        return KeyForm(
+            compared=bare,
+            read=cast(expression, Text),
+            carried=expression,
+            given=lambda value: cast(_text(value), plain),
+        )
+    comes_back = _comes_back if isinstance(plain, types.NullType) else _always
+    return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter, comes_back=comes_back)
 
 
 def mysql_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
@@ -104,7 +109,7 @@ _EXACT_IN_ASYNCPG = (
     types.String,  # Enum too
     types.Boolean,
     types.Uuid,
-    types.LargeBinary,
+    # Not bytes: psycopg2 gives memoryviews.
 )
 
 
