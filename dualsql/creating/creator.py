@@ -17,7 +17,7 @@ from dualsql.creating.options import Creation
 from dualsql.creating.pending import Answered, Jobs, Work
 from dualsql.creating.rehearsing import Rehearsals
 from dualsql.creating.responding import respond
-from dualsql.errors import DatabaseBusyError, QueryTimeoutError
+from dualsql.errors import DatabaseBusyError, LimitExceededError, NotFreezableError, QueryTimeoutError
 from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
 from dualsql.gate.gate import Gate
@@ -57,7 +57,7 @@ class Creator:
     async def create(self, select: Statement, creation: Creation) -> DualResponse:
         """See `DualResponseServer.create_response`."""
         source = chosen_source(self._sources, creation.source)
-        document = source.freeze(select)
+        document = _frozen(source, select, creation)
         if creation.wait is not None:
             # Whoever asks for all of the same asks the same.
             key = (source.name, document, repr(replace(creation, wait=None)))
@@ -150,6 +150,19 @@ class Creator:
         self, resource: Resource, view: View, sample: Sample, profile: Found | None = None
     ) -> DualResponse:
         return respond(resource, view, sample, profile, addresses=self._addresses, settings=self._settings)
+
+
+def _frozen(source: Source, select: Statement, creation: Creation) -> bytes:
+    """The document; a result that a caller refined until it can no longer be stored is the caller's mistake."""
+    try:
+        return source.freeze(select)
+    except NotFreezableError as error:
+        if creation.parent is None:
+            raise
+        raise LimitExceededError(
+            "What that makes of the result is too large to keep.",
+            hint="Ask less of it, refine an earlier result, or run the query anew.",
+        ) from error
 
 
 async def _profile(view: View, creation: Creation) -> Found | None:

@@ -18,6 +18,7 @@ from dualsql.sql.numbers import one_of
 from dualsql.sql.ordering import read_order
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.scope import Scope
+from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -213,9 +214,10 @@ def _bound(bound: Any, side: Any) -> int | None:
         return None
     if text == "CURRENT ROW":
         return 0
-    if not text.isdigit() or int(text) > _LARGEST_FRAME:
+    number = whole_or_none(text, _LARGEST_FRAME)
+    if number is None:
         forbid("A frame whose bound is not a whole number")
-    return -int(text) if str(side).upper() == "PRECEDING" else int(text)
+    return -number if str(side).upper() == "PRECEDING" else number
 
 
 def _if(translator: Translator, node: Any, scope: Scope) -> Element:

@@ -33,7 +33,7 @@ from dualsql.freeze.allowed import EXTRACT_FIELDS
 from dualsql.sql import binary, literals, numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.refusals import forbid, forbid_node, invalid
-from dualsql.sql.scope import Scope
+from dualsql.sql.scope import EXPRESSION, Scope
 from dualsql.sql.types import DATE_LIKE, read_type
 
 if TYPE_CHECKING:
@@ -159,14 +159,26 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     if rows is not None:
         listed = [[translator.expression(cell, scope) for cell in row] for row in rows]
         if isinstance(value, Tuple) and binary.spells_instants(translator.dialect, *value.clauses):
+            for _ in listed:
+                translator.repeat(value, scope.work)
             return or_(*(_equals_row(translator, value, row) for row in listed))
         return value.in_([tuple_(*row) for row in listed])
     if found.get("query") is not None:
         return _in_query(translator, value, _subselect(translator, given[0], scope))
-    options = [binary.alike(translator, translator.expression(option, scope), value) for option in given]
+    options = [binary.alike(translator, option, value) for option in _members(translator, given, scope)]
     if binary.spells_instants(translator.dialect, value, *options):
+        scope.work.spend(EXPRESSION * len(options))
         return instants.one_of(value, options)
-    return value.in_(options)
+    constants = literals.listed(options)
+    return value.in_(options if constants is None else constants)
+
+
+def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Element]:
+    """The members of IN; a list of constants may be long, since it becomes one parameter."""
+    if not all(isinstance(option, exp.Literal) for option in given):
+        return [translator.expression(option, scope) for option in given]
+    scope.work.spend(len(given))
+    return [_literal(translator, option, scope) for option in given]
 
 
 def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
@@ -212,6 +224,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     for branch in found["ifs"]:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
+            translator.repeat(subject, scope.work)
             wanted = binary.alike(translator, condition, subject)
             condition = binary.comparison(operators.eq, subject, wanted, translator.dialect)
         branches.append((condition, translator.expression(branch.args["true"], scope)))

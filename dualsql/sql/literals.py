@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any, TypeGuard
-from uuid import UUID
 
 from sqlalchemy import BindParameter, ColumnElement, func, literal, types
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
 from dualsql.sql.refusals import forbid, invalid
+from dualsql_client import conversions
 from dualsql_client.wire import INFINITIES
 
 _LARGEST_INTEGER = 2**63 - 1
 _LARGEST_SMALL = 2**31 - 1
-_DIGITS = re.compile(r"[0-9]{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
@@ -28,25 +26,26 @@ _HAVE_INFINITIES = ("postgresql", "duckdb")
 
 # How a text is read where a value of the type is wanted.
 _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
-    (types.DateTime, datetime.fromisoformat),
-    (types.Date, date.fromisoformat),
-    (types.Time, time.fromisoformat),
-    (types.Uuid, UUID),
-    (types.Integer, int),
-    (types.Numeric, Decimal),
-    (types.Float, float),
+    (types.DateTime, conversions.instant),
+    (types.Date, conversions.day),
+    (types.Time, conversions.clock),
+    (types.Uuid, conversions.identifier),
+    (types.Integer, conversions.integer),
+    (types.Numeric, conversions.decimal),
+    (types.Float, conversions.real),
 )
 
 
 def number(text: str, dialect: str) -> ColumnElement[Any]:
     """A number; with a fraction it is exact, but on SQLite, which knows only floating point."""
-    if _DIGITS.fullmatch(text) and int(text) <= _LARGEST_INTEGER:
-        return literal(int(text), types.Integer() if int(text) <= _LARGEST_SMALL else types.BigInteger())
+    whole = conversions.whole_or_none(text, _LARGEST_INTEGER)
+    if whole is not None:
+        return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
     if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
         invalid(f"{text[:40]!r} is no number.", hint="Write digits, with a point or an exponent if need be.")
     if dialect == "sqlite":
-        return literal(float(text), types.Float())
-    return literal(Decimal(text), types.Numeric())
+        return literal(conversions.real(text), types.Float())
+    return literal(conversions.decimal(text), types.Numeric())
 
 
 def string(text: str) -> ColumnElement[Any]:
@@ -72,7 +71,7 @@ def typed(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect: str) ->
         return literal(text, wanted)
     for kind, read in _READERS:
         if isinstance(wanted, kind):
-            with suppress(ValueError, ArithmeticError):
+            with suppress(ValueError):
                 return literal(_zoned(read(text), wanted), wanted)
             if dialect == "sqlite":  # which compares texts with texts
                 return element
@@ -80,6 +79,19 @@ def typed(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect: str) ->
                 f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint="Write it as ISO 8601 does."
             )
     return literal(text, wanted) if isinstance(wanted, types.Enum | types.String) else element
+
+
+def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
+    """Constants of one type as one list, which costs less than as many parameters; None for anything else."""
+    constants = [element for element in elements if isinstance(element, BindParameter)]
+    if len(constants) < len(elements) or any(constant.value is None for constant in constants):
+        return None
+    kinds = {repr(constant.type): constant.type for constant in constants}
+    whole = all(isinstance(kind, types.Integer) for kind in kinds.values())
+    if len(kinds) != 1 and not whole:
+        return None
+    kind = types.BigInteger() if len(kinds) > 1 else constants[0].type
+    return BindParameter(None, [constant.value for constant in constants], kind, unique=True, expanding=True)
 
 
 def is_text(element: Any) -> TypeGuard[BindParameter[str]]:

@@ -18,7 +18,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.dialects.postgresql import distinct_on
-from sqlalchemy.sql.elements import Label
+from sqlalchemy.sql.elements import Label, WrapsColumnExpression
 from sqlglot import exp
 
 from dualsql import instants
@@ -27,7 +27,8 @@ from dualsql.sql.arguments import only
 from dualsql.sql.ordering import directed
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.relations import column_names, labelled, read_from
-from dualsql.sql.scope import Scope
+from dualsql.sql.scope import OUTPUT, SELECT, Scope
+from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -71,6 +72,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     found = only(node, *_SELECT)
     if found.get("kind"):
         forbid_node(node)
+    scope.work.spend(SELECT)
     _read_with(translator, found.get("with_"), scope)
     elements = read_from(translator, node, scope)
     scope.windows = {window.name.lower(): window for window in found.get("windows") or ()}
@@ -106,6 +108,7 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
             outputs += _starred(item, scope)
         else:
             outputs.append(_output(translator, item, scope))
+    scope.work.spend(OUTPUT * len(outputs))
     return outputs or invalid("SELECT has no columns.", hint="Name some, or write SELECT *.")
 
 
@@ -124,13 +127,25 @@ def _merged(outputs: Sequence[Element], scope: Scope) -> list[Element]:
 def _output(translator: Translator, item: Any, scope: Scope) -> Element:
     if isinstance(item, exp.Alias):
         found = only(item, "this", "alias")
-        made = translator.expression(found["this"], scope).label(found["alias"].name)
+        made = translator.name(translator.expression(found["this"], scope), found["alias"].name)
         scope.outputs[found["alias"].name.lower()] = made
         return made
     made_plain = translator.expression(item, scope)
     name = _own_name(item)
     # As PostgreSQL does: a call without an alias is called like its function.
-    return made_plain.label(name) if name else made_plain
+    return made_plain.label(name) if name else _named_within(made_plain)
+
+
+def _named_within(element: Element) -> Element:
+    """The element; one that only converts a conversion is called what SQLAlchemy would call it.
+
+    It asks each conversion twice for the name of what is inside: 20 of them would take seconds.
+    """
+    inner = element
+    while isinstance(inner, WrapsColumnExpression):
+        inner = inner.wrapped_column_expression
+    is_deep = isinstance(element, WrapsColumnExpression) and element.wrapped_column_expression is not inner
+    return element.label(inner._non_anon_label) if is_deep else element  # noqa: SLF001 - as it names a single one
 
 
 def _own_name(item: Any) -> str:
@@ -210,9 +225,10 @@ def _bare(element: Any) -> Any:
 
 
 def _ordinal(key: exp.Literal, outputs: Sequence[Element]) -> Element:
-    if not key.name.isdigit() or not 1 <= int(key.name) <= len(outputs):
+    number = whole_or_none(key.name, len(outputs))
+    if not number:
         invalid(f"There is no column number {key.name[:20]}.", hint=f"The SELECT list has {len(outputs)}.")
-    return outputs[int(key.name) - 1]
+    return outputs[number - 1]
 
 
 def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Element]:
@@ -268,9 +284,10 @@ def _limited(statement: Any, node: Any) -> Any:
 
 def _whole(node: Any) -> int:
     text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
-    if not text.isdigit() or int(text) > _LARGEST_LIMIT:
+    number = whole_or_none(text, _LARGEST_LIMIT)
+    if number is None:
         invalid("LIMIT and OFFSET must be plain whole numbers.", hint="Write LIMIT 10.")
-    return int(text)
+    return number
 
 
 # --- set operations --------------------------------------------------------------------------------------------
@@ -294,7 +311,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
         # A set operation is put in order by its own columns alone.
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
-    keys = _keys(translator, found.get("order"), outputs, Scope(outputs=_by_name(outputs)))
+    keys = _keys(translator, found.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
     return _cut(statement.order_by(*keys), found)
 
 
@@ -339,6 +356,7 @@ def _operand(translator: Translator, node: Any, scope: Scope) -> Any:
     if is_plain:
         return statement
     # SQLite takes no brackets here: what is not one plain SELECT becomes one.
+    scope.work.spend(SELECT)
     return select(*statement.subquery(translator.fresh_name("operand")).c)
 
 
@@ -346,7 +364,7 @@ def _wrapped(translator: Translator, node: Any, scope: Scope) -> Any:
     """`(SELECT ...) ORDER BY ... LIMIT ...`."""
     statement = translator.orders.carrying(translator.query(node.this, scope))
     outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
-    keys = _keys(translator, node.args.get("order"), outputs, Scope(outputs=_by_name(outputs)))
+    keys = _keys(translator, node.args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
     return _cut(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
 
 

@@ -34,6 +34,11 @@ def invalid(message: str, hint: str = "") -> NoReturn:
     raise InvalidSQLError(message, hint=hint)
 
 
+def too_deep() -> InvalidSQLError:
+    """The error for a text whose parts stand inside one another too often."""
+    return InvalidSQLError("The SQL is nested too deeply.", hint="Use WITH to name the inner parts.")
+
+
 def unknown_table(name: str, known: Iterable[str]) -> NoReturn:
     """Refuse a table that is not served; tables that are there and not served are not told apart."""
     tables = sorted(known)

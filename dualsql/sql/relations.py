@@ -28,7 +28,7 @@ from dualsql.sql.binary import comparison
 from dualsql.sql.functions import TABLE_FUNCTIONS
 from dualsql.sql.numbers import common
 from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
-from dualsql.sql.scope import Scope, column_of
+from dualsql.sql.scope import Scope
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -126,7 +126,7 @@ def _equal(
 
 
 def _found(relation: FromClause, name: str, scope: Scope) -> ColumnElement[Any]:
-    found = column_of(relation, exp.to_identifier(name))
+    found = scope.work.column_of(relation, exp.to_identifier(name))
     return unknown_column(name, scope.columns_of(relation)) if found is None else found
 
 
@@ -156,9 +156,12 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     alias = _alias(node) or name
     common = None if schema else scope.ctes.get(name.lower())
     if common is not None:
+        translator.read(common, scope.work)
         # Under a name of its own: SQLAlchemy takes two aliases of one name for one CTE.
         return scope.add(alias, _renamed(translator, common, translator.fresh_name(alias), node, scope))
-    table = translator.fenced(_registered(translator, name, schema, scope))
+    registered = _registered(translator, name, schema, scope)
+    translator.read(registered, scope.work)
+    table = translator.fenced(registered)
     return scope.add(alias, _renamed(translator, table, alias, node, scope))
 
 
@@ -216,7 +219,8 @@ def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
 def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     found = only(node, "expressions", "alias")
     rows = [
-        [translator.expression(cell, Scope()) for cell in row.expressions] for row in found["expressions"]
+        [translator.expression(cell, Scope(scope.work)) for cell in row.expressions]
+        for row in found["expressions"]
     ]
     if len(rows) > _LARGEST_VALUES or len({len(row) for row in rows}) != 1:
         invalid("The rows of VALUES are not equally long, or too many.")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, TableClause
+from sqlalchemy import CTE, ColumnElement, FromClause, Subquery, TableClause
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import exp
 
@@ -18,8 +20,8 @@ from dualsql.sql import calls, expressions, queries
 from dualsql.sql.fencing import can_fail, fenced
 from dualsql.sql.functions import gathers
 from dualsql.sql.reading import parse
-from dualsql.sql.refusals import forbid_node, invalid
-from dualsql.sql.scope import Scope
+from dualsql.sql.refusals import forbid_node, invalid, too_deep
+from dualsql.sql.scope import COLUMN, EXPRESSION, MAXIMUM_WORK, Scope, Work
 from dualsql.statement import AnyCompound, AnySelect
 
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
@@ -54,20 +56,19 @@ def read_select(
         UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
         ForbiddenSQLError: it is more than a query, or holds what has no translation.
     """
-    tree = parse(sql, dialect)
+    work = Work()
+    tree = parse(sql, dialect, work)
     is_fenced = hides if hides is not None and can_fail(tree, dialect) else _nothing
     tables = _tables(registry, is_visible)
     translator = Translator(tables, dialect, parameters or {}, is_fenced=is_fenced, orders=orders)
     try:
         named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
         statement: AnySelect | AnyCompound = translator.query(
-            tree, Scope(hidden=translator.orders.prefix, ctes=named)
+            tree, Scope(work, hidden=translator.orders.prefix, ctes=named)
         )
         statement = translator.orders.in_order_unless_cut(statement)
     except RecursionError as error:
-        raise InvalidSQLError(
-            "The SQL is nested too deeply.", hint="Use WITH to name the inner parts."
-        ) from error
+        raise too_deep() from error
     except SQLAlchemyError as error:
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
@@ -108,18 +109,47 @@ class Translator:
         self._parameters = parameters
         self._is_fenced = is_fenced
         self._used: set[str] = set()
+        # By the id of an element, which is kept so that the id stays its own: the work that it took.
+        self._worth: dict[int, tuple[Any, int]] = {}
         self.names = 0
         self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
         """The value that `node` stands for."""
         known = scope.made.get(node)
-        if known is None:
-            handler = _HANDLERS.get(type(node))
-            if handler is None:
-                forbid_node(node)
-            known = scope.made[node] = handler(self, node, scope)
-        return known
+        if known is not None:
+            self.repeat(known, scope.work)
+            return known
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            forbid_node(node)
+        before = scope.work.spent
+        scope.work.spend(COLUMN if isinstance(node, exp.Column) else EXPRESSION)
+        made = scope.made[node] = handler(self, node, scope)
+        self.repeat(made, scope.work)  # a name of the SELECT list stands for what it was made of
+        worth = COLUMN if isinstance(node, exp.Column) else scope.work.spent - before
+        self._worth.setdefault(id(made), (made, worth))
+        return made
+
+    def repeat(self, element: Any, work: Work) -> None:
+        """Count the work of an element that was made before, and is written once more."""
+        work.spend(self._worth.get(id(element), (element, 0))[1])
+
+    def read(self, relation: FromClause, work: Work) -> None:
+        """Count the work of writing a relation: a table's columns under its rules, a given SELECT once more."""
+        if not isinstance(relation, Subquery):
+            work.spend(0 if isinstance(relation, CTE) else len(relation.c) // 4)
+            return
+        self.repeat(relation, work)
+        if id(relation) not in self._worth:
+            size = sum(1 for _ in islice(visitors.iterate(relation), MAXIMUM_WORK))
+            self._worth[id(relation)] = relation, size
+
+    def name(self, element: ColumnElement[Any], name: str) -> ColumnElement[Any]:
+        """The element under a name, which is worth as much."""
+        named = element.label(name)
+        self._worth[id(named)] = named, self._worth.get(id(element), (element, 0))[1]
+        return named
 
     def query(self, node: Any, scope: Scope) -> Any:
         """The Select or set operation that `node` is."""

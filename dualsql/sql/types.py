@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.expressions import DType
 
 from dualsql.sql.refusals import forbid, shown
+from dualsql_client.conversions import whole_or_none
 
 SQLType = TypeEngine[Any]
 
@@ -60,6 +61,7 @@ def read_type(node: Any) -> SQLType:
 
 def _size(parameter: Any) -> int:
     text = parameter.this.name if isinstance(parameter, exp.DataTypeParam) else ""
-    if not text.isdigit() or int(text) > _LARGEST:
+    size = whole_or_none(text, _LARGEST)
+    if size is None:
         forbid("A type of that size", hint="Give whole numbers, as in NUMERIC(10, 2).")
-    return int(text)
+    return size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -84,3 +85,13 @@ def test_the_client_alone_brings_no_server(wheels: Wheels, make_environment: Mak
     assert len(set(listed.split()) - {"pip", "setuptools"}) <= 14
     said = alone.python("-c", CALL_THE_COMMAND.format(package="dualsql_client"))
     assert 'pip install "dualsql-client[cli]"' in said
+
+
+def test_a_parser_whose_steps_cannot_be_counted_is_refused(
+    wheels: Wheels, make_environment: MakeEnvironment
+) -> None:
+    compiled = make_environment(
+        f"dualsql[sql] @ {wheels.server.as_uri()}", str(wheels.client), f"sqlglotc=={version('sqlglot')}"
+    )
+    script = "try:\n import dualsql.sql\nexcept Exception as error: print(type(error).__name__, error)"
+    assert compiled.python("-c", script).startswith("ConfigurationError The compiled build of sqlglot")

@@ -1,0 +1,115 @@
+"""Hostile texts through the doors that take one: the tool execute_query, POST /{id}/sql and POST /{id}/refine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Any
+
+import mcp
+import pytest
+from mcp.server import MCPServer
+from mcp_types import CallToolResult
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql.mcp import add_execute_query
+from tests.http.application import Application, fill, running
+from tests.sql.forms import NESTED, QUERIES, RELATIONS, converted, listed
+
+# SQLAlchemy's own words on texts that make little sense: 1 LIKE 1, pairs of tables that nothing joins.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
+]
+
+REFUSED = {400, 403, 409, 413, 422, 502, 503, 504}
+MOST = 0.5
+"""Seconds that nothing else was done; one such text took eight. The tests' own client runs in the same loop."""
+ATTEMPTS = 4
+"""A machine that does more at the same time gets several."""
+
+
+@pytest.fixture
+async def doors(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> AsyncIterator[tuple[Application, mcp.Client]]:
+    """A server's REST resources, and a client of its tools."""
+    await fill(make_engine(sqlite_url))
+    async with running(sqlite_url, maximum_refinements=1_000_000) as application:
+        server: MCPServer[Any] = MCPServer("institutions")
+        add_execute_query(application.server, server)
+        async with mcp.Client(server) as client:
+            yield application, client
+
+
+@asynccontextmanager
+async def held() -> AsyncIterator[list[float]]:
+    """How long the event loop did nothing else, at worst."""
+    worst = [0.0]
+
+    async def tick() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            begun = loop.time()
+            await asyncio.sleep(0.001)
+            worst[0] = max(worst[0], loop.time() - begun)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield worst
+    finally:
+        ticking.cancel()
+
+
+def about_the_result(sql: str) -> str:
+    return sql.replace("customer", "data").replace("c_name", "name").replace("c_custkey", "id")
+
+
+async def check(doors: tuple[Application, mcp.Client], texts: Iterable[str]) -> None:
+    """Each door answers each text in our words, and holds the loop for a moment only."""
+    path = await doors[0].create()
+    for sql in texts:
+        for _ in range(ATTEMPTS):
+            async with held() as worst:
+                await _ask(doors, path, about_the_result(sql))
+            if worst[0] < MOST:
+                break
+        assert worst[0] < MOST, (sql[:200], worst)
+
+
+async def _ask(doors: tuple[Application, mcp.Client], path: str, sql: str) -> None:
+    application, client = doors
+    for kind in ("sql", "refine"):
+        answer = await application.http.post(f"{path}/{kind}", json={"sql": sql})
+        assert answer.is_success or answer.status_code in REFUSED, (kind, sql[:200], answer.text)
+    called = await client.call_tool("execute_query", {"query": sql.replace("data", "institutions")})
+    assert isinstance(called, CallToolResult)
+    assert not called.is_error or _code(called) not in {"INTERNAL_ERROR", None}, (sql[:200], called)
+
+
+def _code(result: CallToolResult) -> str | None:
+    found: Any = result.structured_content
+    return None if found is None else found["error"]["code"]
+
+
+async def test_the_texts_that_froze_a_worker(doors: tuple[Application, mcp.Client]) -> None:
+    joins = "SELECT 1 FROM customer " + "".join(f"LEFT JOIN customer b{n} " for n in range(18))
+    calls = f"SELECT {'date(' * 16}'2000-01-01'{')' * 16}"
+    casts = f"SELECT {'CAST(' * 20}1{' AS TEXT)' * 20} AS x FROM customer"
+    long = listed(1_000)
+    numbers = ["SELECT 1 LIMIT " + "9" * 5_000, "SELECT 0x" + "f" * 5_000]
+    await check(doors, [joins, calls, casts, long["OR"], long["UNION ALL"], long["stars"], *numbers])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("times", [6, 40])
+async def test_every_form(doors: tuple[Application, mcp.Client], times: int) -> None:
+    await check(doors, [form.text(times) for form in (*NESTED, *QUERIES, *RELATIONS)])
+    await check(doors, listed(times).values())
+
+
+@pytest.mark.long
+async def test_what_python_cannot_convert(doors: tuple[Application, mcp.Client]) -> None:
+    await check(doors, (text for _, text in islice(converted(), 0, None, 5) if text.isprintable()))
