@@ -127,7 +127,7 @@ async def _compare(engine: AsyncEngine, title: str, statement: Statement) -> Cos
     narrowing = POLICY.narrowing(principal_of(TENANT_MEASURED))
     shape = plan.shape(statement)
     try:
-        ((rows,),) = await fetch_rows(source, plan.count(shape), narrowing, timeout=PATIENCE)
+        ((rows,),) = await fetch_rows(source, plan.count(shape), narrowing, described=("",), timeout=PATIENCE)
     except QueryTimeoutError:
         return Cost(dialect, title, problem="takes too long to be repeated, in whatever form")
     query: Any = statement if rows <= MANY_ROWS else plan.count(shape)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BinaryExpression, Case, ColumnElement, Dialect, Label, Over, type_coerce, types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import FunctionFilter, Grouping
+from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
@@ -85,6 +85,19 @@ def result_column(name: str, expression: ColumnElement[Any]) -> ResultColumn:
     """The column of that name, with the type that the engine gives the expression."""
     computed = computed_type(expression)
     return ResultColumn(name, expression, computed or expression.type, computed is not None)
+
+
+def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
+    """The name that a database gives each column of a statement; empty where the database chooses it."""
+    return tuple(column.name if _is_sent_with_its_name(column) else "" for column in columns)
+
+
+def _is_sent_with_its_name(column: ResultColumn) -> bool:
+    expression = column.expression
+    is_named = isinstance(expression, Label) or (
+        isinstance(expression, ColumnClause) and not expression.is_literal
+    )
+    return is_named and own_name(expression) == column.name
 
 
 def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
@@ -214,7 +227,7 @@ def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
 
 
 def _unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
-    wanted = [_own_name(expression) or _plain_key(key) for key, expression in outputs]
+    wanted = [own_name(expression) or _plain_key(key) for key, expression in outputs]
     reserved = {name for name in wanted if name}
     used: set[str] = set()
     names = []
@@ -231,7 +244,8 @@ def _plain_key(key: str | None) -> str:
     return "" if key is None or "%(" in key or key.startswith("_no_label") else key
 
 
-def _own_name(element: object) -> str:
+def own_name(element: object) -> str:
+    """The name that an expression itself has; empty where SQLAlchemy makes one when it compiles."""
     # An anonymous name is a format string such as "%(1234 count)s"; it is worth nothing to a reader.
     name = getattr(element, "name", None) or ""
     return "" if "%(" in name else str(name)
@@ -241,7 +255,7 @@ def _free_name(name: str, expression: ColumnElement[Any], position: int, taken: 
     if not name:
         candidates = [f"column_{position}"]
     else:
-        table = _own_name(getattr(expression, "table", None))
+        table = own_name(getattr(expression, "table", None))
         candidates = [f"{table}_{name}"] if table else []
     stem = name or f"column_{position}"
     candidates += (f"{stem}_{number}" for number in range(2, len(taken) + 3))

@@ -7,8 +7,9 @@ With `wait`, `dualsql.creating.pending` does the last three, and may store first
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +18,13 @@ from dualsql.creating.options import Creation
 from dualsql.creating.pending import Answered, Jobs, Work
 from dualsql.creating.rehearsing import Rehearsals
 from dualsql.creating.responding import respond
-from dualsql.errors import DatabaseBusyError, LimitExceededError, NotFreezableError, QueryTimeoutError
+from dualsql.errors import (
+    DatabaseBusyError,
+    DualResponseError,
+    LimitExceededError,
+    NotFreezableError,
+    QueryTimeoutError,
+)
 from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
 from dualsql.gate.gate import Gate
@@ -31,6 +38,8 @@ from dualsql.response import DualResponse
 from dualsql.settings import Settings
 from dualsql.statement import Statement
 from dualsql.totals import UNCOUNTED, CountAsked, Total
+
+_log = logging.getLogger(__name__)
 
 
 class Creator:
@@ -56,6 +65,10 @@ class Creator:
 
     async def create(self, select: Statement, creation: Creation) -> DualResponse:
         """See `DualResponseServer.create_response`."""
+        with _refusals():
+            return await self._create(select, creation)
+
+    async def _create(self, select: Statement, creation: Creation) -> DualResponse:
         source = chosen_source(self._sources, creation.source)
         document = _frozen(source, select, creation)
         if creation.wait is not None:
@@ -162,6 +175,21 @@ def _frozen(source: Source, select: Statement, creation: Creation) -> bytes:
         raise LimitExceededError(
             "What that makes of the result is too large to keep.",
             hint="Ask less of it, refine an earlier result, or run the query anew.",
+        ) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Refuse a statement that anything but an error of ours was raised for: whoever asks hears no other."""
+    try:
+        yield
+    except DualResponseError:
+        raise
+    except Exception as error:
+        _log.exception("A statement could not be served.")
+        raise NotFreezableError(
+            f"The statement cannot be served: a {type(error).__name__} was raised for it.",
+            hint="Write it in a simpler way; the server's log has the cause.",
         ) from error
 
 

@@ -91,6 +91,6 @@ class Counter:
 
     async def _number(self, count: Executable, timeout: timedelta) -> int:
         rows = await fetch_rows(
-            self.source, count, self.narrowing, timeout=timeout, failure=CountExecutionError
+            self.source, count, self.narrowing, described=("",), timeout=timeout, failure=CountExecutionError
         )
         return int(rows[0][0])

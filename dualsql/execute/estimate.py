@@ -30,7 +30,7 @@ async def fetch_estimate(
         return None
     with database_errors(source, limit=timeout):
         dialect = narrowing.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, narrowing.values, source.compiled)
+        sent = driver_statement(dialect, statement, narrowing.values, source.compiled, ())
         if sent is None:
             return None
 

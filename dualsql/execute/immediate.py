@@ -16,7 +16,7 @@ from threading import get_ident
 from sqlalchemy import Engine
 
 from dualsql.clocks import BLINK, Clock
-from dualsql.execute.lanes.statement import DriverStatement, processed
+from dualsql.execute.lanes.statement import DriverStatement, fetched, processed
 from dualsql.execute.sqlite_file import connect
 from dualsql.formats.writer import Rows
 
@@ -65,8 +65,7 @@ class ImmediateReader:
             return None
         connection, clock = self._opened
         clock.ends_at = ends_at
-        rows = connection.execute(sent.sql, sent.parameters).fetchall()
-        return processed(rows, sent.processors())
+        return processed(fetched(connection, sent), sent.processors())
 
     def close(self) -> None:
         """Close the connection, if it was opened by this thread."""

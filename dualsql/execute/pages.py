@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 
 from sqlalchemy import Executable
 
 from dualsql.execute.failures import database_errors, ran_too_long
 from dualsql.execute.lanes.statement import driver_statement, is_listened_to
-from dualsql.execute.quick import HeldUpError, QuickReader
+from dualsql.execute.quick import HeldUpError
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.execute.session import apart
 from dualsql.execute.source import Source
@@ -21,25 +21,35 @@ _GRACE = 0.25
 
 
 async def fetch_page(
-    source: Source, statement: Executable, narrowing: Narrowing, *, timeout: timedelta
+    source: Source,
+    statement: Executable,
+    narrowing: Narrowing,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
 ) -> Rows:
     """All rows of `statement` under `narrowing`; see `fetch_rows`, which it goes by where there is no shorter way."""
-    if source.quick is not None:
-        found = await _quickly(source, source.quick, statement, narrowing, timeout)
-        if found is not None:
-            return found
-    return await fetch_rows(source, statement, narrowing, timeout=timeout)
+    found = await _quickly(source, statement, narrowing, described=described, timeout=timeout)
+    if found is not None:
+        return found
+    return await fetch_rows(source, statement, narrowing, described=described, timeout=timeout)
 
 
 async def _quickly(
-    source: Source, reader: QuickReader, statement: Executable, narrowing: Narrowing, timeout: timedelta
+    source: Source,
+    statement: Executable,
+    narrowing: Narrowing,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
 ) -> Rows | None:
     """The rows; None for a statement that only SQLAlchemy can run, and when the thread is not to be had."""
-    if is_listened_to(source.engine.sync_engine):
+    reader = source.quick
+    if reader is None or is_listened_to(source.engine.sync_engine):
         return None
     with database_errors(source, limit=timeout):
         dialect = narrowing.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, narrowing.values, source.compiled)
+        sent = driver_statement(dialect, statement, narrowing.values, source.compiled, described)
         if sent is None:
             return None
         async with apart(source, narrowing, limit=timeout):

@@ -24,7 +24,7 @@ from sqlalchemy import Engine
 
 from dualsql.clocks import Clock
 from dualsql.execute.immediate import ImmediateReader
-from dualsql.execute.lanes.statement import DriverStatement, processed
+from dualsql.execute.lanes.statement import DriverStatement, fetched, processed
 from dualsql.execute.sqlite_file import connect, is_file
 from dualsql.formats.writer import Rows
 
@@ -67,6 +67,7 @@ class QuickReader:
 
         Raises:
             HeldUpError: it was not begun in time, and is not going to be.
+            QueryExecutionError: it has other columns than are described.
             sqlite3.Error: what the database says.
         """
         if not self._is_free():
@@ -140,7 +141,7 @@ class _Task:
             begun, worked = time.monotonic(), time.thread_time()
             clock.ends_at = begun + self._limit
         try:
-            rows = connection.execute(self._sent.sql, self._sent.parameters).fetchall()
+            rows = fetched(connection, self._sent)
         finally:
             with self._lock:
                 self._running = None

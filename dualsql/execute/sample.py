@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Executable
 
+from dualsql.columns import driver_names
 from dualsql.execute.counting import Counter
 from dualsql.execute.rows import Rows, fetch_rows
 from dualsql.totals import CountAsked, Total
@@ -29,8 +30,11 @@ async def fetch_sample(
     A sample that is not back after `head_start` gets the count beside it, on a second connection if one is
     free: for a query that sorts or groups, both cost the same and need not wait for each other.
     """
+    described = driver_names(counter.shape.columns)
     source, timeout = counter.source, counter.settings.query_timeout
-    sampling = asyncio.ensure_future(fetch_rows(source, sample, counter.narrowing, timeout=timeout))
+    sampling = asyncio.ensure_future(
+        fetch_rows(source, sample, counter.narrowing, described=described, timeout=timeout)
+    )
     counting: asyncio.Future[Total] | None = None
     try:
         await asyncio.wait({sampling}, timeout=head_start.total_seconds())

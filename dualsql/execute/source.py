@@ -12,6 +12,7 @@ from sqlalchemy import URL, Engine, util
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 
+from dualsql import plan
 from dualsql.dialects import Capabilities, capabilities_of
 from dualsql.engines import new_engine, new_synchronous_engine
 from dualsql.errors import ConfigurationError
@@ -61,8 +62,8 @@ class Source:
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
 
     def freeze(self, statement: Statement) -> bytes:
-        """The statement as a document, verified on this database's dialect."""
-        return freeze(statement, self.registry, dialect=self.engine.dialect)
+        """The statement, its columns written out, as a document that is verified on this database's dialect."""
+        return freeze(plan.written_out(statement), self.registry, dialect=self.engine.dialect)
 
     def thaw(self, document: bytes) -> Statement:
         """The statement a document stands for."""

@@ -127,6 +127,10 @@ class ThreadedResult:
         self._result = result
         self._connection = connection
 
+    def keys(self) -> Sequence[str]:
+        """The names of the columns."""
+        return list(self._result.keys())
+
     def fetchmany(self, size: int) -> Sequence[tuple[Any, ...]]:
         """At most so many of the next rows; to be called in the connection's thread, by `run`."""
         return [tuple(row) for row in self._result.fetchmany(size)]

@@ -84,10 +84,10 @@ def check_outputs(columns: list[Any], own: list[Any]) -> None:
             groups[spelling.root].append((spelling.text, column.type))
     wanted = {(spelling.root, id(column.type)) for column in own for spelling in _spellings(column)}
     for root, kind in wanted:
-        _check_group(groups[root], kind)
+        _check_group(root, groups[root], kind)
 
 
-def _check_group(group: list[tuple[str, Any]], kind: int) -> None:
+def _check_group(root: str, group: list[tuple[str, Any]], kind: int) -> None:
     """One root: an equal name of another type, or a repeated name, which SQLAlchemy then numbers."""
     others = {text for text, type_ in group if id(type_) != kind}
     if not others:
@@ -95,7 +95,7 @@ def _check_group(group: list[tuple[str, Any]], kind: int) -> None:
     texts = [text for text, _ in group]
     ours = {text for text, type_ in group if id(type_) == kind}
     if ours & others or len(set(texts)) < len(texts) or any("%(" in text for text in texts):
-        malformed("two outputs of one name, one with an own type of a column")
+        malformed(f"two columns named {root[:60]!r}, one with a type of its own: label one of them")
 
 
 def _spellings(column: Any) -> set[Spelling]:

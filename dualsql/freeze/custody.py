@@ -133,7 +133,8 @@ def _sources(found: list[Any]) -> Iterator[Any]:
         if isinstance(element, Mapper):
             yield from (table for mapper in element.self_and_descendants for table in mapper.tables)
         elif isinstance(element, AliasedInsp):
-            yield from element.selectable._from_objects
+            # The parts of a join are listed beside it.
+            yield from (source for source in element.selectable._from_objects if hasattr(source, "name"))
         elif isinstance(element, selectable.NamedFromClause):
             yield element
 

@@ -1,5 +1,6 @@
 """Derive count, sample and page; the rule: a Select in, a Select out, never a connection.
 
+    entities  mapped classes as the columns that their rows have
     shape     any statement as a plain Select, its author's limit set aside
     order     the keys its rows are put in order by; ties, constancy: what makes the order total, what spoils it
     page      rows from an offset on
@@ -14,6 +15,7 @@ READ IN THIS ORDER.
 
 from dualsql.plan.carrying import CarriedOrders, relation_in_order
 from dualsql.plan.count import count, uncounted
+from dualsql.plan.entities import written_out
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
 from dualsql.plan.nesting import named, nested, reads_plainly
 from dualsql.plan.options import with_criteria_of
@@ -50,4 +52,5 @@ __all__ = [
     "uncounted",
     "whole",
     "with_criteria_of",
+    "written_out",
 ]

@@ -32,11 +32,13 @@ class KeyedSelect(NamedTuple):
         select: the result's columns, and behind them what else it takes to tell a place.
         keys: None where the order has an obstacle.
         positions: where in a row the value of each key is.
+        added: how many columns stand behind the result's.
     """
 
     select: AnySelect
     keys: Sequence[Key] | None
     positions: Sequence[int]
+    added: int = 0
 
     @property
     def is_keyed(self) -> bool:
@@ -120,7 +122,7 @@ def _cut(statement: AnySelect, part: Part, rows: Ordered, limit: int | None) -> 
 def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSelect:
     """The statement with the values of its keys."""
     positions, added = _places(keys, rows, lambda form: form.read)
-    return KeyedSelect(statement.add_columns(*added), keys, positions)
+    return KeyedSelect(statement.add_columns(*added), keys, positions, len(added))
 
 
 def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:

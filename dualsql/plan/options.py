@@ -1,7 +1,7 @@
-"""Loader options around a Select; the rule: a criterion is never lost, and no option changes the columns.
+"""Criteria around a Select, which must not be lost.
 
 SQLAlchemy reads options of the outermost statement only: a with_loader_criteria() would be silently gone once
-its Select stands in a subquery. joinedload() and load_only() would make rows that are not `selected_columns`.
+its Select stands in a subquery. All other options are gone by then (`dualsql.plan.entities`).
 """
 
 from __future__ import annotations
@@ -9,26 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dualsql.errors import NotFreezableError
 from dualsql.statement import AnySelect
-
-
-def require_plain_columns(statement: Any) -> None:
-    """Refuse what would make other columns than those that the statement selects.
-
-    Raises:
-        NotFreezableError: a loader option or a Bundle among the columns.
-    """
-    if any(not option._is_criteria_option for option in getattr(statement, "_with_options", ())):
-        raise NotFreezableError(
-            "A loader option changes the columns: rows here are columns, not objects.",
-            hint="Leave .options(...) out; name the columns in select(), and join() what they come from.",
-        )
-    if any("bundle" in getattr(c, "_annotations", ()) for c in getattr(statement, "_raw_columns", ())):
-        raise NotFreezableError(
-            "A Bundle is no column: rows here are columns, not objects.",
-            hint="Select the columns of the Bundle themselves.",
-        )
 
 
 def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:

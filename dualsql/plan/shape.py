@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, select
 from sqlalchemy.sql.elements import (
     BindParameter,
-    Label,
     UnaryExpression,
     _textual_label_reference,
 )
 from sqlalchemy.sql.selectable import GenerativeSelect
 
-from dualsql.columns import ResultColumn, result_columns
+from dualsql.columns import ResultColumn, own_name, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
+from dualsql.plan.entities import distinctly_named, written_out
 from dualsql.plan.keys import split_modifiers
-from dualsql.plan.options import require_plain_columns, with_criteria_of
+from dualsql.plan.options import with_criteria_of
 from dualsql.plan.settled import settled
 from dualsql.plan.text import has_outer_order
 from dualsql.statement import AnyCompound, AnySelect, Statement
@@ -54,13 +54,14 @@ def shape(statement: Statement) -> Shape:
 
     Raises:
         NoTotalOrderError: its rows cannot be cut into pages without risk.
-        NotFreezableError: one of its columns is bare text, or a loader option makes other columns.
+        NotFreezableError: one of its columns is bare text, or cannot be written out.
     """
     if isinstance(statement, TextualSelect):
         return Shape(*_named(_select_from_text(statement)))
-    require_plain_columns(statement)
-    limit, offset = _own_window(statement)
-    unlimited = _without_window(statement)
+    written = written_out(statement)
+    assert not isinstance(written, TextualSelect)
+    limit, offset = _own_window(written)
+    unlimited = _without_window(written)
     plain = settled(unlimited) if isinstance(unlimited, Select) else _select_from_compound(unlimited)
     return Shape(*_named(plain), limit, offset)
 
@@ -124,29 +125,21 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
 
 def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     wanted = base.element if isinstance(base, _textual_label_reference) else getattr(base, "name", None)
-    for position, output in enumerate(outputs):
-        if output is base or (wanted is not None and getattr(output, "name", None) == wanted):
-            return position
+    positions = [position for position, output in enumerate(outputs) if hash(output) == hash(base)]
+    positions += [
+        position for position, output in enumerate(outputs) if wanted and own_name(output) == wanted
+    ]
+    if positions:
+        return positions[0]
     raise NoTotalOrderError("A set operation can only be ordered by its own columns.", hint=_WRAP)
 
 
 def _named(statement: AnySelect) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
-    """Give every output a unique name; two equal labels cannot be wrapped in a subquery."""
+    """The statement with a unique name for every output, and these outputs."""
     if any(isinstance(column, TextClause) for column in statement._raw_columns):
         raise NotFreezableError(
             "A text() column has no name and no type.",
             hint="Write literal_column('...', Type).label('name').",
         )
-    columns = result_columns(statement.selected_columns.items())
-    if not any(_is_renamed_label(column) for column in columns):
-        return statement, columns
-    labelled = [
-        column.expression.element.label(column.name) if _is_renamed_label(column) else column.expression
-        for column in columns
-    ]
-    renamed = statement.with_only_columns(*labelled, maintain_column_froms=True)
-    return renamed, result_columns(renamed.selected_columns.items())
-
-
-def _is_renamed_label(column: ResultColumn) -> bool:
-    return isinstance(column.expression, Label) and column.expression.name != column.name
+    plain = distinctly_named(statement)
+    return plain, result_columns(plain.selected_columns.items())

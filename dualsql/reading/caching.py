@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from dualsql import plan
+from dualsql.columns import driver_names
 from dualsql.dialects import Capabilities
 from dualsql.narrowing.form import Form
 from dualsql.plan import Ordered, Shape
@@ -28,10 +29,12 @@ class Derived:
 
     Attributes:
         shape: as `plan.shape` gives it.
+        names: of its columns, as a driver tells them.
     """
 
     def __init__(self, statement: Statement) -> None:
         self.shape: Shape = plan.shape(statement)
+        self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
 
     def ordered(self, capabilities: Capabilities, form: Form, sort: Sequence[SortKey]) -> Ordered:

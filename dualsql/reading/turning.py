@@ -74,7 +74,7 @@ async def turn_to(
         plan.require_keyset(rows)
         start = cursors.read(asked.cursor, scope)
         select = plan.page_beside(rows, start.place, limit=asked.limit + 1)
-    found, is_cached = await view.turn(select.select)
+    found, is_cached = await view.turn(select)
     leaf = _leaf(found, asked, start)
     ahead, behind = _marks(leaf, select, rows, start)
     following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)

@@ -21,7 +21,7 @@ from dualsql.execute import (
 )
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.narrowing import HookContext, Narrowing, Policy
-from dualsql.plan import Ordered, Shape
+from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.reading.caching import Derived, Plans
 from dualsql.reading.results import Results, question_of
 from dualsql.resource import Principal
@@ -52,25 +52,33 @@ class View:
         """The result's columns, in order."""
         return self.shape.columns
 
-    async def turn(self, select: AnySelect) -> tuple[Rows, bool]:
+    async def turn(self, page: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they were kept from an earlier reading."""
+        select = page.select
         question = None if self.results is None else question_of(select, self.narrowing, self.source)
         if self.results is None or question is None:
-            return await self.fetch(select), False
+            return await self.fetch(select, added=page.added), False
         kept = self.results.get(question)
         if kept is not None:
             return kept, True
-        rows = await self.fetch(select)
+        rows = await self.fetch(select, added=page.added)
         self.results.keep(question, rows)
         return rows, False
 
-    async def fetch(self, select: AnySelect) -> Rows:
-        """The rows of a part of this statement, as they are now."""
-        return await fetch_page(self.source, select, self.narrowing, timeout=self.settings.query_timeout)
+    async def fetch(self, select: AnySelect, *, added: int = 0) -> Rows:
+        """The rows of a part of this statement, as they are now, with as many columns more as are `added`."""
+        return await fetch_page(
+            self.source,
+            select,
+            self.narrowing,
+            described=(*self.derived.names, *("",) * added),
+            timeout=self.settings.query_timeout,
+        )
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a question about this statement, which may read all of it."""
-        return await fetch_rows(self.source, select, self.narrowing, timeout=timeout)
+        described = ("",) * len(select.selected_columns)
+        return await fetch_rows(self.source, select, self.narrowing, described=described, timeout=timeout)
 
     async def sample(self, size: int, asked: CountAsked) -> Sample:
         """The first rows, and how many there are in all."""

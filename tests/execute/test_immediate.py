@@ -40,7 +40,7 @@ def reader(path: Path) -> Iterator[ImmediateReader]:
 
 def sent(sql: str, *parameters: int) -> DriverStatement:
     dialect = create_async_engine("sqlite+aiosqlite://").dialect
-    return DriverStatement(sql, parameters, (), dialect)
+    return DriverStatement(sql, parameters, (), dialect, ("",))
 
 
 def test_only_what_was_quick_is_read_at_once(reader: ImmediateReader) -> None:

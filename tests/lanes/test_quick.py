@@ -22,6 +22,7 @@ _numbers = select(literal(1).label("n")).cte("forever", recursive=True)
 FOREVER = select(func.count()).select_from(_numbers.union_all(select(_numbers.c.n)))
 ALL = select(School.id).order_by(School.id)
 MINUTE = timedelta(minutes=1)
+ONE = ("",)
 OPEN: Narrowing = Policy(Registry(Base)).narrowing(None)
 
 
@@ -35,7 +36,7 @@ async def source(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
 
 
 async def ids(source: Source, timeout: timedelta = MINUTE) -> list[int]:
-    return [row[0] for row in await fetch_page(source, ALL, OPEN, timeout=timeout)]
+    return [row[0] for row in await fetch_page(source, ALL, OPEN, described=ONE, timeout=timeout)]
 
 
 EVERY_ID = [row["id"] for row in SCHOOLS]
@@ -55,12 +56,14 @@ async def test_its_connection_refuses_writes(source: Source) -> None:
 
 async def test_a_page_that_takes_too_long_is_stopped(source: Source) -> None:
     with pytest.raises(QueryTimeoutError):
-        await fetch_page(source, FOREVER, OPEN, timeout=timedelta(milliseconds=200))
+        await fetch_page(source, FOREVER, OPEN, described=ONE, timeout=timedelta(milliseconds=200))
     assert await ids(source) == EVERY_ID
 
 
 async def test_a_slow_page_holds_up_no_other(source: Source) -> None:
-    slow = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, timeout=timedelta(seconds=20)))
+    slow = asyncio.ensure_future(
+        fetch_page(source, FOREVER, OPEN, described=ONE, timeout=timedelta(seconds=20))
+    )
     async with asyncio.timeout(10):
         # Those that queue behind it at once, and those that come when it is known to be slow.
         for _ in range(3):
@@ -73,7 +76,7 @@ async def test_a_slow_page_holds_up_no_other(source: Source) -> None:
 
 async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source) -> None:
     for _ in range(5):
-        leaving = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, timeout=MINUTE))
+        leaving = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, described=ONE, timeout=MINUTE))
         others = [asyncio.ensure_future(ids(source)) for _ in range(3)]
         await asyncio.wait({leaving}, timeout=0.05)
         leaving.cancel()
@@ -97,7 +100,7 @@ def test_a_loop_that_is_gone_does_not_end_the_thread(sqlite_url: str) -> None:
     source = open_source("x", sqlite_url, Registry(Base))
 
     async def leave() -> None:
-        task = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, timeout=MINUTE))
+        task = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, described=ONE, timeout=MINUTE))
         await asyncio.wait({task}, timeout=0.05)
 
     asyncio.run(leave())

@@ -128,7 +128,9 @@ def test_what_may_change_rows_and_is_not_understood_is_refused(name: str) -> Non
 JOINS = {
     "chain": select(projects).join(builders).join(builds),
     "outer": select(projects.c.name).outerjoin(builders).outerjoin(builds),
-    "of two tables": select(projects.c.id, builds.c.id).join(builders, builders.c.project == projects.c.id),
+    "of two tables": select(projects.c.id, builds.c.id.label("build")).join(
+        builders, builders.c.project == projects.c.id
+    ),
     "by a condition's table": select(literal(1).label("n"))
     .where(projects.c.id == 1)
     .join(builders)

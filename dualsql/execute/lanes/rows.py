@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.columns import driver_names
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.collector import without_collector
 from dualsql.execute.lanes.job import Job, Lane, Pace, Put
-from dualsql.execute.lanes.statement import DriverStatement, Processor, processed
+from dualsql.execute.lanes.statement import DriverStatement, Processor, processed, require_described
 from dualsql.formats.writer import Chunk, Rows
 
 
@@ -42,6 +43,7 @@ async def _rows(job: Job, connection: AsyncConnection) -> AsyncIterator[Any]:
     options = {"compiled_cache": job.source.compiled}
     result = await connection.stream(job.statement, job.narrowing.values, execution_options=options)
     try:
+        require_described(list(result.keys()), driver_names(job.columns))
         yield result
     finally:
         await job.source.guard.put_away(result)
@@ -55,6 +57,7 @@ def by_sqlite_thread(sent: DriverStatement) -> Lane:
         cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
         fetching = partial(_chunk, job, Pace(), cursor.fetchmany, sent.processors())
         try:
+            require_described([column[0] for column in cursor.description], sent.described)
             while (chunk := await driver._execute(fetching)) is not None:
                 await put(chunk)
         finally:

@@ -1,0 +1,308 @@
+"""A statement with a column in place of each that a mapped class, a bundle or a loader option stands for.
+
+`select(User)` leaves it to the ORM which columns its rows have: a deferred column has none, a column that is named
+twice has one, and an eager load adds those of another table. Here every column is written out, once, as a plain
+execution returns it. Eager loads are set aside: they fill objects, and rows here are no objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, and_
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import ColumnProperty, RelationshipProperty, aliased
+from sqlalchemy.orm.context import (
+    _BundleEntity,
+    _MapperEntity,
+    _ORMCompileState,
+    _ORMSelectCompileState,
+)
+from sqlalchemy.orm.strategies import _ExpressionColumnLoader, _JoinedLoader
+from sqlalchemy.sql.elements import ColumnClause, Label
+from sqlalchemy.sql.lambdas import LambdaElement
+from sqlalchemy.sql.selectable import SelectStatementGrouping
+
+from dualsql.columns import ResultColumn, own_name, result_columns
+from dualsql.errors import NotFreezableError
+from dualsql.statement import AnyCompound, AnySelect, Statement
+
+# SQLAlchemy raises these for a statement that it cannot compile.
+_UNCOMPILABLE = (SQLAlchemyError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
+
+_SPELL_OUT = "Leave the eager load out with .options(lazyload(...)), and join() the table if its rows decide."
+
+
+def written_out(statement: Statement) -> Statement:
+    """The statement with its columns written out, each under a name of its own.
+
+    Raises:
+        NotFreezableError: SQLAlchemy cannot compile it, or an eager load chooses its rows as no condition can.
+    """
+    if isinstance(statement, CompoundSelect):
+        return _written_compound(statement)
+    return distinctly_named(_written_select(statement)) if isinstance(statement, Select) else statement
+
+
+def distinctly_named(statement: AnySelect) -> AnySelect:
+    """The statement with a label on each column that has the name of an earlier one.
+
+    Two equal labels cannot be wrapped in a subquery, and a type's own code must not meet the values of another column.
+    """
+    raw = _raw(statement)
+    if any(isinstance(column, TextClause) for column in raw):
+        return statement
+    columns = result_columns(statement.selected_columns.items())
+    names = [column.name if _is_to_be_named(column) else "" for column in columns]
+    if not any(names):
+        return statement
+    outputs = [output for column in raw for output in column._select_iterable]
+    return _with_columns(
+        statement,
+        [
+            (output.element if isinstance(output, Label) else output).label(name) if name else output
+            for output, name in zip(outputs, names, strict=True)
+        ],
+    )
+
+
+def _is_to_be_named(column: ResultColumn) -> bool:
+    own = own_name(column.expression)
+    return own not in ("", column.name) or (
+        isinstance(column.expression, ColumnClause) and _is_renamed_by_its_source(column.expression.table)
+    )
+
+
+def _is_renamed_by_its_source(source: Any) -> bool:
+    """Whether it reads a subquery of a mapped class that has one column twice, which SQLAlchemy renders once."""
+    inner = getattr(source, "element", None)
+    if not isinstance(inner, Select) or not _is_open(inner):
+        return False
+    hashes = [hash(column) for column in inner._all_selected_columns]
+    return len(set(hashes)) < len(hashes)
+
+
+def _raw(statement: Any) -> list[Any]:
+    """What was passed to select(), lambdas resolved."""
+    found: list[Any] = []
+    for column in statement._raw_columns:
+        given = column._resolved if isinstance(column, LambdaElement) else column
+        found += given if isinstance(given, list | tuple) else [given]
+    return found
+
+
+def _with_columns(statement: AnySelect, columns: list[Any]) -> AnySelect:
+    """The statement with these columns and no loader options, its joins as they are."""
+    found: Any = statement._generate()
+    found._raw_columns = columns
+    found._with_options = _criteria(statement)
+    found._memoized_select_entities = tuple(map(_without_loaders, statement._memoized_select_entities))
+    return cast("AnySelect", found)
+
+
+def _criteria(part: Any) -> tuple[Any, ...]:
+    return tuple(option for option in part._with_options if option._is_criteria_option)
+
+
+def _without_loaders(earlier: Any) -> Any:
+    if len(_criteria(earlier)) == len(earlier._with_options):
+        return earlier
+    found = earlier._clone()
+    found._with_options = _criteria(earlier)
+    return found
+
+
+# --- set operations ---------------------------------------------------------------------------------------------
+
+
+def _written_compound(statement: AnyCompound) -> AnyCompound:
+    selects = [_written_part(part) for part in statement.selects]
+    has_loaders = len(_criteria(statement)) < len(statement._with_options)
+    if not has_loaders and all(one is other for one, other in zip(selects, statement.selects, strict=True)):
+        return statement
+    found: Any = statement._generate()
+    found.selects, found._with_options = selects, _criteria(statement)
+    return cast("AnyCompound", found)
+
+
+def _written_part(part: Any) -> Any:
+    """One of its statements, which renders as a subquery does: with deferred columns, and without loader options."""
+    if isinstance(part, SelectStatementGrouping):
+        inner = _written_part(part.element)
+        return part if inner is part.element else SelectStatementGrouping(inner)
+    if isinstance(part, CompoundSelect):
+        return _written_compound(part)
+    if not isinstance(part, Select) or not _is_open(part):
+        return part
+    bare = _with_columns(part, _raw(part))
+    state = _compiled(bare, _render_for_subquery=True, _enable_eagerloads=False)
+    return _with_columns(bare, list(_outputs(state)))
+
+
+# --- one SELECT -------------------------------------------------------------------------------------------------
+
+
+def _written_select(statement: AnySelect) -> AnySelect:
+    if not _is_open(statement):
+        return statement
+    # What is not asked for is not joined either; but without eager loads, SQLAlchemy reads no option.
+    state = _compiled(statement, _enable_eagerloads=_has_loaders(statement))
+    found = _with_columns(statement, list(_outputs(state)))
+    required = [condition for entity in _mapped(state) for condition in _required_by(entity, state)]
+    if required and _compiled(statement)._should_nest_selectable:
+        raise NotFreezableError(
+            "An eager load with innerjoin=True chooses among rows that DISTINCT, GROUP BY or LIMIT has made.",
+            hint=_SPELL_OUT,
+        )
+    return found.where(*required) if required else found
+
+
+def _is_open(statement: Any) -> bool:
+    """Whether it is left to the ORM which columns there are."""
+    return _has_loaders(statement) or any(
+        column._annotations.get("bundle") or (column.is_selectable and "parententity" in column._annotations)
+        for column in _raw(statement)
+    )
+
+
+def _has_loaders(statement: Any) -> bool:
+    parts = (statement, *statement._memoized_select_entities)
+    return any(len(_criteria(part)) < len(part._with_options) for part in parts)
+
+
+def _compiled(statement: Any, **options: bool) -> Any:
+    """What the ORM makes of a statement."""
+    draft = statement._generate()
+    given = _ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
+    draft._compile_options = given + options
+    try:
+        return _ORMSelectCompileState._create_orm_context(draft, toplevel=True, compiler=None)
+    except _UNCOMPILABLE as error:
+        raise NotFreezableError(
+            f"The statement cannot be stored: SQLAlchemy cannot compile it ({type(error).__name__}).",
+            hint="Run it once on the database, and store what works there.",
+        ) from error
+
+
+def _mapped(state: Any) -> list[Any]:
+    return [entity for entity in state._entities if isinstance(entity, _MapperEntity)]
+
+
+def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
+    """The columns that the ORM selects, each as what was passed for it, or as the attribute that it fills."""
+    state.dedupe_columns = set()
+    for entity in _single(state._entities):
+        if isinstance(entity, _MapperEntity):
+            yield from _loaded(entity, state)
+            continue
+        known = len(state.primary_columns)
+        entity.setup_compile_state(state)
+        if len(state.primary_columns) > known:
+            yield entity.column
+
+
+def _single(entities: Any) -> Iterator[Any]:
+    for entity in entities:
+        if isinstance(entity, _BundleEntity):
+            yield from _single(entity._entities)
+        else:
+            yield entity
+
+
+def _loaded(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
+    """The columns of a mapped class, as `sqlalchemy.orm.loading` sets them up."""
+    owner, adapter = entity.entity_zero, entity._get_entity_clauses(state)
+    for property_ in _properties(entity):
+        if not isinstance(property_, ColumnProperty):
+            continue
+        columns: list[Any] = []
+        property_.setup(
+            state,
+            entity,
+            entity.path,
+            adapter,
+            column_collection=columns,
+            memoized_populators={},
+            check_for_adapt=adapter and owner.is_aliased_class,
+        )
+        is_given = isinstance(property_.strategy, _ExpressionColumnLoader)
+        for column in columns:
+            yield column.label(property_.key) if is_given else _attributed(column, owner, property_)
+    discriminator = entity._polymorphic_discriminator
+    if discriminator is not None and discriminator is not entity.mapper.polymorphic_on:
+        yield _annotated(adapter.columns[discriminator] if adapter else discriminator, owner, None)
+
+
+def _properties(entity: Any) -> Iterator[Any]:
+    if entity._with_polymorphic_mappers:
+        return cast(
+            "Iterator[Any]", entity.mapper._iterate_polymorphic_properties(entity._with_polymorphic_mappers)
+        )
+    return iter(entity.mapper._polymorphic_properties)
+
+
+def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> ColumnElement[Any]:
+    """The column as the attribute of its class, where that is what the attribute stands for."""
+    attribute: Any = getattr(owner.entity, property_.key, None)
+    if getattr(attribute, "property", None) is property_:
+        expression = attribute.expression
+        if hash(expression) == hash(column) or len(property_.columns) == 1:
+            return cast("ColumnElement[Any]", expression)
+    return _annotated(column, owner, property_.key)
+
+
+def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
+    """The column as one that the entity brings its FROM and its criteria for."""
+    notes = {"parententity": owner, "parentmapper": owner.mapper, "entity_namespace": owner}
+    if key is not None and key in owner.mapper.attrs:
+        notes["proxy_key"] = key
+    return cast("ColumnElement[Any]", column._annotate(notes))
+
+
+# --- eager loads that choose rows -------------------------------------------------------------------------------
+
+
+def _required_by(entity: Any, state: Any) -> Iterator[Any]:
+    """Conditions that keep the rows which a joined eager load with innerjoin=True keeps: those with a partner."""
+    owner = entity.entity_zero
+    if not owner.represents_outer_join:
+        yield from _partners(owner.entity, _properties(entity), entity.path, state)
+
+
+def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Iterator[Any]:
+    for property_ in properties:
+        if not isinstance(property_, RelationshipProperty):
+            continue
+        option = property_._get_context_loader(state, path)
+        strategy = (
+            property_._get_strategy(option.strategy) if option and option.strategy else property_.strategy
+        )
+        given = option.local_opts if option else {}
+        if not isinstance(strategy, _JoinedLoader) or "eager_from_alias" in given:
+            continue
+        further = path[property_]
+        if not given.get("innerjoin", property_.innerjoin) or _is_cycle(further, strategy, state):
+            continue
+        attribute = getattr(cls, property_.key, None)
+        if attribute is None or (option and option._extra_criteria) or not property_.entity.is_mapper:
+            raise NotFreezableError(
+                f"The eager load {property_} with innerjoin=True decides which rows there are.",
+                hint=_SPELL_OUT,
+            )
+        # An alias of our own: SQLAlchemy adapts conditions within a tree of inheriting classes twice.
+        partner = aliased(property_.mapper, flat=True)
+        inner = list(
+            _partners(partner, property_.mapper._polymorphic_properties, further[property_.entity], state)
+        )
+        joined = attribute.of_type(partner)
+        yield (joined.any if property_.uselist else joined.has)(and_(*inner) if inner else None)
+
+
+def _is_cycle(path: Any, strategy: Any, state: Any) -> bool:
+    """Whether the ORM stops here: it follows no relationship back, unless an option or join_depth says so."""
+    if path.contains(state.attributes, "loader"):
+        return False
+    if strategy.join_depth:
+        return bool(path.length / 2 > strategy.join_depth)
+    return bool(path.contains_mapper(strategy.mapper))
