@@ -400,6 +400,7 @@ BEYOND: dict[str, str] = {
     "execute/test_immediate.py": "what is read on the event loop keeps it for milliseconds",
     "execute/test_limits.py": "how many queries run at once, and what the others are told",
     "execute/test_drivers.py": "nine drivers, from the statement to bytes over HTTP",
+    "execute/test_parity.py": "MariaDB and DuckDB: rows, formats and questions are those of plain execution",
     "execute/test_size.py": "rows that weigh more than a server can hold",
     "execute/test_replica.py": "a hot standby serves the reads",
     "catalogue/test_visibility.py": "who sees which tables",
