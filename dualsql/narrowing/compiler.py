@@ -235,6 +235,24 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
         self._require_open("tstring()")
         return super().visit_tstring(tstring, add_to_result_map, **kw)
 
+    def get_statement_hint_text(self, hint_texts: Any) -> Any:
+        self._require_open("a statement hint")
+        written = super().get_statement_hint_text(hint_texts)
+        self._require_one_statement(written)
+        return written
+
+    def _setup_select_hints(self, select: Any) -> Any:
+        self._require_open("a hint")
+        for hint in select._hints.values():
+            self._require_one_statement(hint)
+        return super()._setup_select_hints(select)
+
+    def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
+        if isinstance(select._distinct, str):  # MariaDB's compiler writes it as it is
+            self._require_open("a text in the place of DISTINCT")
+            self._require_one_statement(select._distinct)
+        return super().get_select_precolumns(select, **kw)
+
     def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
         refuse("an INSERT")
 
