@@ -31,6 +31,25 @@ VERSION_TABLE = "dualsql_alembic_version"
 MAXIMUM_ID_LENGTH = 64
 
 
+def include_name(name: str | None, type_: str, parent_names: object) -> bool:  # noqa: ARG001 - Alembic's signature
+    """For an application's `context.configure(include_name=include_name)`: everything but the tables of dualsql.
+
+    Without it `alembic revision --autogenerate` writes drops of them, and of the table with their revision.
+    """
+    return type_ != "table" or not (name or "").startswith(TABLE_PREFIX)
+
+
+def include_object(
+    object_: object,  # noqa: ARG001 - Alembic's signature
+    name: str | None,
+    type_: str,
+    reflected: object,  # noqa: ARG001
+    compare_to: object,  # noqa: ARG001
+) -> bool:
+    """The same for `context.configure(include_object=include_object)`, where all tables are read before."""
+    return include_name(name, type_, None)
+
+
 def in_utc(instant: datetime) -> datetime:
     """The same instant in UTC; ValueError without a zone, for no one can say when that is."""
     if instant.tzinfo is None:
