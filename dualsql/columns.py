@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,12 +12,12 @@ from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import TypeEngine
 
 from dualsql.errors import UnknownColumnError
+from dualsql.meanings import STANDARD, Meaning, Meanings, SQLType, plain_type
 from dualsql_client.wire import Column, ColumnType, Encoding
 
-SQLType = TypeEngine[Any]
+__all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type", "result_columns"]
 
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
 _NUMERIC_FUNCTIONS = frozenset(
@@ -46,12 +46,24 @@ class ResultColumn:
 
     Attributes:
         is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
+        meanings: what the values of types are, on this database and in this application.
     """
 
     name: str
     expression: ColumnElement[Any]
     type: SQLType
     is_computed: bool = False
+    meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
+
+    @property
+    def meaning(self) -> Meaning:
+        """What its values are."""
+        return self.meanings.of(self.type)
+
+    @property
+    def shown(self) -> SQLType:
+        """A type of SQLAlchemy's own whose values are those that the column shows."""
+        return self.meaning.shown
 
     def moved(self, element: ColumnElement[Any]) -> ResultColumn:
         """The same column of a statement around, where `element` stands for it."""
@@ -60,31 +72,34 @@ class ResultColumn:
 
     def describe(self) -> Column:
         """How the column is announced on the wire."""
-        kind, encoding = _classify(self.type)
+        kind, encoding = _classify(self.shown)
         if encoding == "any" and _is_numeric_function(self.expression):
             kind = "number"
         column = Column(name=self.name, type=kind, encoding=encoding)
         if encoding == "array":
-            column["items"] = _classify(getattr(plain_type(self.type), "item_type", types.NULLTYPE))[1]
+            items = getattr(self.shown, "item_type", types.NULLTYPE)
+            column["items"] = _classify(self.meanings.of(items).shown)[1]
         return column
 
 
-def result_columns(outputs: Iterable[tuple[str | None, ColumnElement[Any]]]) -> tuple[ResultColumn, ...]:
+def result_columns(
+    outputs: Iterable[tuple[str | None, ColumnElement[Any]]], meanings: Meanings = STANDARD
+) -> tuple[ResultColumn, ...]:
     """Name the outputs of a Select, given as `selected_columns.items()` has them.
 
     Equal names are told apart by their table, else by a number.
     """
     listed = list(outputs)
     return tuple(
-        result_column(name, expression)
+        result_column(name, expression, meanings)
         for name, (_, expression) in zip(_unique_names(listed), listed, strict=True)
     )
 
 
-def result_column(name: str, expression: ColumnElement[Any]) -> ResultColumn:
+def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings = STANDARD) -> ResultColumn:
     """The column of that name, with the type that the engine gives the expression."""
     computed = computed_type(expression)
-    return ResultColumn(name, expression, computed or expression.type, computed is not None)
+    return ResultColumn(name, expression, computed or expression.type, computed is not None, meanings)
 
 
 def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
@@ -115,11 +130,10 @@ def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None)
     return [named[name] for name in names]
 
 
-def plain_type(type_: SQLType) -> SQLType:
-    """The type below any TypeDecorator."""
-    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
-        type_ = type_.impl_instance
-    return type_
+def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
+    """Whether the instants of a column are shown with a zone, on a database that `keeps_zones`."""
+    is_zoned = column.meaning.is_zoned
+    return keeps_zones and bool(getattr(column.shown, "timezone", False)) if is_zoned is None else is_zoned
 
 
 def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
@@ -208,7 +222,7 @@ def _parts(expression: Any) -> list[Any] | None:
 
 @lru_cache(4096)
 def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
-    plain = plain_type(type_)
+    plain = plain_type(type_)  # an Interval is a decorator, too
     if isinstance(plain, types.Numeric | types.Float):
         return "number", "decimal" if plain.asdecimal else "float"
     if plain._type_affinity is types.Interval:

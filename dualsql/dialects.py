@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql
 
 from dualsql.columns import SQLType, plain_type
 from dualsql.keyforms import KeyForm, duckdb_form, mysql_form, postgresql_form, raw_form
+from dualsql.meanings import stored_type
 from dualsql.planned import MARIADB_PLANNER, POSTGRESQL_PLANNER, Planner
 
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
@@ -91,8 +92,16 @@ def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]
 
 def _postgresql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     sortable = _as_text_if_unsortable(expression)
-    is_loose = sortable is expression and _has_equals_that_differ(plain_type(expression.type))
+    is_loose = sortable is expression and _has_equals_that_differ(_on_postgresql(expression.type))
     return [sortable, cast(expression, Text)] if is_loose else [sortable]
+
+
+def _on_postgresql(type_: SQLType) -> SQLType:
+    # A TypeDecorator may have another type there than elsewhere, such as one for documents.
+    return plain_type(stored_type(type_, _POSTGRESQL_TYPES))
+
+
+_POSTGRESQL_TYPES: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def _has_equals_that_differ(plain: SQLType) -> bool:
@@ -136,7 +145,7 @@ def _md5(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:
 
 
 def _is_sortable(type_: SQLType) -> bool:
-    plain = plain_type(type_)
+    plain = _on_postgresql(type_)
     if isinstance(plain, types.ARRAY):
         return _is_sortable(plain.item_type)
     return isinstance(plain, _SORTABLE) or plain._type_affinity is types.Interval

@@ -18,7 +18,7 @@ DualResponseError
 ├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
 │   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
 │   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
-├── ValueNotRepresentableError VALUE_NOT_REPRESENTABLE  a cell does not fit its column's type in the format asked for
+├── ValueNotRepresentableError VALUE_NOT_REPRESENTABLE  a cell has no form in the format asked for
 ├── ResultChangedError         RESULT_CHANGED           a broken stream cannot be gone on with: its rows are others now
 ├── UnauthenticatedError       UNAUTHENTICATED          the request's credential is missing or not right
 ├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
@@ -80,9 +80,9 @@ class CountExecutionError(QueryExecutionError):
 
 
 class ValueNotRepresentableError(DualResponseError):
-    """A cell is not of the type that its column has in Arrow or Parquet; it is never changed to be.
+    """A cell is not of the type that its column has in Arrow or Parquet, or has no JSON form; it is never changed.
 
-    `details.text_columns` are the columns to be asked for as text.
+    `details.column` is where; `details.text_columns` are the columns to be asked for as text, where that helps.
     """
 
     code = "VALUE_NOT_REPRESENTABLE"

@@ -14,7 +14,7 @@ from dualsql.errors import (
     ConfigurationError,
     LimitExceededError,
     NotFreezableError,
-    QueryExecutionError,
+    ValueNotRepresentableError,
 )
 from dualsql.execute import Source, chosen_source
 from dualsql.formats import json
@@ -82,7 +82,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
     try:
         encoded = json.dumps(dict(metadata or {}))
-    except (QueryExecutionError, TypeError, ValueError) as error:
+    except (ValueNotRepresentableError, TypeError, ValueError) as error:
         raise BadParameterError(
             "Metadata holds a value that JSON cannot.",
             hint="Use text, numbers, booleans, None, lists and dicts.",

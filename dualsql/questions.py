@@ -97,7 +97,13 @@ class Questions:
         name = self._source(source)
         seen = self._seeing(principal, name, visible)
         made = read_select(
-            sql, self._registry, self.dialects[name], parameters, is_visible=seen, hides=rules.filters
+            sql,
+            self._registry,
+            self.dialects[name],
+            parameters,
+            is_visible=seen,
+            hides=rules.filters,
+            meanings=self._sources[name].meanings,
         )
         return Question(made, name, None)
 

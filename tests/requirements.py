@@ -480,6 +480,7 @@ BEYOND: dict[str, str] = {
     "server/test_restart.py": "a server starts again after a shutdown, in whatever event loop",
     "server/test_keywords.py": "misspelt keyword arguments are refused, and help() shows what there is",
     "mcp/test_arguments.py": "tools refuse arguments that they do not have, and have those that models reach for",
+    "own_types/test_own_types.py": "columns of an application's own types: what they show, and what they can be asked",
     "asking/test_order.py": "SQL about a result keeps the result's order",
     "http/test_unknown_names.py": "every route refuses names that it does not know",
     "store/test_engine_choice.py": "which engines and URLs a store takes",

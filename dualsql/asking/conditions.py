@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, not_, or_, types
+from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 
 from dualsql import instants
 from dualsql.asking.abilities import Abilities, Element, bound, equal, one_of
 from dualsql.asking.literals import literal
 from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation
-from dualsql.columns import ResultColumn, plain_type
+from dualsql.columns import ResultColumn, SQLType, plain_type
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql_client.questions import Operator
@@ -93,15 +94,20 @@ class Conditions:
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
+            if comparison.operator in _EQUALITY and needs_exact(column, self.abilities):
+                return self._equal(element, comparison.operator, values)
             return _simple(element, comparison.operator, values)
         if comparison.operator in _TEXT:
             return self._within(element, comparison.operator, comparison.value)
         if comparison.operator in _ORDER:
             return _simple(self.abilities.ordered(element), comparison.operator, values)
-        if comparison.operator == "in":
-            return one_of(self.abilities, element, values)
-        same = equal(self.abilities, element, values[0])
-        return same if comparison.operator == "eq" else not_(same)
+        return self._equal(element, comparison.operator, values)
+
+    def _equal(self, text: Element, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
+        if operator == "in":
+            return one_of(self.abilities, text, values)
+        same = equal(self.abilities, text, values[0])
+        return same if operator == "eq" else not_(same)
 
     def _within(self, element: Element, operator: Operator, part: str) -> ColumnElement[bool]:
         # No LIKE: it has wildcards to be escaped, and takes 'a' for 'A' on SQLite and MariaDB.
@@ -113,23 +119,65 @@ class Conditions:
 
 def is_plain_text(column: ResultColumn) -> bool:
     """Whether it holds texts of any wording, which have collations."""
-    plain = plain_type(column.type)
+    return column.meaning.is_same and _is_text(column.shown) and _is_text(plain_type(column.type))
+
+
+def needs_exact(column: ResultColumn, abilities: Abilities) -> bool:
+    """Whether the application's code makes its values of texts that the database may take for equal."""
+    stored = column.meaning.stored
+    if not column.meaning.is_made or not _is_text(stored):
+        return False
+    return not abilities.finds_equal_by_index or bool(getattr(stored, "collation", None))
+
+
+def _is_text(plain: SQLType) -> bool:
     return isinstance(plain, types.String) and not isinstance(plain, types.Enum)
 
 
-def _require_operator(column: ResultColumn, operator: Operator) -> None:
+def holds(column: ResultColumn) -> str:
+    """What is in the column, in words."""
     encoding = column.describe()["encoding"]
+    if isinstance(column.shown, types.Enum):
+        words = f"one of the words of an enum ({', '.join(column.shown.enums[:5])})"
+        return words if len(column.shown.enums) <= _FEW else words.replace(")", ", ...)")
+    if isinstance(column.shown, ranges.AbstractRange):
+        return "ranges"
+    meaning = column.meaning
+    if not meaning.is_same:
+        return f"values ({encoding}) that the database has in another form, of the type {meaning.name}"
+    return _HELD.get(encoding, encoding)
+
+
+_FEW = 5
+_HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": "values of no declared type"}
+
+
+def possible_operators(column: ResultColumn) -> frozenset[Operator]:
+    """What the column can be asked, besides is_null."""
+    encoding, meaning = column.describe()["encoding"], column.meaning
     known = _OPERATORS.get(encoding, frozenset())
-    if encoding == "text" and not is_plain_text(column):
-        # An ENUM has an order of its own on one engine, and a RANGE is text only once it is written.
-        known = _EQUALITY if isinstance(plain_type(column.type), types.Enum) else frozenset()
+    if isinstance(column.shown, ranges.AbstractRange):
+        return frozenset()  # it is text only once it is written
+    if isinstance(column.shown, types.Enum):
+        return _EQUALITY  # it has an order of its own on one engine
+    if not meaning.is_made or meaning.is_same:
+        return known if encoding != "text" or is_plain_text(column) else known - _TEXT - _ORDER
+    # A value of no one kind is tried before it is compared; see `dualsql.asking.literals`.
+    is_told_apart = meaning.keeps_equality or isinstance(meaning.shown, types.NullType)
+    if not is_told_apart:
+        return frozenset()
+    return known - _TEXT if meaning.keeps_order else known & _EQUALITY
+
+
+def _require_operator(column: ResultColumn, operator: Operator) -> None:
+    known = possible_operators(column)
     if operator in known:
         return
     possible = sorted(known | {"is_null"})
     raise BadParameterError(
-        f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {encoding}.",
+        f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {holds(column)}.",
         hint=f"Possible there: {', '.join(possible)}.",
-        details={"column": column.name, "encoding": encoding, "operators": possible},
+        details={"column": column.name, "encoding": column.describe()["encoding"], "operators": possible},
     )
 
 

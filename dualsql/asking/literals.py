@@ -11,9 +11,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, types
 
 from dualsql.asking.abilities import bound
-from dualsql.columns import ResultColumn, plain_type
+from dualsql.columns import ResultColumn, has_zone
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError
+from dualsql.formats.made import taken
 from dualsql_client.rows import decoder
 
 _LARGEST = 2**63
@@ -62,10 +63,28 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
             _require_zone(column, read, capabilities)
     if encoding in {"date", "datetime"} and isinstance(read, str) and not capabilities.has_infinite_dates:
         raise _wrong(column, encoding)
+    if column.meaning.is_made:
+        return bound(_as_made(column, read), column.type)
     return bound(read, _type_of(column, encoding))
 
 
+def _as_made(column: ResultColumn, value: Any) -> Any:
+    try:
+        return taken(value, column.meaning, column.meanings)
+    except ValueError:
+        raise BadParameterError(
+            f"The values of the column {column.name[:80]!r} are kept in another form ({column.meaning.name}), "
+            "which this one cannot be turned into and back.",
+            hint="Write a value as the column shows it, or filter by another column.",
+            details={"column": column.name},
+        ) from None
+
+
 def _type_of(column: ResultColumn, encoding: str) -> Any:
+    if column.meaning.binds is not None:
+        return (
+            column.meaning.stored
+        )  # what is shown is what is stored, and not what the application would make of it
     if encoding == "integer":
         # Not the column's: a number of 32 bits is compared with one of 64.
         return types.BigInteger()
@@ -120,7 +139,7 @@ def _text(column: ResultColumn, value: Any) -> str:
     if not isinstance(value, str) or "\x00" in value:
         raise ValueError
     value.encode()  # a half of a surrogate pair is no text
-    plain = plain_type(column.type)
+    plain = column.shown
     if isinstance(plain, types.Enum) and value not in plain.enums:
         raise BadParameterError(
             f"{value[:80]!r} is no value of the column {column.name[:80]!r}.",
@@ -130,8 +149,12 @@ def _text(column: ResultColumn, value: Any) -> str:
     return value
 
 
-def _any(_: ResultColumn, value: Any) -> Any:
-    return _text(_, value) if isinstance(value, str) else _float(_, value)
+def _any(column: ResultColumn, value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(column, value)
+    if column.meaning.is_made and isinstance(value, bool | int):
+        return value
+    return _float(column, value)
 
 
 def _decoded(column: ResultColumn, value: Any) -> Any:
@@ -145,8 +168,7 @@ def _decoded(column: ResultColumn, value: Any) -> Any:
 
 
 def _require_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> None:
-    plain: Any = plain_type(column.type)
-    wants_zone = capabilities.keeps_zones and bool(getattr(plain, "timezone", False))
+    wants_zone = has_zone(column, keeps_zones=capabilities.keeps_zones)
     if (instant.tzinfo is not None) is not wants_zone:
         raise BadParameterError(
             f"The column {column.name[:80]!r} holds instants {'with' if wants_zone else 'without'} a zone.",

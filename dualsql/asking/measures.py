@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import func, types
+from sqlalchemy import func, type_coerce, types
 
 from dualsql.asking.abilities import Abilities, Element, bound
-from dualsql.asking.conditions import Conditions, is_plain_text
+from dualsql.asking.conditions import Conditions, holds, is_plain_text, needs_exact
 from dualsql.asking.question import Group, Measure
-from dualsql.columns import ResultColumn, plain_type
+from dualsql.columns import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.instants import instant, is_instant
 from dualsql_client.questions import Function
@@ -57,7 +57,19 @@ def group_key(group: Group, conditions: Conditions) -> Element:
         )
     if is_plain_text(column):
         return conditions.abilities.exact(column.expression)
-    return column.expression
+    return _told_apart(column, column.expression, conditions.abilities)
+
+
+def _told_apart(column: ResultColumn, element: Element, abilities: Abilities) -> Element:
+    if not column.meaning.keeps_equality:
+        raise BadParameterError(
+            f"Rows cannot be told apart by {column.name[:80]!r}, which holds {holds(column)}.",
+            hint="The same value may be stored in several ways. Take another column.",
+            details={"column": column.name},
+        )
+    if not needs_exact(column, abilities):
+        return element
+    return type_coerce(abilities.exact(element), column.type)
 
 
 def _bucket(group: Group, column: ResultColumn, abilities: Abilities) -> Element:
@@ -66,6 +78,12 @@ def _bucket(group: Group, column: ResultColumn, abilities: Abilities) -> Element
         raise BadParameterError(
             f"The column {column.name[:80]!r} holds no dates, which a {group.bucket} could be taken of.",
             hint="Leave bucket out.",
+            details={"column": column.name},
+        )
+    if not column.meaning.is_same:
+        raise BadParameterError(
+            f"No {group.bucket} can be taken of {column.name[:80]!r}, which holds {holds(column)}.",
+            hint="Group by another column.",
             details={"column": column.name},
         )
     if group.bucket == "hour" and not is_instant(column.expression):
@@ -111,12 +129,14 @@ def _figure(measure: Measure, column: ResultColumn, conditions: Conditions) -> E
         case "median" | "percentile":
             return _percentile(measure, column, conditions)
         case _:
-            distinct = abilities.exact(element) if is_plain_text(column) else element
+            distinct = (
+                abilities.exact(element) if is_plain_text(column) else _told_apart(column, element, abilities)
+            )
             return func.count(distinct.distinct(), type_=types.BigInteger())
 
 
 def _summed(column: ResultColumn, abilities: Abilities) -> Element:
-    encoding, plain = _encoding(column), plain_type(column.type)
+    encoding, plain = _encoding(column), column.shown
     if encoding == "integer":
         of_32, of_64 = abilities.sum_of_integers
         return (of_64 if isinstance(plain, types.BigInteger) else of_32)(column.expression)
@@ -144,14 +164,26 @@ def _percentile(measure: Measure, column: ResultColumn, conditions: Conditions) 
 def _require_kind(measure: Measure, column: ResultColumn) -> None:
     encoding = _encoding(column)
     known = _ENCODINGS[measure.function]
-    is_odd_text = encoding == "text" and not is_plain_text(column) and measure.function != "count_distinct"
-    if encoding in known and not is_odd_text:
+    if encoding in known and _is_sound(measure.function, column):
         return
     raise BadParameterError(
-        f"{measure.function} cannot be taken of the column {column.name[:80]!r}, which holds {encoding}.",
-        hint=f"It is taken of: {', '.join(sorted(known))}.",
+        f"{measure.function} cannot be taken of the column {column.name[:80]!r}, which holds {holds(column)}.",
+        hint=f"It is taken of: {', '.join(sorted(known))}."
+        if encoding not in known
+        else "Take another column.",
         details={"column": column.name, "encoding": encoding, "function": measure.function},
     )
+
+
+def _is_sound(function: Function, column: ResultColumn) -> bool:
+    """Whether the figure of what is stored is that of what is shown."""
+    meaning = column.meaning
+    if function == "count_distinct":
+        return True  # `_told_apart` sees to it
+    if function in ("min", "max"):
+        is_odd_text = column.describe()["encoding"] == "text" and not is_plain_text(column)
+        return meaning.keeps_order and (meaning.is_made or not is_odd_text)
+    return meaning.is_same
 
 
 def _encoding(column: ResultColumn) -> str:

@@ -19,7 +19,8 @@ from dualsql.columns import ResultColumn, chosen_columns
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.instants import instant, is_instant
-from dualsql.plan import Shape, named, nested, ordered, reads_plainly, whole
+from dualsql.meanings import Meanings
+from dualsql.plan import Shape, named, nested, ordered, reads_plainly, require_order, whole
 from dualsql.plan.keys import Key
 from dualsql.plan.options import with_criteria_of
 from dualsql.plan.projection import projected
@@ -86,7 +87,7 @@ def _cut_out(
 def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn:
     if not capabilities.spells_instants or not is_instant(column.expression):
         return column
-    return ResultColumn(column.name, instant(column.expression), column.type)
+    return column.moved(instant(column.expression))
 
 
 def _columns_of(condition: Condition | None) -> Iterator[str]:
@@ -123,7 +124,7 @@ def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> A
     statement: AnySelect = select(*outputs).select_from(relation).group_by(*keys)
     if rows is not None:
         statement = statement.where(rows)
-    return with_criteria_of(result.select, _finished(question, statement, capabilities))
+    return with_criteria_of(result.select, _finished(question, statement, capabilities, result.meanings))
 
 
 def _read_by(question: Question) -> set[str]:
@@ -158,13 +159,15 @@ def _with_keys(
     return inner, moved, list(inner.c)[width:]
 
 
-def _finished(question: Question, statement: AnySelect, capabilities: Capabilities) -> AnySelect:
+def _finished(
+    question: Question, statement: AnySelect, capabilities: Capabilities, meanings: Meanings
+) -> AnySelect:
     """The groups that are asked for, in order: their own, if no other is.
 
     Put in order around the groups: PostgreSQL takes a LIMIT beside an ORDER BY of them for a reason to read a million
     rows by an index (188 ms to 804).
     """
-    columns = {column.name: column for column in _outputs(statement)}
+    columns = {column.name: column for column in _outputs(statement, meanings)}
     if question.having is not None:
         answer = Conditions(columns, abilities_of(capabilities), capabilities, of="The answer")
         statement = statement.having(answer.write(question.having))
@@ -172,21 +175,24 @@ def _finished(question: Question, statement: AnySelect, capabilities: Capabiliti
         return statement
     inner = statement.subquery("answer")
     statement = select(*inner.c)
+    asked = {key.column for key in question.order}
     wanted = [(key.column, key.is_descending) for key in question.order]
     wanted += [(group.name, False) for group in question.groups if group.name not in dict(wanted)]
     for name, is_descending in wanted:
         if name not in columns:
             raise UnknownColumnError(name, list(columns), of="The answer")
+        if name in asked:
+            require_order(columns[name])
         expression = capabilities.sortable(inner.c[name])
         key = Key(expression=expression, is_descending=is_descending, is_nulls_last=True)
         statement = statement.order_by(*key.clauses(capabilities))
     return statement
 
 
-def _outputs(statement: AnySelect) -> list[ResultColumn]:
+def _outputs(statement: AnySelect, meanings: Meanings) -> list[ResultColumn]:
     """The columns of the answer as what they are made of: HAVING knows no labels."""
     made: list[Any] = list(statement.selected_columns)
-    return [ResultColumn(column.name, column.element, column.type) for column in made]
+    return [ResultColumn(column.name, column.element, column.type, meanings=meanings) for column in made]
 
 
 def _require_several_rows(question: Question, result: Shape) -> None:

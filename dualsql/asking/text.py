@@ -76,8 +76,16 @@ def answering_text(
     relation, orders = relation_in_order(ordered(result, capabilities), RELATION, text.sql)
     known = dict.fromkeys((RELATION, *_table_names(result)), relation)
     hides = (lambda _: True) if is_fenced else None
-    parameters = dict(text.parameters)
-    made = read_select(text.sql, _NOTHING, dialect, parameters, relations=known, orders=orders, hides=hides)
+    made = read_select(
+        text.sql,
+        _NOTHING,
+        dialect,
+        dict(text.parameters),
+        relations=known,
+        orders=orders,
+        hides=hides,
+        meanings=result.meanings,
+    )
     if isinstance(made, CompoundSelect):
         made = select(*made.subquery("answer").c)
     if text.columns is not None or text.limit is not None or text.offset:

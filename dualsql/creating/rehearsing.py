@@ -74,8 +74,9 @@ def forms(view: View) -> Iterator[tuple[str, Any]]:
         yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
     names = [column.name for column in view.columns[:_MOST_ASKED]]
     missing = [{"column": name, "op": "is_null"} for name in names]
+    sorted_by = [column.name for column in view.columns[:_MOST_ASKED] if column.meaning.keeps_order]
     for name, question in {
-        "rows": {"filters": [{"or": missing}], "order_by": names},
+        "rows": {"filters": [{"or": missing}], "order_by": sorted_by},
         "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
     }.items():
         yield (

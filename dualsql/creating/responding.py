@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dualsql.addresses import Addresses
+from dualsql.errors import ValueNotRepresentableError
 from dualsql.execute import Sample
 from dualsql.formats import json
 from dualsql.profiling import Found, notes_of
@@ -10,7 +11,7 @@ from dualsql.reading.view import View
 from dualsql.resource import Resource
 from dualsql.response import DualResponse
 from dualsql.settings import Settings
-from dualsql_client.wire import ProfileNotes
+from dualsql_client.wire import ProfileNotes, Row
 
 
 def respond(
@@ -25,12 +26,13 @@ def respond(
     """The dual response of `resource`, some of whose rows are in `sample`."""
     inexact = json.inexact_columns(view.columns, sample.rows)
     rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+    written = _written(view, rows)
     return DualResponse(
         resource_id=resource.id,
         resource_uri=addresses.uri(resource.id),
         resource_url=addresses.url(resource.id),
         name=resource.name,
-        sample=json.loads(json.dumps(rows)),
+        sample=json.loads(written),
         total_count=resource.total_count,
         total_count_kind=resource.total_count_kind,
         columns=json.describe(view.columns, integer_strings=inexact),
@@ -43,6 +45,14 @@ def respond(
         profile=None if profile is None else profile.to_wire(view.source.engine.dialect),
         profile_notes=None if profile is None else _notes(profile, view, sample),
     )
+
+
+def _written(view: View, rows: list[Row]) -> bytes:
+    try:
+        return json.dumps(rows)
+    except ValueNotRepresentableError:
+        json.require_writable(view.columns, [list(row.values()) for row in rows])
+        raise
 
 
 def _notes(profile: Found, view: View, sample: Sample) -> ProfileNotes:

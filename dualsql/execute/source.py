@@ -22,6 +22,7 @@ from dualsql.execute.limits import Limits
 from dualsql.execute.quick import QuickReader, quick_reader
 from dualsql.execute.threads import ThreadedEngine
 from dualsql.freeze import Registry, freeze, thaw
+from dualsql.meanings import STANDARD, Meanings
 from dualsql.settings import Settings
 from dualsql.statement import Statement
 from dualsql.urls import async_url, is_synchronous, parsed_url
@@ -45,6 +46,7 @@ class Source:
         turn: taken by every session when the pool has one connection for all.
         quick: reads pages of a SQLite file without the pool.
         role: whose rights its sessions have, in place of its user's.
+        meanings: what the application's own types show.
         finishing: sessions whose caller was cancelled, on their way to give back their connection.
     """
 
@@ -60,6 +62,7 @@ class Source:
     role: str | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
+    meanings: Meanings = STANDARD
 
     def freeze(self, statement: Statement) -> bytes:
         """The statement, its columns written out, as a document that is verified on this database's dialect."""
@@ -158,6 +161,12 @@ def open_source(
         quick=quick_reader(engine.sync_engine) if owned else None,
         role=role,
         turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
+        meanings=Meanings(
+            engine.dialect,
+            keeps_zones=capabilities.keeps_zones,
+            converters=registry.converters,
+            comparable=registry.comparable,
+        ),
     )
 
 

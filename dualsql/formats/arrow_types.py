@@ -18,7 +18,7 @@ from sqlalchemy import Label, types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn, plain_type
+from dualsql.columns import ResultColumn, has_zone
 from dualsql.dialects import capabilities_of
 from dualsql.errors import BadParameterError, ValueNotRepresentableError
 from dualsql.formats import json
@@ -124,9 +124,10 @@ class ArrowSchema:
         return self._pa.field(column.name, self._type(column, described, dialect), metadata=metadata)
 
     def _type(self, column: ResultColumn, described: Column, dialect: Dialect) -> Any:
-        pa, plain, encoding = self._pa, plain_type(column.type), described["encoding"]
-        if isinstance(plain, types.DateTime):
-            return pa.timestamp("us", tz="UTC" if plain.timezone and _keeps_zones(dialect) else None)
+        pa, plain, encoding = self._pa, column.shown, described["encoding"]
+        if encoding == "datetime":
+            zone = "UTC" if has_zone(column, keeps_zones=_keeps_zones(dialect)) else None
+            return pa.timestamp("us", tz=zone)
         if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
             return pa.string()  # Arrow's times have no zone
         if encoding == "decimal" and (digits := declared_digits(column)):
@@ -154,7 +155,7 @@ def declared_digits(column: ResultColumn) -> tuple[int, int] | None:
     inner: Any = column.expression
     while isinstance(inner, Label):
         inner = inner.element
-    plain: Any = plain_type(column.type)
+    plain: Any = column.shown
     if not isinstance(inner, TableColumn) or not isinstance(plain, types.Numeric):
         return None
     if plain.precision is None or plain.scale is None or not plain.scale <= plain.precision <= _DIGITS:
@@ -164,7 +165,7 @@ def declared_digits(column: ResultColumn) -> tuple[int, int] | None:
 
 def is_list(column: ResultColumn) -> bool:
     """Whether an array becomes a list; one of anything but plain items is text."""
-    plain = plain_type(column.type)
+    plain = column.shown
     if not isinstance(plain, types.ARRAY) or plain.dimensions not in {None, 1}:
         return False
     return column.describe()["items"] in _LISTED
@@ -185,7 +186,7 @@ def _strict_fit(column: ResultColumn, type_: Any) -> Fit:
 
 def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:
     """What makes text of the values that Arrow has no type for; they are written as in JSON."""
-    encoding, plain = column.describe()["encoding"], plain_type(column.type)
+    encoding, plain = column.describe()["encoding"], column.shown
     if encoding == "decimal":
         return None if declared_digits(column) else _digits
     if encoding == "uuid":

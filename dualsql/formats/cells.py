@@ -21,7 +21,7 @@ from sqlalchemy import types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn, is_sqlalchemys_own, plain_type
+from dualsql.columns import ResultColumn, is_sqlalchemys_own
 from dualsql.dialects import capabilities_of
 
 Rows = Sequence[Sequence[Any]]
@@ -129,7 +129,7 @@ def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
 
 def fit_of(column: ResultColumn) -> Fit:
     """What the column's encoding allows, as the values are before any of them is converted."""
-    plain = plain_type(column.type)
+    plain = column.shown
     known = _KINDS.get(column.describe()["encoding"])
     if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
         return Fit(None)

@@ -8,8 +8,9 @@ import ipaddress
 import json
 import math
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -20,8 +21,9 @@ from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns import ResultColumn, SQLType, plain_type
-from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
+from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits, marked
+from dualsql.meanings import is_instance
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
@@ -47,7 +49,7 @@ def dumps(value: object, encode: Converter = encoded) -> bytes:
         encode: called for each value that orjson does not know.
 
     Raises:
-        QueryExecutionError: it holds a type that has no encoding.
+        ValueNotRepresentableError: it holds a type that has no encoding.
     """
     try:
         return orjson.dumps(value, default=encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
@@ -90,6 +92,43 @@ def with_words(value: Any) -> Any:
 def loads(encoded: bytes) -> Any:
     """Plain JSON values; whole numbers of any size stay exact."""
     return json.loads(encoded)
+
+
+def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
+    """Name the first value of converted `rows` that has no JSON form.
+
+    Raises:
+        ValueNotRepresentableError: there is one.
+    """
+    for position, column in enumerate(columns):
+        for row in rows:
+            try:
+                dumps(row[position])
+            except ValueNotRepresentableError as error:
+                raise _without_form(column, row[position]) from error
+
+
+def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableError:
+    """The error for a value that has no JSON form, or holds one that has none."""
+    cls = type(next(_unknown_parts(value), value)).__name__
+    return ValueNotRepresentableError(
+        f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
+        hint="Leave that column out, or CAST it to text. An application gives the class a form by "
+        f"Registry(..., converters={{{cls[:80]}: function}}).",
+        details={"column": column.name, "class": cls[:80]},
+    )
+
+
+def _unknown_parts(value: Any) -> Iterator[Any]:
+    """What in a value has no JSON form of its own."""
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _unknown_parts(part)
+    else:
+        try:
+            dumps(value)
+        except ValueNotRepresentableError:
+            yield value
 
 
 def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
@@ -212,12 +251,44 @@ def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
     """What must be done to a column's values before JSON; nothing for almost all types."""
     if column.is_computed:
         return float if column.describe()["encoding"] == "float" else _exact
-    return _type_converter(column.type, dialect)
+    if column.meaning.is_made:
+        cls = column.meaning.shown_class
+        return partial(_writable, column) if cls is None else partial(_checked, column, cls)
+    meanings = column.meanings
+    is_open = bool(meanings.converters) and column.describe()["encoding"] in _OPEN
+    return meanings.converted if is_open else _type_converter(column.shown, dialect)
 
 
 def _exact(value: Any) -> Any:
     """A number that an engine computed, with the digits that it shows."""
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+_OPEN = frozenset({"any", "json", "array"})
+"""Encodings of values of any class."""
+
+
+_PLAIN = frozenset({str, int, float, bool})
+
+
+def _checked(column: ResultColumn, cls: type[Any], value: Any) -> Any:
+    """A value, if it is what the column is announced as; else as text, which is named."""
+    is_zoned = column.meaning.is_zoned
+    if is_instance(value, cls) and (is_zoned is None or (value.tzinfo is not None) is is_zoned):
+        return value
+    return Unfit(text(_writable(column, value)))
+
+
+def _writable(column: ResultColumn, value: Any) -> Any:
+    """A value of whatever class, if there is a JSON form of it."""
+    if type(value) in _PLAIN:
+        return value
+    converted = column.meanings.converted(value)
+    try:
+        dumps(converted)
+    except ValueNotRepresentableError as error:
+        raise _without_form(column, converted) from error
+    return converted
 
 
 def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
@@ -286,9 +357,8 @@ def _dumps_slowly(value: object, encode: Converter) -> bytes:
             finite, default=encode, ensure_ascii=False, allow_nan=False, separators=compact
         ).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise QueryExecutionError(
-            "A value of the result has no JSON form.",
-            hint="CAST that column to text, or give it a TypeDecorator that returns plain values.",
+        raise ValueNotRepresentableError(
+            "A value of the result has no JSON form.", hint="Leave that column out, or CAST it to text."
         ) from error
 
 

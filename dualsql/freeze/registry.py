@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
@@ -46,6 +46,10 @@ class Registry:
             and flags. The function gets any expression where one is due, so it must set parentheses of its
             own, and render nothing but what `compiler.process` gives it.
         operators: texts allowed in `.op(...)` besides `allowed.OP_STRINGS`.
+        converters: by the class of values that have no JSON form, as a TypeDecorator may make them, the function
+            that gives them one: plain text, numbers, lists and dictionaries.
+        comparable: own types whose stored values are equal, and come one before the other, as the shown ones
+            do: an instant that is kept as a number.
         allow_text: accept text(), literal_column() and TextualSelect, which are rendered as written and
             see every table of the database.
         maximum_size: bytes of a document before compression.
@@ -59,6 +63,8 @@ class Registry:
         types: Mapping[str, type[TypeEngine[Any]] | TypeEngine[Any]] | None = None,
         elements: Iterable[type[ClauseElement]] = (),
         operators: Iterable[str] = (),
+        converters: Mapping[type[Any], Callable[[Any], Any]] | None = None,
+        comparable: Iterable[type[TypeEngine[Any]]] = (),
         allow_text: bool = False,
         maximum_size: int = ONE_MEBIBYTE,
     ) -> None:
@@ -69,6 +75,8 @@ class Registry:
         self.function_classes = {cls.__name__: cls for cls in given if isinstance(cls, type)}
         self.element_classes = {cls.__name__: _checked_element(cls) for cls in elements}
         self._operators = OP_STRINGS | set(operators)
+        self.converters = dict(converters or {})
+        self.comparable = tuple(comparable)
         self.types = {
             name: item() if isinstance(item, type) else item for name, item in (types or {}).items()
         }

@@ -19,6 +19,7 @@ from dualsql.plan.entities import written_out
 from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
 from dualsql.plan.nesting import named, nested, reads_plainly
 from dualsql.plan.options import with_criteria_of
+from dualsql.plan.order import require_order
 from dualsql.plan.page import Ordered, ordered, page, whole
 from dualsql.plan.places import Place, place_ahead, place_behind
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
@@ -44,6 +45,7 @@ __all__ = [
     "reads_plainly",
     "relation_in_order",
     "require_keyset",
+    "require_order",
     "rows_beside",
     "scattered",
     "shape",

@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, FromClause, Join, TableSample, null
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, TextClause, _textual_label_reference
 
+from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities
-from dualsql.errors import UnknownColumnError
+from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.plan.constancy import is_random, tells_time
 from dualsql.plan.keys import Key, Order, column_identity, plain, split_modifiers, unlabelled, without_repeats
 from dualsql.plan.shape import Shape
@@ -48,6 +49,7 @@ def order_of(
 
     Raises:
         UnknownColumnError: a requested key names no column of the result.
+        BadParameterError: a requested key's column has no order that the database knows.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
     ties, is_unique = tie_breaker(shape, capabilities)
@@ -58,6 +60,18 @@ def order_of(
     keys = tuple(without_repeats(listed))
     is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
     return Order(keys, is_unique, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
+
+
+def require_order(column: ResultColumn) -> None:
+    """Raises BadParameterError for a column that is stored in another order than it is shown in."""
+    meaning = column.meaning
+    if not meaning.keeps_order:
+        raise BadParameterError(
+            f"Rows cannot be sorted by {column.name[:80]!r}: the database has its values in another form "
+            f"({meaning.name}), whose order may be another one.",
+            hint="Sort by another column, or sort the rows once they are fetched.",
+            details={"column": column.name},
+        )
 
 
 class _KeyReader:
@@ -82,6 +96,7 @@ class _KeyReader:
             column = named.get(wanted["field"])
             if column is None:
                 raise UnknownColumnError(wanted["field"], list(named))
+            require_order(column)
             if not is_constant(column.expression):
                 shown = column.expression
                 expression = shown if is_merged else self._capabilities.sortable(shown)

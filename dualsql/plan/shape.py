@@ -16,6 +16,7 @@ from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql.columns import ResultColumn, own_name, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
+from dualsql.meanings import STANDARD, Meanings
 from dualsql.plan.entities import distinctly_named, written_out
 from dualsql.plan.keys import split_modifiers
 from dualsql.plan.options import with_criteria_of
@@ -44,12 +45,17 @@ class Shape:
     offset: int = 0
 
     @property
+    def meanings(self) -> Meanings:
+        """What the values of types are."""
+        return self.columns[0].meanings
+
+    @property
     def is_cut(self) -> bool:
         """Whether the author kept only a part of the rows."""
         return self.limit is not None or self.offset > 0
 
 
-def shape(statement: Statement) -> Shape:
+def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     """The statement in its one shape.
 
     Raises:
@@ -57,13 +63,13 @@ def shape(statement: Statement) -> Shape:
         NotFreezableError: one of its columns is bare text, or cannot be written out.
     """
     if isinstance(statement, TextualSelect):
-        return Shape(*_named(_select_from_text(statement)))
+        return Shape(*_named(_select_from_text(statement), meanings))
     written = written_out(statement)
     assert not isinstance(written, TextualSelect)
     limit, offset = _own_window(written)
     unlimited = _without_window(written)
     plain = settled(unlimited) if isinstance(unlimited, Select) else _select_from_compound(unlimited)
-    return Shape(*_named(plain), limit, offset)
+    return Shape(*_named(plain, meanings), limit, offset)
 
 
 def at_most(statement: Statement, limit: int) -> Statement:
@@ -134,7 +140,7 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     raise NoTotalOrderError("A set operation can only be ordered by its own columns.", hint=_WRAP)
 
 
-def _named(statement: AnySelect) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
+def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
     """The statement with a unique name for every output, and these outputs."""
     if any(isinstance(column, TextClause) for column in statement._raw_columns):
         raise NotFreezableError(
@@ -142,4 +148,4 @@ def _named(statement: AnySelect) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
             hint="Write literal_column('...', Type).label('name').",
         )
     plain = distinctly_named(statement)
-    return plain, result_columns(plain.selected_columns.items())
+    return plain, result_columns(plain.selected_columns.items(), meanings)

@@ -95,8 +95,9 @@ def _writer(subject: Subject, dialect: Dialect) -> json.Converter:
     converters = json.converters([subject.column], dialect)
 
     def write(value: Any) -> Any:
-        if isinstance(value, str) and subject.is_text:
-            return value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "…"
-        return json.converted([[value]], converters)[0][0]
+        written = json.converted([[value]], converters)[0][0]
+        if isinstance(written, str) and len(written) > _LONGEST_SHOWN:
+            return written[:_LONGEST_SHOWN] + "…"
+        return written
 
     return write

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, types
+from sqlalchemy.dialects.postgresql import ranges
 
 from dualsql.columns import ResultColumn, plain_type
 from dualsql_client.figures import Figure
@@ -38,26 +39,31 @@ class Subject:
     @property
     def is_text(self) -> bool:
         """Whether its values have a length, and may be too long to be shown."""
-        plain = plain_type(self.column.type)
-        return isinstance(plain, types.String) and not isinstance(plain, types.Enum)
+        plain = self.column.shown
+        is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
+        return (
+            is_text and self.column.meaning.is_same and isinstance(plain_type(self.column.type), types.String)
+        )
 
     @property
     def is_grouped(self) -> bool:
         """Whether its values can be counted one by one."""
+        if isinstance(self.column.shown, ranges.AbstractRange) or not self.column.meaning.keeps_equality:
+            return False
         return self._encoding in _GROUPED or self._is_number
 
     @property
     def has_range(self) -> bool:
         """Whether there is a lowest and a highest."""
         # The order of an ENUM is another one in each database.
-        if isinstance(plain_type(self.column.type), types.Enum):
+        if isinstance(self.column.shown, types.Enum | ranges.AbstractRange):
             return False
-        return self._encoding in _RANGED or self._is_number
+        return self.column.meaning.keeps_order and (self._encoding in _RANGED or self._is_number)
 
     @property
     def has_bins(self) -> bool:
         """Whether its range can be divided."""
-        return self._is_number or self._encoding in ("date", "datetime")
+        return self.column.meaning.is_same and (self._is_number or self._encoding in ("date", "datetime"))
 
     @property
     def figures(self) -> Iterator[Figure]:

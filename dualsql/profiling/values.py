@@ -49,7 +49,7 @@ def values(data: Data, subject: Subject, summary: Mapping[str, Any]) -> AnySelec
         return None
     counted = _counted(data, subject)
     frequent = _most_frequent(counted, subject)
-    found = _edges(summary)
+    found = _edges(summary) if subject.has_bins else None
     if found is None:
         return data.around(frequent)
     return data.around(union_all(select(*frequent.subquery("frequent").c), _binned(counted, found)))
@@ -116,8 +116,9 @@ def _edges(summary: Mapping[str, Any]) -> Sequence[Any] | None:
 def _counted(data: Data, subject: Subject) -> CTE:
     value = subject.value
     # What a database takes as equal, 'a' and 'A', is two texts to whoever reads them.
-    key = data.capabilities.distinguishing(value)[0] if subject.is_text else value
-    shows_itself = isinstance(key.type, types.String) or not subject.is_text
+    is_text = subject.is_text or isinstance(subject.column.meaning.stored, types.String)
+    key = data.capabilities.distinguishing(value)[0] if is_text else value
+    shows_itself = type(key.type) is type(value.type) or not is_text
     outputs = ((key if shows_itself else func.min(value)).label("value"), func.count().label("times"))
     return data.asked(*outputs).where(value.is_not(None)).group_by(key).cte("counted_values")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dualsql import plan
 from dualsql.columns import driver_names
 from dualsql.dialects import Capabilities
+from dualsql.meanings import STANDARD, Meanings
 from dualsql.narrowing.form import Form
 from dualsql.plan import Ordered, Shape
 from dualsql.statement import Statement
@@ -32,8 +33,8 @@ class Derived:
         names: of its columns, as a driver tells them.
     """
 
-    def __init__(self, statement: Statement) -> None:
-        self.shape: Shape = plan.shape(statement)
+    def __init__(self, statement: Statement, meanings: Meanings = STANDARD) -> None:
+        self.shape: Shape = plan.shape(statement, meanings)
         self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
 
@@ -65,14 +66,20 @@ class Plans:
     def __len__(self) -> int:
         return len(self._found)
 
-    def derived(self, source: str, document: bytes, thaw: Callable[[bytes], Statement]) -> Derived:
+    def derived(
+        self,
+        source: str,
+        document: bytes,
+        thaw: Callable[[bytes], Statement],
+        meanings: Meanings = STANDARD,
+    ) -> Derived:
         """What is derived of a document on a source; `thaw` reads it when it is not known yet."""
         key = (source, document)
         found = self._found.get(key)
         if found is not None:
             self._found.move_to_end(key)
             return found
-        found = Derived(thaw(document))
+        found = Derived(thaw(document), meanings)
         if len(document) <= self._most_bytes:
             self._found[key] = found
             self._bytes += len(document)

@@ -100,10 +100,10 @@ class Inquiries:
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
             # The statement is another one for each principal, and kept for none.
-            return replace(view, derived=Derived(self._answer(inquiry, view)))
+            return replace(view, derived=Derived(self._answer(inquiry, view), view.source.meanings))
         key = (view.source.name, resource.document, inquiry.digest)
         if key not in self._kept:
-            self._kept[key] = Derived(self._answer(inquiry, view))
+            self._kept[key] = Derived(self._answer(inquiry, view), view.source.meanings)
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)

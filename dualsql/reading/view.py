@@ -151,8 +151,8 @@ def open_view(
     if policy.has_functions:
         # They make another statement for each principal, and are given none that somebody else is given too.
         context = HookContext(principal=principal, source=source.name)
-        derived = Derived(policy.narrow(source.thaw(document), context))
+        derived = Derived(policy.narrow(source.thaw(document), context), source.meanings)
     else:
-        derived = plans.derived(source.name, document, source.thaw)
+        derived = plans.derived(source.name, document, source.thaw, source.meanings)
     may_estimate = policy.shows_all or settings.estimate_narrowed
     return View(source, derived, narrowing, settings, may_estimate, results)

@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
 from dualsql import instants
-from dualsql.sql import literals, numbers
+from dualsql.sql import literals, numbers, own_types
 from dualsql.sql.arguments import only
 from dualsql.sql.scope import Scope
 
@@ -37,13 +37,14 @@ def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Ele
 
 
 def alike(translator: Translator, element: Element, other: Element) -> Element:
-    """The element; a constant text takes the type of the other one."""
-    return literals.typed(element, other.type, translator.dialect)
+    """The element; a constant takes the type of the other one."""
+    return own_types.given(translator, element, other)
 
 
 def _binary(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
+        own_types.require_same(translator, left, right)
         made: Element = apply(left, right)
         return made
 
@@ -53,6 +54,7 @@ def _binary(apply: Two) -> Any:
 def _compared(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
+        own_types.require_same(translator, left, right)
         return comparison(apply, left, right, translator.dialect)
 
     return read

@@ -30,7 +30,7 @@ from sqlglot import exp
 
 from dualsql import instants
 from dualsql.freeze.allowed import EXTRACT_FIELDS
-from dualsql.sql import binary, literals, numbers
+from dualsql.sql import binary, literals, numbers, own_types
 from dualsql.sql.arguments import only
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.scope import EXPRESSION, Scope
@@ -146,6 +146,8 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     low, high = (
         binary.alike(translator, translator.expression(found[name], scope), value) for name in ("low", "high")
     )
+    own_types.require_same(translator, value, low)
+    own_types.require_same(translator, value, high)
     if binary.spells_instants(translator.dialect, value, low, high):
         return instants.between(value, low, high)
     return value.between(low, high)
@@ -164,8 +166,12 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
             return or_(*(_equals_row(translator, value, row) for row in listed))
         return value.in_([tuple_(*row) for row in listed])
     if found.get("query") is not None:
-        return _in_query(translator, value, _subselect(translator, given[0], scope))
+        inner = _subselect(translator, given[0], scope)
+        own_types.require_same(translator, value, next(iter(inner.selected_columns)))
+        return _in_query(translator, value, inner)
     options = [binary.alike(translator, option, value) for option in _members(translator, given, scope)]
+    for option in options:
+        own_types.require_same(translator, value, option)
     if binary.spells_instants(translator.dialect, value, *options):
         scope.work.spend(EXPRESSION * len(options))
         return instants.one_of(value, options)

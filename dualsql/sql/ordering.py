@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement
 from dualsql.instants import instant
 from dualsql.sql.arguments import only
 from dualsql.sql.binary import spells_instants
+from dualsql.sql.own_types import require_order
 from dualsql.sql.reading import nulls_first
 from dualsql.sql.scope import Scope
 
@@ -26,6 +27,7 @@ def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[Colu
 
 def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
+    require_order(translator, element)
     if spells_instants(translator.dialect, element):
         element = instant(element)
     descending = bool(key.args.get("desc"))

@@ -25,6 +25,7 @@ from dualsql import instants
 from dualsql.sql import binary, numbers
 from dualsql.sql.arguments import only
 from dualsql.sql.ordering import directed
+from dualsql.sql.own_types import require_groups, require_same
 from dualsql.sql.refusals import forbid, forbid_node, invalid
 from dualsql.sql.relations import column_names, labelled, read_from
 from dualsql.sql.scope import OUTPUT, SELECT, Scope
@@ -83,10 +84,14 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     if found.get("where") is not None:
         statement = statement.where(translator.expression(only(found["where"], "this")["this"], scope))
     if found.get("group") is not None:
-        statement = statement.group_by(*_groups(translator, found["group"], outputs, scope))
+        groups = list(_groups(translator, found["group"], outputs, scope))
+        require_groups(translator, *groups)
+        statement = statement.group_by(*groups)
     if found.get("having") is not None:
         statement = statement.having(translator.expression(only(found["having"], "this")["this"], scope))
     statement = _distinct(translator, statement, found.get("distinct"), scope)
+    if found.get("distinct") is not None:
+        require_groups(translator, *outputs)
     keys = list(_keys(translator, found.get("order"), outputs, scope))
     if not keys and _has_rollup(found.get("group")) and translator.dialect in ("mysql", "mariadb"):
         # WITH ROLLUP takes no ORDER BY beside it, and pages need one.
@@ -303,6 +308,11 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     operands = [_operand(translator, part, scope) for part in _chain(node)]
     if len({len(operand.selected_columns) for operand in operands}) != 1:
         invalid("The parts of a set operation have different numbers of columns.")
+    for one, *others in zip(*(operand.selected_columns for operand in operands), strict=True):
+        if (kind, bool(found.get("distinct"))) != (exp.Union, False):
+            require_groups(translator, one)
+        for other in others:
+            require_same(translator, one, other)
     if translator.dialect == "sqlite" and kind is not None and found.get("distinct", True):
         operands = [instants.selecting_instants(operand) for operand in operands]
     statement: Any = combine(*_alike(operands))

@@ -27,6 +27,7 @@ from dualsql.sql.arguments import only
 from dualsql.sql.binary import comparison
 from dualsql.sql.functions import TABLE_FUNCTIONS
 from dualsql.sql.numbers import common
+from dualsql.sql.own_types import require_equality, require_same
 from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
 from dualsql.sql.scope import Scope
 
@@ -119,6 +120,8 @@ def _equal(
     pairs = []
     for name in names:
         one, other = _found(left, name, scope), _found(right, name, scope)
+        require_same(translator, one, other)
+        require_equality(translator, one)
         pairs.append(comparison(operators.eq, one, other, translator.dialect))
         merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
         scope.merged[name.lower()] = merged

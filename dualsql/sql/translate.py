@@ -15,8 +15,9 @@ from sqlglot import exp
 
 from dualsql.errors import InvalidSQLError
 from dualsql.freeze import Registry
+from dualsql.meanings import STANDARD, Meanings
 from dualsql.plan import CarriedOrders
-from dualsql.sql import calls, expressions, queries
+from dualsql.sql import calls, expressions, own_types, queries
 from dualsql.sql.fencing import can_fail, fenced
 from dualsql.sql.functions import gathers
 from dualsql.sql.reading import parse
@@ -39,6 +40,7 @@ def read_select(
     relations: Mapping[str, FromClause] | None = None,
     orders: CarriedOrders | None = None,
     hides: Callable[[FromClause], bool] | None = None,
+    meanings: Meanings = STANDARD,
 ) -> AnySelect | AnyCompound:
     """The Select that `sql` is, made of the registry's tables.
 
@@ -48,6 +50,7 @@ def read_select(
         is_visible: whether a table of the registry may be known of; one that may not is unknown.
         relations: what may be named besides tables, by names in lower case.
         orders: the orders that these relations carry.
+        meanings: what the values of types are.
         hides: whether rows of a table, or relation, are kept from who asks; what the text computes is then computed of
             the others alone. None hides nothing.
 
@@ -60,7 +63,9 @@ def read_select(
     tree = parse(sql, dialect, work)
     is_fenced = hides if hides is not None and can_fail(tree, dialect) else _nothing
     tables = _tables(registry, is_visible)
-    translator = Translator(tables, dialect, parameters or {}, is_fenced=is_fenced, orders=orders)
+    translator = Translator(
+        tables, dialect, parameters or {}, is_fenced=is_fenced, orders=orders, meanings=meanings
+    )
     try:
         named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
         statement: AnySelect | AnyCompound = translator.query(
@@ -93,6 +98,7 @@ class Translator:
         tables: those that may be named, by their names in the registry.
         dialect: SQLAlchemy's name of it.
         orders: the orders that relations carry.
+        meanings: what the values of types are.
     """
 
     def __init__(
@@ -102,10 +108,12 @@ class Translator:
         parameters: Mapping[str, Any],
         *,
         is_fenced: Callable[[FromClause], bool],
+        meanings: Meanings,
         orders: CarriedOrders | None = None,
     ) -> None:
         self.tables = tables
         self.dialect = dialect
+        self.meanings = meanings
         self._parameters = parameters
         self._is_fenced = is_fenced
         self._used: set[str] = set()
@@ -119,6 +127,7 @@ class Translator:
         known = scope.made.get(node)
         if known is not None:
             self.repeat(known, scope.work)
+            own_types.require_place(self, known, node)
             return known
         handler = _HANDLERS.get(type(node))
         if handler is None:
@@ -129,6 +138,7 @@ class Translator:
         self.repeat(made, scope.work)  # a name of the SELECT list stands for what it was made of
         worth = COLUMN if isinstance(node, exp.Column) else scope.work.spent - before
         self._worth.setdefault(id(made), (made, worth))
+        own_types.require_place(self, made, node)
         return made
 
     def repeat(self, element: Any, work: Work) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer, QueryExecutionError
+from dualsql import DualResponseServer, ValueNotRepresentableError
 from dualsql.columns import result_columns
 from dualsql.formats import json
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
@@ -132,7 +132,7 @@ def test_arrays_of_enums_and_decimals() -> None:
 
 def test_a_value_without_an_encoding_is_refused_not_guessed() -> None:
     for value in (object(), {1, object()}, "\ud800"):
-        with pytest.raises(QueryExecutionError) as refused:
+        with pytest.raises(ValueNotRepresentableError) as refused:
             json.dumps([value])
         assert "CAST" in refused.value.hint
 
