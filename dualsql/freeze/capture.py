@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Table
 from sqlalchemy.sql.elements import _truncated_label
-from sqlalchemy.sql.selectable import CompoundSelect
+from sqlalchemy.sql.selectable import Alias, CompoundSelect
 
 from dualsql.freeze.names import bodies
 from dualsql.freeze.refusals import malformed
@@ -59,7 +60,12 @@ def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> Non
 
 
 def _identity(source: Any) -> int:
-    """One number for an annotated source and its original, for a recursive CTE and what it grew from."""
+    """One number for an annotated source and its original, for a recursive CTE and what it grew from.
+
+    SQLAlchemy copies aliases: those of one table under one name have the same columns.
+    """
+    if isinstance(source, Alias) and isinstance(source.element, Table):
+        return hash((str(source.name), source.element))
     earlier = getattr(source, "_restates", None)
     grown = getattr(source, "element", None)
     while earlier is not None and isinstance(grown, CompoundSelect) and grown.selects[0] is earlier.element:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, StaticPool, create_engine, inspect, select
-from sqlalchemy.orm import Session, joinedload, lazyload
+from sqlalchemy import Connection, ForeignKey, StaticPool, create_engine, inspect, select
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    joinedload,
+    lazyload,
+    mapped_column,
+    relationship,
+)
 from sqlalchemy.orm.context import _ORMCompileState
 
 from dualsql import NotFreezableError, Registry
 from dualsql.freeze import freeze, thaw
 from dualsql.plan import shape, written_out
-from tests.mappings.people import Base, House, Room, fill
+from tests.mappings.people import Base, House, Moment, Room, fill
 from tests.mappings.statements import STATEMENTS
 
 REGISTRY = Registry(Base)
@@ -108,3 +117,33 @@ def test_rows_stay_where_the_eager_load_is_taken_away(connection: Connection) ->
 def test_what_sqlalchemy_cannot_compile_is_refused() -> None:
     with pytest.raises(NotFreezableError, match="cannot compile it"):
         written_out(select(House).join(Base.metadata.tables["plain"]))
+
+
+def test_an_eager_load_of_classes_with_own_types_is_stored() -> None:
+    class Own(DeclarativeBase):
+        pass
+
+    class Parent(Own):
+        __tablename__ = "parent"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        kind: Mapped[str]
+        at: Mapped[dt.datetime] = mapped_column(Moment)
+        __mapper_args__ = {"polymorphic_on": "kind", "polymorphic_identity": "p", "with_polymorphic": "*"}
+
+    class Special(Parent):
+        __tablename__ = "special"
+        id: Mapped[int] = mapped_column(ForeignKey("parent.id"), primary_key=True)
+        __mapper_args__ = {"polymorphic_identity": "s"}
+
+    class Child(Own):
+        __tablename__ = "child"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        parent_id: Mapped[int] = mapped_column(ForeignKey("parent.id"))
+        parent: Mapped[Parent] = relationship(lazy="joined", innerjoin=True)
+
+    written = written_out(select(Child))
+    registry = Registry(Own)
+    thawed = thaw(freeze(written, registry), registry)
+    assert str(thawed) == str(written)
+    assert "EXISTS (SELECT 1 \nFROM parent AS parent_1" in str(written)
+    Own.registry.dispose()

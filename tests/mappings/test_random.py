@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from sqlalchemy import ForeignKey, Integer, String, TypeDecorator, create_engine, inspect, select
 from sqlalchemy.exc import OperationalError
@@ -170,7 +170,9 @@ def test_rows_are_served_as_a_session_loads_them(examples: int) -> None:
     def check(data: st.DataObject) -> None:
         mapped = data.draw(mappings())
         try:
-            check_one(mapped, data.draw(statements(mapped)))
+            statement = data.draw(statements(mapped))
+            note(str(statement))
+            check_one(mapped, statement)
         finally:
             mapped.base.registry.dispose()
 
