@@ -21,10 +21,8 @@ Name = Annotated[str, Field(max_length=300)]
 Cursor = Annotated[str, Field(max_length=8_192)]
 Limit = Annotated[int, Field(ge=1, le=200)]
 Matches = Annotated[int, Field(ge=1, le=MOST_MATCHES)]
-Terms = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=LONGEST_TERM)]],
-    Field(min_length=1, max_length=MOST_TERMS),
-]
+Term = Annotated[str, Field(min_length=1, max_length=LONGEST_TERM)]
+Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS)]
 
 
 class TableList(TypedDict):
@@ -89,16 +87,19 @@ def add_catalogue_tools(
         seen = catalogue.seen_by(principal)
         return table_definition(seen, find_table(seen, table, source=source_name, schema=schema_name))
 
-    def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
+    def search_catalog(
+        principal: Principal | None, terms: Terms | Term, limit: Matches = 10
+    ) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right.
 
         Args:
             terms: one or several, each searched for by itself, such as ["enrollment", "tuition fees"].
             limit: matches for each term.
         """
-        found = search_all(catalogue.seen_by(principal), terms, limit=limit)
+        asked = [terms] if isinstance(terms, str) else terms
+        found = search_all(catalogue.seen_by(principal), asked, limit=limit)
         matched = {match["term"] for match in found}
-        return SearchResults(matches=found, unmatched=[term for term in terms if term.strip() not in matched])
+        return SearchResults(matches=found, unmatched=[term for term in asked if term.strip() not in matched])
 
     for function in (list_tables, describe_table, search_catalog):
         plain_tool(dual, server, principal=principal)(function)

@@ -201,6 +201,9 @@ async def test_what_models_write_is_understood(dual: DualResponseServer, host: H
                 for written in (operator, other)
             ]
             assert _rows(said) == _rows(meant)
+        for terms in ("school", ["school"]):
+            matched = await call(connection, "search_catalog", {"terms": terms})
+            assert matched.structured_content is not None and matched.structured_content["matches"]
         for operator in ("not_null", "is_not_null"):
             for value in ({}, {"value": True}, {"value": None}):
                 filters = [{"column": "name", "op": operator, **value}]
