@@ -15,6 +15,7 @@ from dualsql.columns import ResultColumn, has_zone
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError
 from dualsql.formats.made import taken
+from dualsql_client.conversions import decimal
 from dualsql_client.rows import decoder
 
 _LARGEST = 2**63
@@ -122,7 +123,7 @@ def _decimal(_: ResultColumn, value: Any) -> Decimal:
         or len(str(value)) > _LONGEST_NUMBER
     ):
         raise TypeError
-    read = Decimal(repr(value) if isinstance(value, float) else value)
+    read = decimal(repr(value) if isinstance(value, float) else str(value))
     # MariaDB has 65 digits; an exponent would be a short way to write very many.
     if not read.is_finite() or len(format(read, "f")) > _MOST_DIGITS:
         raise ValueError
