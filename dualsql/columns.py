@@ -19,6 +19,13 @@ from dualsql_client.wire import Column, ColumnType, Encoding
 
 __all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type", "result_columns"]
 
+
+class DriverValue(types.NullType):
+    """The type of a value that is given back to the driver: it is read as the driver gives it."""
+
+    cache_ok = True
+
+
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
 _NUMERIC_FUNCTIONS = frozenset(
     {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "total", "median"}

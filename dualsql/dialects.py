@@ -42,6 +42,8 @@ class Capabilities:
         searches_row_values: (a, b) > (x, y) is looked up in an index.
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
         spells_instants: a timestamp is a text, which may be spelled in several ways.
+        has_months: an interval has months apart from days, and its ISO 8601 text is read back.
+        has_single_reals: a REAL has four bytes.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
@@ -70,6 +72,8 @@ class Capabilities:
     approximate_distinct: str = ""
     has_infinite_dates: bool = False
     spells_instants: bool = False
+    has_months: bool = False
+    has_single_reals: bool = False
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -155,7 +159,6 @@ def _is_sortable(type_: SQLType) -> bool:
 _SORTABLE = (
     postgresql.BIT,
     postgresql.CIDR,
-    postgresql.HSTORE,
     postgresql.INET,
     postgresql.JSONB,
     postgresql.MACADDR,
@@ -212,6 +215,8 @@ _POSTGRESQL = Capabilities(
     keeps_zones=True,
     key_form=postgresql_form,
     has_infinite_dates=True,
+    has_months=True,
+    has_single_reals=True,
     planner=POSTGRESQL_PLANNER,
     scramble=_md5,
 )

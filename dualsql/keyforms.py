@@ -17,7 +17,7 @@ from uuid import UUID
 from sqlalchemy import BindParameter, ColumnElement, Text, cast, type_coerce, types
 from sqlalchemy.sql.elements import Grouping
 
-from dualsql.columns import SQLType, plain_type
+from dualsql.columns import DriverValue, SQLType, plain_type
 
 Expression = ColumnElement[Any]
 
@@ -47,14 +47,14 @@ class KeyForm:
 
 def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:  # noqa: ARG001 - all forms take it
     """The driver's own value, which no type of SQLAlchemy's touches."""
-    bare = type_coerce(_grouped(expression), types.NULLTYPE)
+    bare = type_coerce(_grouped(expression), DriverValue())
     return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter)
 
 
 def postgresql_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:  # noqa: ARG001 - all forms take it
     """asyncpg's own value where it is exact, else PostgreSQL's text of it, which PostgreSQL reads back."""
     plain = plain_type(expression.type)
-    bare = type_coerce(_grouped(expression), types.NULLTYPE)
+    bare = type_coerce(_grouped(expression), DriverValue())
     if isinstance(plain, types.NullType):
         return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter, comes_back=_comes_back)
     if isinstance(plain, _EXACT_IN_ASYNCPG):
@@ -74,7 +74,7 @@ def duckdb_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:  
     if isinstance(plain, types.JSON):
         # Ordered as its text; a parameter beside it would make it a number, or an error.
         return raw_form(cast(expression, Text), is_stored=False)
-    bare = type_coerce(_grouped(expression), types.NULLTYPE)
+    bare = type_coerce(_grouped(expression), DriverValue())
     is_date = isinstance(plain, types.Date | types.DateTime)
     if is_date or (isinstance(plain, types.Enum) and plain.native_enum):
         # An ENUM is ordered by position; beside a text without a type it is compared as a text.

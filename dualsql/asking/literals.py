@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, types
+from sqlalchemy import ColumnElement, cast, types
 
 from dualsql.asking.abilities import bound
-from dualsql.columns import ResultColumn, has_zone
+from dualsql.columns import ResultColumn, has_zone, plain_type
 from dualsql.dialects import Capabilities
 from dualsql.errors import BadParameterError
 from dualsql.formats.made import taken
@@ -21,6 +21,12 @@ from dualsql_client.rows import decoder
 _LARGEST = 2**63
 _MOST_DIGITS = 60
 _LONGEST_NUMBER = 100
+_MONTHS = re.compile(
+    r"P(?:(?P<years>-?[0-9]{1,9})Y)?(?:-?[0-9]{1,9}M)?(?:-?[0-9]{1,9}D)?"
+    r"(?:T(?=.)(?:-?[0-9]{1,9}H)?(?:-?[0-9]{1,9}M)?(?:-?[0-9]{1,9}(?:\.[0-9]{1,6})?S)?)?(?<=[YMDHS])",
+    re.ASCII,
+)
+_MOST_YEARS = 170_000_000
 _DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
 _SPELLED = {
@@ -49,6 +55,8 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
     encoding = described["encoding"]
     if encoding == "any" and described["type"] == "number":
         encoding = "float"
+    if encoding == "interval" and capabilities.has_months and _has_months(value):
+        return cast(bound(value, types.Text()), column.type)
     try:
         read = _READERS[encoding](column, value)
     except (ValueError, TypeError, ArithmeticError, AttributeError):
@@ -66,7 +74,10 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
         raise _wrong(column, encoding)
     if column.meaning.is_made:
         return bound(_as_made(column, read), column.type)
-    return bound(read, _type_of(column, encoding))
+    found = bound(read, _type_of(column, encoding))
+    # A number of four bytes is shown in its shortest form, which is equal to it among its own kind alone.
+    is_single = capabilities.has_single_reals and isinstance(plain_type(column.type), types.REAL)
+    return cast(found, types.REAL()) if is_single else found
 
 
 def _as_made(column: ResultColumn, value: Any) -> Any:
@@ -92,6 +103,12 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
     if encoding == "float":
         return types.Double()
     return column.type
+
+
+def _has_months(value: Any) -> bool:
+    """Whether it is a duration that a database keeps with its months, which no number of days is equal to."""
+    found = _MONTHS.fullmatch(value) if isinstance(value, str) else None
+    return found is not None and abs(int(found["years"] or 0)) <= _MOST_YEARS
 
 
 def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:

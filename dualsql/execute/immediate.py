@@ -16,8 +16,9 @@ from threading import get_ident
 from sqlalchemy import Engine
 
 from dualsql.clocks import BLINK, Clock
-from dualsql.execute.lanes.statement import DriverStatement, fetched, processed
+from dualsql.execute.lanes.statement import DriverStatement, fetched
 from dualsql.execute.sqlite_file import connect
+from dualsql.formats.processing import processed
 from dualsql.formats.writer import Rows
 
 _QUICK = 0.002

@@ -24,8 +24,9 @@ from sqlalchemy import Engine
 
 from dualsql.clocks import Clock
 from dualsql.execute.immediate import ImmediateReader
-from dualsql.execute.lanes.statement import DriverStatement, fetched, processed
+from dualsql.execute.lanes.statement import DriverStatement, fetched
 from dualsql.execute.sqlite_file import connect, is_file
+from dualsql.formats.processing import processed
 from dualsql.formats.writer import Rows
 
 _HELD_UP = 0.02

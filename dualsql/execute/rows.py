@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.errors import QueryExecutionError
 from dualsql.execute.failures import database_errors
-from dualsql.execute.lanes.statement import require_described
+from dualsql.execute.lanes.statement import driver_statement, is_listened_to, require_described
+from dualsql.execute.lanes.unreadable import fetch_readably, is_read_otherwise
 from dualsql.execute.metering import metered
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
@@ -42,12 +43,42 @@ async def fetch_rows(
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
-        with metered(connection, source.limits.page_bytes):
-            result = await connection.execute(
-                statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
-            )
-            require_described(list(result.keys()), described)
-            return result.all()
+        with metered(connection, source.limits.page_bytes), source.guard.reading(connection):
+            return await _rows(source, statement, narrowing, connection, described)
 
     with database_errors(source, failure, limit=timeout):
         return await in_session(source, narrowing, fetch, timeout=timeout)
+
+
+async def _rows(
+    source: Source,
+    statement: Executable,
+    narrowing: Narrowing,
+    connection: AsyncConnection,
+    described: Sequence[str],
+) -> Rows:
+    opened = connection.sync_connection
+    assert opened is not None
+    # Where somebody listens, only SQLAlchemy executes.
+    may_read_again = connection.dialect.driver == "asyncpg" and not is_listened_to(opened.engine, opened)
+    try:
+        result: Any = await connection.execute(
+            statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
+        )
+        require_described(list(result.keys()), described)
+        if not may_read_again or not any(map(is_read_otherwise, _codes(result))):
+            found: Rows = result.all()
+            return found
+    except (ValueError, OverflowError):  # asyncpg's, of a value that Python has no class for
+        if not may_read_again:
+            raise
+    sent = driver_statement(opened.dialect, statement, narrowing.values, source.compiled, described)
+    if sent is None:
+        raise QueryExecutionError(
+            "A value of the result cannot be read.", hint="CAST its column to text: a date, or an interval."
+        )
+    return await fetch_readably(connection, sent)
+
+
+def _codes(result: Any) -> list[Any]:
+    return [described[1] for described in result.cursor.description or ()]

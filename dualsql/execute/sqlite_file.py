@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Engine
 
 from dualsql.clocks import Clock
 from dualsql.execute.authorizer import confine
-from dualsql.execute.guards.sqlite import FORBID_WRITES
+from dualsql.execute.guards.sqlite import FORBID_WRITES, readable_text
+
+
+def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
+    """The next rows of a cursor, at most so many, or all of them; see `readable_text`.
+
+    sqlite3 makes texts in C, and stops at one that is no UTF-8 without leaving its row: that row is read again, and
+    the rest of these rows with it, by Python's code.
+    """
+    rows: list[Any] = []
+    try:
+        rows.extend(islice(cursor, most))
+    except sqlite3.OperationalError as error:
+        connection = cursor.connection
+        if "decode to UTF-8" not in str(error) or connection.text_factory is not str:
+            raise
+        connection.text_factory = readable_text
+        try:
+            rows.extend(islice(cursor, None if most is None else most - len(rows)))
+        finally:
+            connection.text_factory = str
+    return rows
 
 
 def is_file(engine: Engine) -> bool:

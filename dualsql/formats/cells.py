@@ -176,15 +176,6 @@ class Watch:
         return self._encode(value)
 
 
-def attempted(processor: Callable[[Any], Any], value: Any) -> Any:
-    """What SQLAlchemy makes of a driver's value, or an Unfit of what it cannot read."""
-    try:
-        return processor(value)
-    # A processor's code is its own: a date raises ValueError, an enumeration LookupError, JSON its own class.
-    except Exception:  # noqa: BLE001
-        return Unfit.of(value)
-
-
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value

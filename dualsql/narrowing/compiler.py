@@ -25,6 +25,7 @@ from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.dialects import capabilities_of
 from dualsql.errors import ForbiddenSQLError
+from dualsql.formats.processing import read_tolerantly
 from dualsql.infinities import bound_as_text, with_exact_dates
 from dualsql.instants import RENDERED
 
@@ -45,6 +46,7 @@ def narrowing_dialect(base: Dialect, form: Form) -> Dialect:
     """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
     dialect = copy.copy(base)
     with_exact_dates(dialect)
+    read_tolerantly(dialect)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
     marks = {

@@ -81,6 +81,10 @@ class Guard(ABC):
         with suppress(Exception):
             await result.close()
 
+    def reading(self, connection: AsyncConnection) -> AbstractContextManager[None]:
+        """While the block reads rows by SQLAlchemy, a value that the driver cannot read is an Unfit."""
+        return nullcontext()
+
     @abstractmethod
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """What the driver's `error` means, or None for any other failure."""

@@ -10,8 +10,8 @@ import asyncio
 import inspect
 import math
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -27,6 +27,7 @@ from dualsql.execute.guards.guard import (
     memory_of,
     repeated_until_over,
 )
+from dualsql.formats.cells import Unfit
 
 FORBID_WRITES = "PRAGMA query_only = ON"
 _ALLOW_WRITES = "PRAGMA query_only = OFF"
@@ -74,10 +75,31 @@ class SQLiteGuard(Guard):
         """See `Guard.stop`."""
         await repeated_until_over(working, driver_of(connection).interrupt)
 
+    @contextmanager
+    def reading(self, connection: AsyncConnection) -> Iterator[None]:
+        """See `Guard.reading`. A tenth of a microsecond for each text."""
+        driver = driver_of(connection)
+        if driver.text_factory is not str:  # the application's own
+            yield
+            return
+        driver.text_factory = readable_text
+        try:
+            yield
+        finally:
+            driver.text_factory = str
+
     def fault_of(self, error: BaseException | None) -> Fault | None:
         """See `Guard.fault_of`."""
         code = getattr(error, "sqlite_errorcode", None)
         return None if code is None else _FAULTS.get(code & 0xFF)
+
+
+def readable_text(stored: bytes) -> Any:
+    """A text of a database, or an Unfit of one that is no UTF-8."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return Unfit(stored.decode("utf-8", "backslashreplace"))
 
 
 async def _clock_of(connection: AsyncConnection) -> Clock:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns import driver_names
@@ -12,6 +10,7 @@ from dualsql.execute.lanes.copying import by_copy
 from dualsql.execute.lanes.job import Job, Lane
 from dualsql.execute.lanes.rows import by_asyncpg_cursor, by_sqlalchemy, by_sqlite_thread, by_thread
 from dualsql.execute.lanes.statement import driver_statement, is_listened_to, require_described
+from dualsql.execute.lanes.unreadable import prepare, prepare_readably
 
 
 async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
@@ -30,9 +29,10 @@ async def chosen_lane(job: Job, connection: AsyncConnection) -> Lane:
         return by_sqlalchemy
     if driver == "aiosqlite":
         return by_sqlite_thread(sent)
-    bare = driver_of(connection)
-    # Behind a pooler, an application gives its statements names that no other client has.
-    adapted: Any = opened.connection.dbapi_connection
-    prepared = await bare.prepare(sent.sql, name=adapted._prepared_statement_name_func())
+    prepared = await prepare(connection, sent.sql)
     require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
-    return by_copy(job, sent, bare, prepared) or by_asyncpg_cursor(sent, prepared)
+    copied = by_copy(job, sent, driver_of(connection), prepared)
+    if copied is not None:
+        return copied
+    readable, prepared = await prepare_readably(connection, sent, prepared)
+    return by_asyncpg_cursor(readable, prepared, sent.parameters)

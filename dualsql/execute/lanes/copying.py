@@ -229,7 +229,12 @@ def _parser(job: Job) -> Callable[[bytes], Chunk]:
             table = read(lines, dict(zip(names, parsed_as, strict=True)))
         except pa.ArrowInvalid as error:
             raise unfit(lines) or error from error
-        columns = [_made(column, make) for column, make in zip(table.columns, later, strict=True)]
+        columns = []
+        for number, (column, make) in enumerate(zip(table.columns, later, strict=True)):
+            try:
+                columns.append(_made(column, make))
+            except ValueError as error:
+                raise writer.arrow.unfit(number) from error
         return writer.batch(writer.arrow.batch_of_columns(columns))
 
     return parse

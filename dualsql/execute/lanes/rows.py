@@ -13,7 +13,10 @@ from dualsql.columns import driver_names
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.collector import without_collector
 from dualsql.execute.lanes.job import Job, Lane, Pace, Put
-from dualsql.execute.lanes.statement import DriverStatement, Processor, processed, require_described
+from dualsql.execute.lanes.statement import DriverStatement, require_described
+from dualsql.execute.lanes.unreadable import Readable
+from dualsql.execute.sqlite_file import next_rows
+from dualsql.formats.processing import Processor, processed
 from dualsql.formats.writer import Chunk, Rows
 
 
@@ -41,12 +44,13 @@ async def by_thread(job: Job, connection: AsyncConnection, put: Put) -> None:
 async def _rows(job: Job, connection: AsyncConnection) -> AsyncIterator[Any]:
     """The rows of the job's statement, by SQLAlchemy, as they are asked for."""
     options = {"compiled_cache": job.source.compiled}
-    result = await connection.stream(job.statement, job.narrowing.values, execution_options=options)
-    try:
-        require_described(list(result.keys()), driver_names(job.columns))
-        yield result
-    finally:
-        await job.source.guard.put_away(result)
+    with job.source.guard.reading(connection):
+        result = await connection.stream(job.statement, job.narrowing.values, execution_options=options)
+        try:
+            require_described(list(result.keys()), driver_names(job.columns))
+            yield result
+        finally:
+            await job.source.guard.put_away(result)
 
 
 def by_sqlite_thread(sent: DriverStatement) -> Lane:
@@ -55,7 +59,7 @@ def by_sqlite_thread(sent: DriverStatement) -> Lane:
     async def lane(job: Job, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
         cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
-        fetching = partial(_chunk, job, Pace(), cursor.fetchmany, sent.processors())
+        fetching = partial(_chunk, job, Pace(), partial(next_rows, cursor), sent.processors())
         try:
             require_described([column[0] for column in cursor.description], sent.described)
             while (chunk := await driver._execute(fetching)) is not None:
@@ -82,14 +86,14 @@ def _encoded(job: Job, rows: Rows, processors: Sequence[tuple[int, Processor]]) 
     return job.encode(processed(rows, processors)) if rows else None
 
 
-def by_asyncpg_cursor(sent: DriverStatement, prepared: Any) -> Lane:
+def by_asyncpg_cursor(readable: Readable, prepared: Any, parameters: Sequence[Any]) -> Lane:
     """A cursor of asyncpg's own, over a statement it prepared."""
 
     async def lane(job: Job, connection: AsyncConnection, put: Put) -> None:
-        processors = sent.processors([attribute.type.oid for attribute in prepared.get_attributes()])
-        cursor, pace = await prepared.cursor(*sent.parameters), Pace()
+        processors = readable.processors()
+        cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
-            chunk = job.encode(processed([tuple(record) for record in records], processors))
+            chunk = job.encode(readable.rows(records, processors))
             pace.note(chunk)
             await put(chunk)
 

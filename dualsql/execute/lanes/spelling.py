@@ -19,19 +19,67 @@ from dualsql.columns import ResultColumn, is_sqlalchemys_own
 # Object ids: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
 _INTEGERS = (20, 21, 23)
 _TEXTS = (25, 1042, 1043, 19)
-_FLOATS, _DECIMAL = (700, 701), 1700
+_DECIMAL = 1700
 _BUILT_IN = 16_384
 
-# to_json() writes ISO 8601 whatever the session's DateStyle; where that is ISO anyway, the text is there sooner.
+# to_json() writes ISO 8601 whatever the session's DateStyle.
 _ISO = "btrim(to_json({c})::text, '\"')"
-# An infinity has no zone.
-_ZONED = "replace(btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"') || '+00:00', 'y+00:00', 'y')"
-_WHERE_ISO = {
-    _ISO: "replace({c}::text, ' ', 'T')",
-    _ZONED: "replace(replace(({c} AT TIME ZONE 'UTC')::text, ' ', 'T') || '+00:00', 'y+00:00', 'y')",
+_ZONED_ISO = "regexp_replace(btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"'), '( BC)?$', '+00:00\\1')"
+_LAST = "9999-12-31 23:59:59.999999"
+_WITHOUT_MONTHS = (
+    "date_trunc('month', {c}) = interval '0'"
+    " AND {c} BETWEEN interval '-999999999 days' AND interval '999999998 days'"
+)
+_PARTS = " || ".join(
+    f"extract({part} FROM {{c}})::text || '{sign}'"
+    for part, sign in (("year", "Y"), ("month", "M"), ("day", "DT"), ("hour", "H"), ("minute", "M"))
+)
+# A year, or its mark, as Python has none; in what else a database writes of arrays and ranges.
+_ODD = "BC|[0-9]{5,}-"
+
+# What Python has a class for: years 1 to 9999, times of day before 24:00, durations without months.
+_DATE = "{c} BETWEEN date '0001-01-01' AND date '9999-12-31'"
+_MOMENT = f"{{c}} BETWEEN timestamp '0001-01-01' AND timestamp '{_LAST}'"
+_INSTANT = f"{{c}} BETWEEN timestamptz '0001-01-01 00:00+00' AND timestamptz '{_LAST}+00'"
+
+READABLE: Mapping[int, str] = {
+    # The driver knows the infinities, of dates and instants alone.
+    1082: f"({_DATE} OR NOT isfinite({{c}}))",
+    1114: f"({_MOMENT} OR NOT isfinite({{c}}))",
+    1184: f"({_INSTANT} OR NOT isfinite({{c}}))",
+    1083: "{c} < time '24:00'",
+    1266: "{c}::time < time '24:00'",
+    1186: f"({_WITHOUT_MONTHS})",
+    **dict.fromkeys((1182, 1115, 1185), f"{{c}}::text !~ '{_ODD}'"),
+    **dict.fromkeys((1183, 1270), "{c}::text !~ '24:00:00'"),
+    1187: "{c}::text !~ 'year|mon'",
+    **dict.fromkeys((3908, 3910, 3912, 4533, 4534, 4535), f"{{c}}::text !~ '{_ODD}|infinity'"),
 }
-# As asyncpg makes a timedelta of an interval: a year of 365 days, to PostgreSQL's 365.25, and a month of 30.
-_MICROSECONDS = "((extract(epoch FROM {c}) * 1000000)::bigint - extract(year FROM {c})::bigint * 21600000000)"
+"""By PostgreSQL's number of a type that has values that asyncpg cannot read, or reads as others: whether it can."""
+
+SPELLED: Mapping[int, str] = {
+    **dict.fromkeys(READABLE, "{c}::text"),
+    **dict.fromkeys((1182, 1115, 1185, 1183, 1270, 1187), "to_json({c})::text"),
+    1082: _ISO,
+    1114: _ISO,
+    1184: f"CASE WHEN isfinite({{c}}) THEN {_ZONED_ISO} ELSE {{c}}::text END",
+    1186: (
+        f"CASE WHEN NOT isfinite({{c}}) THEN {{c}}::text ELSE 'P' || {_PARTS} || "
+        "rtrim(rtrim(extract(second FROM {c})::numeric(20, 6)::text, '0'), '.') || 'S' END"
+    ),
+}
+"""By the same number: its text, where it cannot."""
+
+_DAY_TEXT = f"CASE WHEN {_DATE} THEN {{c}}::text ELSE {_ISO} END"
+_MOMENT_TEXT = f"CASE WHEN {_MOMENT} THEN replace({{c}}::text, ' ', 'T') ELSE {_ISO} END"
+_INSTANT_TEXT = (
+    f"CASE WHEN {_INSTANT} THEN replace(({{c}} AT TIME ZONE 'UTC')::text, ' ', 'T') || '+00:00'"
+    f" ELSE {SPELLED[1184]} END"
+)
+# Where the session's dates are not ISO, the text takes longer.
+_ELSEWHERE = {_DAY_TEXT: _ISO, _MOMENT_TEXT: _ISO, _INSTANT_TEXT: SPELLED[1184]}
+
+_MICROSECONDS = "(extract(epoch FROM {c}) * 1000000)::bigint"
 # And as dualsql.formats.json writes that: P1DT2H3M4.5S. OFFSET 0 keeps the planner from computing m for each part.
 _SECONDS = (
     "CASE WHEN m % 1000000 = 0 THEN (abs(m) / 1000000 % 60)::text"
@@ -50,15 +98,15 @@ _ARRAY = "to_json({c})::text"
 _CSV: Mapping[tuple[str, int], str] = {
     **{("integer", oid): _AS_IT_IS for oid in _INTEGERS},
     **{("text", oid): _AS_IT_IS for oid in _TEXTS},
-    # float4 is a Python float to everybody else: its digits are those of the same number as float8.
-    **{("float", oid): _FLOAT for oid in (*_FLOATS, _DECIMAL)},
+    **{("float", oid): _FLOAT for oid in (701, _DECIMAL)},
+    ("float", 700): _TEXT,
     ("decimal", _DECIMAL): _AS_IT_IS,
     ("boolean", 16): _TEXT,
-    ("date", 1082): _ISO,
-    ("datetime", 1114): _ISO,
-    ("datetime", 1184): _ZONED,
+    ("date", 1082): _DAY_TEXT,
+    ("datetime", 1114): _MOMENT_TEXT,
+    ("datetime", 1184): _INSTANT_TEXT,
     ("time", 1083): _TEXT,
-    ("interval", 1186): _DURATION,
+    ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_DURATION} ELSE {SPELLED[1186]} END",
     ("uuid", 2950): _AS_IT_IS,
     ("base64", 17): _BASE64,
     ("json", 114): _JSON,
@@ -67,13 +115,13 @@ _CSV: Mapping[tuple[str, int], str] = {
     **{("array", oid): _ARRAY for oid in (1005, 1007, 1016, 1009, 1015, 1000, 1182)},
     # A column of no declared type has the driver's own objects.
     **{("any", oid): _AS_IT_IS for oid in (*_INTEGERS, *_TEXTS, 701, _DECIMAL)},
-    ("any", 700): _FLOAT,
+    ("any", 700): _TEXT,
     ("any", 16): _TEXT,
 }
 
 _ARROW: Mapping[tuple[str, int], str] = {
     **{key: written for key, written in _CSV.items() if key[0] not in {"any", "interval"}},
-    ("interval", 1186): _MICROSECONDS,
+    ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_MICROSECONDS}::text ELSE {{c}}::text END",
 }
 
 
@@ -102,7 +150,7 @@ class Speller:
 
     def _spelled(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
         found = _found(table, column, type_, self.dialect)
-        return _WHERE_ISO.get(found or "", found) if self.date_style.startswith("ISO") else found
+        return found if self.date_style.startswith("ISO") else _ELSEWHERE.get(found or "", found)
 
 
 def _found(

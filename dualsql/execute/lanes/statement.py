@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
@@ -15,10 +14,9 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns import SQLType
 from dualsql.errors import QueryExecutionError
+from dualsql.execute.sqlite_file import next_rows
+from dualsql.formats.processing import Processor
 from dualsql.formats.writer import Rows
-from dualsql.infinities import Reader
-
-Processor = Callable[[Any], Any]
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
@@ -82,24 +80,7 @@ def fetched(connection: Connection, sent: DriverStatement) -> Rows:
     """All rows of a statement from sqlite3; see `require_described`."""
     cursor = connection.execute(sent.sql, sent.parameters)
     require_described([column[0] for column in cursor.description], sent.described)
-    return cursor.fetchall()
-
-
-def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
-    """The driver's rows with SQLAlchemy's processors applied, which know NULL themselves."""
-    processors = [(place, one) for place, one in processors if _is_needed(one, place, rows)]
-    if not processors:
-        return rows
-    found = [list(row) for row in rows]
-    for position, processor in processors:
-        for row in found:
-            row[position] = processor(row[position])
-    return found
-
-
-def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
-    # Almost no date is an infinity: asked for all rows at once, that costs a tenth of processing each.
-    return not isinstance(processor, Reader) or processor.changes_any(list(map(itemgetter(place), rows)))
+    return next_rows(cursor)
 
 
 def is_listened_to(engine: Any, connection: Any = None) -> bool:
