@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, and_
+from sqlalchemy import (
+    LABEL_STYLE_DEFAULT,
+    LABEL_STYLE_TABLENAME_PLUS_COL,
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    TextClause,
+    and_,
+)
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import ColumnProperty, RelationshipProperty, aliased
 from sqlalchemy.orm.context import (
@@ -45,16 +53,24 @@ def written_out(statement: Statement) -> Statement:
     return distinctly_named(_written_select(statement)) if isinstance(statement, Select) else statement
 
 
-def distinctly_named(statement: AnySelect) -> AnySelect:
+def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> AnySelect:
     """The statement with a label on each column that has the name of an earlier one.
 
     Two equal labels cannot be wrapped in a subquery, and a type's own code must not meet the values of another column.
+
+    Args:
+        is_every_one: columns without a name of their own get one, too.
     """
     raw = _raw(statement)
     if any(isinstance(column, TextClause) for column in raw):
         return statement
+    if is_every_one and statement._label_style is LABEL_STYLE_TABLENAME_PLUS_COL:
+        return distinctly_named(_named_by_table(statement, raw), is_every_one=True)
     columns = result_columns(statement.selected_columns.items())
-    names = [column.name if _is_to_be_named(column) else "" for column in columns]
+    names = [
+        column.name if _is_to_be_named(column) or (is_every_one and not own_name(column.expression)) else ""
+        for column in columns
+    ]
     if not any(names):
         return statement
     outputs = [output for column in raw for output in column._select_iterable]
@@ -65,6 +81,16 @@ def distinctly_named(statement: AnySelect) -> AnySelect:
             for output, name in zip(outputs, names, strict=True)
         ],
     )
+
+
+def _named_by_table(statement: AnySelect, raw: Iterable[Any]) -> AnySelect:
+    """The statement with the names that its label style gives: those of table and column."""
+    outputs = [output for column in raw for output in column._select_iterable]
+    columns = [
+        output.label(output._tq_label) if isinstance(output, ColumnClause) and output._tq_label else output
+        for output in outputs
+    ]
+    return _with_columns(statement, columns).set_label_style(LABEL_STYLE_DEFAULT)
 
 
 def _is_to_be_named(column: ResultColumn) -> bool:

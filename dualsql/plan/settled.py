@@ -2,24 +2,27 @@
 
 DISTINCT is a clause, wherever its author put the word. A join has the left side that SQLAlchemy would find for it,
 so that more columns or conditions cannot make it find another one. What is rendered as written around the columns,
-and could decide which rows there are, is refused.
+and could decide which rows there are, is refused. Statements that differ have cache keys that differ.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from hashlib import sha256
+from typing import Any, NoReturn, TypeVar
 
-from sqlalchemy import TextClause
+from sqlalchemy import FromClause, TextClause
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql import operators, visitors
-from sqlalchemy.sql.elements import ClauseElement, Label, UnaryExpression
+from sqlalchemy.sql.elements import ClauseElement, ColumnClause, Label, UnaryExpression, _anonymous_label
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
 
 from dualsql.errors import NotFreezableError
+from dualsql.plan.keys import plain
 from dualsql.statement import AnySelect
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
@@ -33,12 +36,35 @@ _WRAP = "Put it into a subquery: inner = statement.subquery(); select(inner)."
 
 
 def settled(select: AnySelect) -> AnySelect:
-    """The same Select, with DISTINCT as its clause and joins that do not depend on its columns.
+    """The same Select, with DISTINCT as its clause, joins that do not depend on its columns, a cache key of its own.
 
     Raises:
         NotFreezableError: DISTINCT stands where no database takes it, or text around the columns could change rows.
     """
-    return _with_distinct(_with_left_side(select))
+    return told_apart(_with_distinct(_with_left_side(select)))
+
+
+AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
+
+
+def told_apart(statement: AnyGenerative) -> AnyGenerative:
+    """The statement with a cache key that says which columns without a name it reads of its subqueries.
+
+    SQLAlchemy's key has a number for such a column that is the same for each of them: a compiled statement that reads
+    the first would be taken for one that reads the second.
+    """
+    read = [
+        str(next((place for place, column in enumerate(source.c) if column.name == element.name), -1))
+        for element in visitors.iterate(statement)
+        if isinstance(element, ColumnClause)
+        and isinstance(element.name, _anonymous_label)
+        and (source := element.table) is not None
+    ]
+    if not read:
+        return statement
+    digest = sha256(",".join(read).encode()).hexdigest()[:16]
+    noted: AnyGenerative = statement._annotate({"unnamed_columns": digest})
+    return noted
 
 
 # --- words around the columns ----------------------------------------------------------------------------------
@@ -193,15 +219,17 @@ def _with_left_side(select: Any) -> AnySelect:
     """
     found: AnySelect = select
     joining = next((part for part in (*select._memoized_select_entities, select) if part._setup_joins), None)
-    if joining is None or select._from_obj or joining._setup_joins[0][2] is not None:
+    if joining is None or select._from_obj or _says_its_left_side(joining._setup_joins[0]):
         return found
     selecting = select._generate()
     selecting._raw_columns = joining._raw_columns
-    sources = _unique([*selecting.columns_clause_froms, *_read_by_conditions(select)])
-    if len(sources) == 1:
-        return found.select_from(sources[0])
+    sources = _sources([*selecting.columns_clause_froms, *_read_by_conditions(select)])
+    joined = _sources(target for target, *_ in joining._setup_joins if isinstance(target, FromClause))
+    lefts = [source for key, source in sources.items() if key not in joined]
+    if len(lefts) == 1:
+        return found.select_from(lefts[0])
     written = _written(select)
-    pinned = (found.select_from(source) for source in sources)
+    pinned = (found.select_from(source) for source in sources.values())
     return next((one for one in pinned if written is not None and _written(one) == written), found)
 
 
@@ -209,8 +237,15 @@ def _read_by_conditions(select: Any) -> list[Any]:
     return [source for condition in select._where_criteria for source in condition._from_objects]
 
 
-def _unique(sources: Iterable[Any]) -> list[Any]:
-    return list({getattr(source, "_Annotated__element", source): source for source in sources}.values())
+def _says_its_left_side(join: tuple[Any, ...]) -> bool:
+    """Whether it names its left side, or goes along a relationship, which has one."""
+    target, condition, left, _ = join
+    return left is not None or isinstance(target, PropComparator) or isinstance(condition, PropComparator)
+
+
+def _sources(found: Iterable[Any]) -> dict[Any, Any]:
+    """The sources by what they are under SQLAlchemy's annotations, each once."""
+    return {plain(source): source for source in found}
 
 
 def _written(select: Any) -> str | None:

@@ -20,7 +20,7 @@ from dualsql.meanings import STANDARD, Meanings
 from dualsql.plan.entities import distinctly_named, written_out
 from dualsql.plan.keys import split_modifiers
 from dualsql.plan.options import with_criteria_of
-from dualsql.plan.settled import settled
+from dualsql.plan.settled import settled, told_apart
 from dualsql.plan.text import has_outer_order
 from dualsql.statement import AnyCompound, AnySelect, Statement
 
@@ -64,11 +64,11 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     """
     if isinstance(statement, TextualSelect):
         return Shape(*_named(_select_from_text(statement), meanings))
-    written = written_out(statement)
+    written = written_out(settled(statement) if isinstance(statement, Select) else told_apart(statement))
     assert not isinstance(written, TextualSelect)
     limit, offset = _own_window(written)
     unlimited = _without_window(written)
-    plain = settled(unlimited) if isinstance(unlimited, Select) else _select_from_compound(unlimited)
+    plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited)
     return Shape(*_named(plain, meanings), limit, offset)
 
 
@@ -147,5 +147,6 @@ def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[R
             "A text() column has no name and no type.",
             hint="Write literal_column('...', Type).label('name').",
         )
-    plain = distinctly_named(statement)
+    # A column without a name of its own could be told from the next one by no cache key.
+    plain = distinctly_named(statement, is_every_one=True)
     return plain, result_columns(plain.selected_columns.items(), meanings)

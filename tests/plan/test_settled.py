@@ -151,3 +151,36 @@ def test_more_columns_and_conditions_leave_the_joins_as_they_are(name: str) -> N
     keys = keys or [Owner.id, Pet.id, Toy.id]
     more = found.add_columns(*(key.label(None) for key in keys)).where(*(key > 0 for key in keys))
     assert sql(more).partition("FROM")[2].partition("WHERE")[0].strip() == joined
+
+
+# Columns of subqueries that have no name of their own: SQLAlchemy's cache keys tell none from the next.
+UNNAMED: dict[str, Any] = {
+    "functions": select(func.min(projects.c.name), func.min(projects.c.id)).subquery("data"),
+    "expressions": select(projects.c.id % 3, -projects.c.id, projects.c.id / 2).subquery("data"),
+    "of one name": select(projects, builders, builds)
+    .join_from(projects, builders)
+    .join(builds)
+    .subquery("data"),
+    "of a union": select(-projects.c.id, -builders.c.id)
+    .union(select(builds.c.id, -builds.c.id))
+    .subquery("data"),
+    "of a CTE": select(func.min(projects.c.name), func.min(projects.c.id)).cte("data"),
+    "of a subquery of a subquery": select(
+        *select(func.min(projects.c.name), func.min(projects.c.id)).subquery("inner").c
+    ).subquery("data"),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_statements_that_differ_have_cache_keys_that_differ(name: str) -> None:
+    columns = list(UNNAMED[name].c)
+    for write in (
+        select,
+        lambda column: select(func.count()).select_from(UNNAMED[name]).where(column == 1),
+        lambda column: select(func.max(column).label("most")).group_by(column),
+        lambda column: select(select(column.label("one")).where(column > 1).exists()),
+        lambda column: select(column).union(select(projects.c.id)),
+    ):
+        found = [shape(write(column)).select for column in columns]
+        keys = {getattr(statement._generate_cache_key(), "key", None) for statement in found}
+        assert len(keys) == len({sql(statement) for statement in found}) == len(columns)
