@@ -466,6 +466,7 @@ BEYOND: dict[str, str] = {
     "formats/test_cells.py": "a value leaves in Arrow as it is or not at all; cells that do not fit in JSON",
     "kinds/test_unfit.py": "one cell that cannot be read refuses nothing else",
     "kinds/test_computed.py": "numbers that engines compute, in every format; columns as text",
+    "models/test_statements.py": "600 statements over 40 mapped classes: what dualsql gives is what SQLAlchemy gives",
     "plan/test_settled.py": "DISTINCT as a word, joins without an ON, text around the columns",
     "mappings/test_columns.py": "mapped classes: the columns that a plain execution returns, and the rows of a session",
     "mappings/test_random.py": "random mapped classes are served as a session loads them",

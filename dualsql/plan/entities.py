@@ -10,15 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from sqlalchemy import (
-    LABEL_STYLE_DEFAULT,
-    LABEL_STYLE_TABLENAME_PLUS_COL,
-    ColumnElement,
-    CompoundSelect,
-    Select,
-    TextClause,
-    and_,
-)
+from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, and_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import ColumnProperty, RelationshipProperty, aliased
 from sqlalchemy.orm.context import (
@@ -64,11 +56,9 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
     raw = _raw(statement)
     if any(isinstance(column, TextClause) for column in raw):
         return statement
-    if is_every_one and statement._label_style is LABEL_STYLE_TABLENAME_PLUS_COL:
-        return distinctly_named(_named_by_table(statement, raw), is_every_one=True)
     columns = result_columns(statement.selected_columns.items())
     names = [
-        column.name if _is_to_be_named(column) or (is_every_one and not own_name(column.expression)) else ""
+        column.name if _is_to_be_named(column) or (is_every_one and not _is_named(column)) else ""
         for column in columns
     ]
     if not any(names):
@@ -83,14 +73,8 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
     )
 
 
-def _named_by_table(statement: AnySelect, raw: Iterable[Any]) -> AnySelect:
-    """The statement with the names that its label style gives: those of table and column."""
-    outputs = [output for column in raw for output in column._select_iterable]
-    columns = [
-        output.label(output._tq_label) if isinstance(output, ColumnClause) and output._tq_label else output
-        for output in outputs
-    ]
-    return _with_columns(statement, columns).set_label_style(LABEL_STYLE_DEFAULT)
+def _is_named(column: ResultColumn) -> bool:
+    return isinstance(column.expression, ColumnClause | Label)
 
 
 def _is_to_be_named(column: ResultColumn) -> bool:

@@ -95,9 +95,9 @@ def test_distinct_as_a_word_is_distinct_as_a_clause(name: str) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        select(func.count(distinct(School.state))),
-        select(func.count(func.distinct(School.state)) + 1),
-        select(School.name, func.group_concat(School.state.distinct())).group_by(School.name),
+        select(func.count(distinct(School.state)).label("n")),
+        select((func.count(func.distinct(School.state)) + 1).label("n")),
+        select(School.name, func.group_concat(School.state.distinct()).label("s")).group_by(School.name),
         select(select(distinct(School.state)).limit(1).scalar_subquery().label("one")),
         select(select(distinct(School.state).label("state")).subquery()),
     ],

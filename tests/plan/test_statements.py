@@ -54,11 +54,11 @@ def test_under_a_superaggregate_only_the_whole_row_tells_groups_apart(superaggre
     grouped = select(School.state, School.control, func.count()).group_by(
         superaggregate(School.state, School.control)
     )
-    assert order_of(grouped, "postgresql") == "schools.state, schools.control, count(*)"
+    assert order_of(grouped, "postgresql") == "schools.state, schools.control, count"
 
 
 def test_an_aggregate_over_everything_is_not_ordered_by_a_key_it_has_not() -> None:
-    assert order_of(select(func.max(School.enrollment))) == "max(schools.enrollment)"
+    assert order_of(select(func.max(School.enrollment))) == "max", "the name that the column has"
     assert "schools.id" not in order_of(select(func.my_own_aggregate(School.enrollment)))
 
 
