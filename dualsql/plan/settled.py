@@ -31,7 +31,8 @@ _HARMLESS = frozenset(
     """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
     SQL_CALC_FOUND_ROWS""".split()
 )
-_COMMENTS = re.compile(r"(\s*/\*.*?\*/\s*)+", re.DOTALL)
+# Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
+_COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
 _WRAP = "Put it into a subquery: inner = statement.subquery(); select(inner)."
 
 
