@@ -37,7 +37,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+
+class Told(NamedTuple):
+    """What callers are told of an error: over REST, in a stream, by a tool."""
+
+    message: str
+    hint: str
 
 
 class DualResponseError(Exception):
@@ -46,30 +53,44 @@ class DualResponseError(Exception):
     Attributes:
         code: a stable name, the same on every channel.
         message: one sentence for a person or a model; never a database's own text.
-        hint: what to do next, or an empty string.
+        hint: what to do next, or an empty string. Written for callers, unless `caller_words` are given.
+        developer_hint: what to do in code, on the server; never told to a caller.
         details: JSON values that a program can use.
+        caller_words: of a class whose message and hint speak of code: what callers are told in their place.
     """
 
     code: ClassVar[str] = "DUAL_RESPONSE_ERROR"
     default_hint: ClassVar[str] = ""
+    caller_words: ClassVar[Told | None] = None
 
     def __init__(
-        self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        details: Mapping[str, Any] | None = None,
+        developer_hint: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = self.default_hint if hint is None else hint
+        self.developer_hint = developer_hint
         self.details = dict(details or {})
 
+    @property
+    def told(self) -> Told:
+        """What callers are told. The exception's own text is for whoever wrote the server's code."""
+        return self.caller_words or Told(self.message, self.hint)
+
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".rstrip()
+        return f"{self.message} {self.developer_hint or self.hint}".rstrip()
 
 
 class QueryExecutionError(DualResponseError):
     """The caller's statement failed in the database; the cause is chained, never shown."""
 
     code = "QUERY_EXECUTION_FAILED"
-    default_hint = "Check the query against the current tables; the server's log has the cause."
+    default_hint = "If you wrote the query, check it; else tell the operator: the server's log has the cause."
 
 
 class CountExecutionError(QueryExecutionError):
@@ -121,6 +142,10 @@ class NotFreezableError(DualResponseError):
     """The statement holds something that cannot be stored as data."""
 
     code = "NOT_FREEZABLE"
+    caller_words = Told(
+        "The query cannot be stored as data.",
+        "Ask for it in another way, or tell the operator: the server's log has the cause.",
+    )
 
 
 class NoTotalOrderError(DualResponseError):
@@ -285,6 +310,9 @@ class ConfigurationError(DualResponseError):
     """The server cannot start safely as it was set up."""
 
     code = "BAD_CONFIGURATION"
+    caller_words = Told(
+        "The server is not set up for this.", "Tell the operator: the server's log has the cause."
+    )
 
 
 @contextmanager

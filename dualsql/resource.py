@@ -113,7 +113,8 @@ class Resource:
 
 def problem_of(error: DualResponseError) -> ToolProblem:
     """An error as it is kept with the resource whose query failed."""
-    return ToolProblem(code=error.code, message=error.message, hint=error.hint, details=dict(error.details))
+    message, hint = error.told
+    return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 
 
 INTERRUPTED = problem_of(QueryInterruptedError("The server that ran the query stopped."))

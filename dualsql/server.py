@@ -233,7 +233,8 @@ class DualResponseServer:
             refinement=refinement,
         )
         await self._ready()
-        return await self.responses.create(*await self._refinements.resolve(select, creation))
+        with self._refinements.told(creation):
+            return await self.responses.create(*await self._refinements.resolve(select, creation))
 
     # Serving --------------------------------------------------------------------------------------------
 

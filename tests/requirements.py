@@ -481,6 +481,7 @@ BEYOND: dict[str, str] = {
     "profiling/test_serving.py": "who hears what of a profile, and within which time",
     "sampling/test_samples.py": "rows that are not the first: the last, at even ranks, at random by seed",
     "server/test_restart.py": "a server starts again after a shutdown, in whatever event loop",
+    "server/test_told.py": "callers are never told what only a developer can do",
     "server/test_keywords.py": "misspelt keyword arguments are refused, and help() shows what there is",
     "mcp/test_arguments.py": "tools refuse arguments that they do not have, and have those that models reach for",
     "own_types/test_own_types.py": "columns of an application's own types: what they show, and what they can be asked",

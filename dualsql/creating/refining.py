@@ -5,20 +5,24 @@ parent -> may this caller read it? -> thaw -> the question as a Select over it -
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from dualsql.addresses import Addresses, id_in
 from dualsql.asking import in_words
 from dualsql.creating.options import Creation
-from dualsql.errors import BadParameterError, LimitExceededError
+from dualsql.errors import BadParameterError, LimitExceededError, NotFreezableError, NoTotalOrderError
 from dualsql.gate.gate import Gate
 from dualsql.reading.inquiries import Inquiries
 from dualsql.resource import Resource
 from dualsql.settings import Settings
 from dualsql.statement import Statement
+
+logger = logging.getLogger(__name__)
 
 LINEAGE = "lineage"
 """The key of a resource's metadata that says what it was made of."""
@@ -50,7 +54,8 @@ class Refinements:
         if select is not None or creation.parent is None or creation.refinement is None:
             raise BadParameterError(
                 "A response is made of a Select, or of a parent and a refinement.",
-                hint='create_response(name=..., parent="resource://...", refinement={"filters": [...]})',
+                hint="Give the result's URI and what to ask of it.",
+                developer_hint='create_response(name=..., parent="resource://...", refinement={"filters": [...]})',
             )
         named = creation.parent
         parent_id = named.id if isinstance(named, Resource) else id_in(named)
@@ -66,6 +71,24 @@ class Refinements:
         self._count(parent)
         metadata = {**creation.metadata, LINEAGE: lineage}
         return statement, replace(creation, source=parent.source, metadata=metadata)
+
+    @contextmanager
+    def told(self, creation: Creation) -> Iterator[None]:
+        """In the block, what cannot be stored of a refinement is its caller's to mend: they have written it.
+
+        Raises:
+            BadParameterError: in place of NotFreezableError and NoTotalOrderError.
+        """
+        try:
+            yield
+        except (NotFreezableError, NoTotalOrderError) as error:
+            if creation.refinement is None:
+                raise
+            logger.warning("A refinement of %s could not be stored: %s", creation.parent, error)
+            raise BadParameterError(
+                "This result cannot be refined in this way: what it is asked for cannot be stored.",
+                hint="Ask it without making a result (query), or refine it by other columns.",
+            ) from error
 
     def _require_room(self, parent: Resource, depth: int) -> None:
         if depth > self._settings.maximum_refinement_depth:

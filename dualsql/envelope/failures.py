@@ -25,13 +25,14 @@ def error_of(error: BaseException, tool: str) -> ErrorBody:
     """The `error` of an answer for what the tool raised."""
     if not isinstance(error, DualResponseError):
         return _incident(error, tool)
-    told: dict[str, Any] = {"suggestion": str(error.hint)} if error.hint else {}
+    message, hint = error.told
+    told: dict[str, Any] = {"suggestion": str(hint)} if hint else {}
     if error.__cause__ is not None:  # its hint sends the reader to the log
         told["incident"] = _log(error, tool)
     try:
-        return error_body(str(error.message), error.code, {**error.details, **told})
+        return error_body(str(message), error.code, {**error.details, **told})
     except DualResponseError:  # its details are too large, or have no JSON
-        return error_body(str(error.message), error.code, told)
+        return error_body(str(message), error.code, told)
 
 
 def _incident(error: BaseException, tool: str) -> ErrorBody:

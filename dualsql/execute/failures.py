@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from dualsql.errors import (
@@ -20,6 +20,10 @@ from dualsql.errors import (
 from dualsql.execute.guards import Fault
 from dualsql.execute.metering import too_large
 from dualsql.execute.source import Source
+
+# What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
+_OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+_LEAVE_OUT = "Leave its column out, or CAST it to text. The server's log has the cause."
 
 
 @contextmanager
@@ -81,4 +85,7 @@ def _translated(
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if fault is Fault.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
         return DatabaseBusyError("The database broke off the connection.")
+    cause = error.orig if isinstance(error, StatementError) else error
+    if isinstance(cause, _OF_ONE_VALUE):
+        return failure("A value of the result could not be read.", hint=_LEAVE_OUT)
     return failure("The database could not run the query.")

@@ -223,6 +223,8 @@ def _pyarrow() -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise BadParameterError(
-            "This server cannot write Arrow or Parquet.", hint="On the server: pip install 'dualsql[arrow]'"
+            "This server cannot write Arrow or Parquet.",
+            hint="Ask for ndjson, json or csv.",
+            developer_hint="pip install 'dualsql[arrow]'",
         ) from error
     return pa

@@ -67,8 +67,7 @@ def problem(error: DualResponseError, summary: Summary) -> dict[str, Any]:
     """What a stream's last record says of the error that ended it."""
     said: dict[str, Any] = {
         "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
+        **error.told._asdict(),
         "details": error.details,
     }
     return said | summary._asdict()

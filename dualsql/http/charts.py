@@ -76,7 +76,11 @@ async def answer_chart(server: Resources, request: Request, media_type: str = ME
     try:
         found: Picture = await while_connected(request.receive, painting)
     except ConfigurationError as error:
-        raise NotAcceptableError("This server draws no pictures.", hint=error.hint) from error
+        raise NotAcceptableError(
+            "This server draws no pictures.",
+            hint=f"Ask for {MEDIA_TYPE}.",
+            developer_hint=error.hint,
+        ) from error
     return _chart(found.content, found.media_type)
 
 

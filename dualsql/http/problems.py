@@ -180,8 +180,9 @@ def problem_response(error: Exception, where: str = "a request") -> Response:
 
 def _answer(error: DualResponseError, incident: str) -> Response:
     kind = kind_of(error)
+    message, hint = error.told
     problem = Problem(
-        error=kind.word, message=error.message, code=error.code, hint=error.hint, details=dict(error.details)
+        error=kind.word, message=message, code=error.code, hint=hint, details=dict(error.details)
     )
     if incident:
         problem["details"]["incident"] = incident

@@ -42,8 +42,9 @@ def problem_of(error: Exception, tool: str) -> ToolProblem:
     if error.__cause__ is not None:
         log_failure(logger, error, f"the tool {tool!r}", level=logging.WARNING)
     else:
-        logger.info("The tool %r answered %s: %s", tool, error.code, error.message)
-    return ToolProblem(code=error.code, message=error.message, hint=error.hint, details=dict(error.details))
+        logger.info("The tool %r answered %s: %s", tool, error.code, error)
+    message, hint = error.told
+    return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 
 
 def _translated(error: SQLAlchemyError) -> DualResponseError:

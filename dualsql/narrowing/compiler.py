@@ -278,7 +278,11 @@ class _Narrowing(_Compiler):  # type: ignore[misc]
 
 def refuse(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
     """Raise ForbiddenSQLError for a statement with `construct` in it."""
-    raise ForbiddenSQLError(f"The statement holds {construct}.", hint=hint)
+    raise ForbiddenSQLError(
+        f"The statement holds {construct}.",
+        hint="Ask for something else: the server does not run this one.",
+        developer_hint=hint,
+    )
 
 
 def _plain(element: Any) -> Any:

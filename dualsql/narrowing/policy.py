@@ -250,7 +250,8 @@ def _known(principal: Principal | None) -> Principal:
     if principal is None:
         raise ForbiddenError(
             "This data is narrowed to whoever asks, and nobody is known to ask.",
-            hint="Pass principal=... when the response is created; authenticate REST requests.",
+            hint="Ask with a credential.",
+            developer_hint="Pass principal=... when the response is created; authenticate REST requests.",
         )
     return principal
 

@@ -26,6 +26,7 @@ from dualsql.statement import AnyCompound, AnySelect, Statement
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
+_ASK = "Ask for it in another way: with its rows cut in a subquery, or ordered by its own columns."
 _WRAP = "Wrap it: inner = statement.subquery(); select(inner).order_by(inner.c....)."
 
 
@@ -86,7 +87,9 @@ def at_most(statement: Statement, limit: int) -> Statement:
 def _select_from_text(statement: TextualSelect) -> AnySelect:
     if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
         raise NoTotalOrderError(
-            "The order of a text() statement with its own ORDER BY or LIMIT cannot be seen.", hint=_WRAP
+            "The order of a text() statement with its own ORDER BY or LIMIT cannot be seen.",
+            hint=_ASK,
+            developer_hint=_WRAP,
         )
     return select(*statement.subquery("result").c)
 
@@ -94,7 +97,11 @@ def _select_from_text(statement: TextualSelect) -> AnySelect:
 def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
     options = statement._fetch_clause_options or {}
     if options.get("with_ties") or options.get("percent"):
-        raise NoTotalOrderError("FETCH with TIES or PERCENT cannot be cut into pages.", hint=_WRAP)
+        raise NoTotalOrderError(
+            "FETCH with TIES or PERCENT cannot be cut into pages.",
+            hint=_ASK,
+            developer_hint=_WRAP,
+        )
     clauses = (statement._limit_clause, statement._fetch_clause)
     limits = [_whole_number(clause) for clause in clauses if clause is not None]
     offset = statement._offset_clause
@@ -104,7 +111,11 @@ def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
 def _whole_number(clause: ColumnElement[Any]) -> int:
     value = clause.effective_value if isinstance(clause, BindParameter) else None
     if not isinstance(value, int) or value < 0:
-        raise NoTotalOrderError("LIMIT and OFFSET must be plain whole numbers.", hint=_WRAP)
+        raise NoTotalOrderError(
+            "LIMIT and OFFSET must be plain whole numbers.",
+            hint=_ASK,
+            developer_hint=_WRAP,
+        )
     return value
 
 
@@ -137,7 +148,9 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     ]
     if positions:
         return positions[0]
-    raise NoTotalOrderError("A set operation can only be ordered by its own columns.", hint=_WRAP)
+    raise NoTotalOrderError(
+        "A set operation can only be ordered by its own columns.", hint=_ASK, developer_hint=_WRAP
+    )
 
 
 def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[ResultColumn, ...]]:

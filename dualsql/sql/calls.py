@@ -13,7 +13,7 @@ from sqlglot import exp
 from dualsql.instants import instant, instants, is_instant
 from dualsql.sql.arguments import only
 from dualsql.sql.binary import spells_instants
-from dualsql.sql.functions import is_aggregate, known_functions, result_of
+from dualsql.sql.functions import absent, is_aggregate, known_functions, result_of
 from dualsql.sql.numbers import one_of
 from dualsql.sql.ordering import read_order
 from dualsql.sql.refusals import forbid, forbid_node, invalid
@@ -37,7 +37,8 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     if result is None:
         close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
         guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
-        forbid(f"The function {name[:60]}()", hint=guess, suggestions=close)
+        instead = absent(wanted, translator.dialect)
+        forbid(f"The function {name[:60]}()", hint=instead or guess, suggestions=close)
     if wanted in _COMPARING and spells_instants(translator.dialect, *arguments):
         arguments = instants(arguments)
     try:

@@ -195,12 +195,24 @@ _STATISTICS = "corr covar_pop covar_samp regr_count regr_intercept regr_r2 regr_
 _ABSENT: Mapping[str, frozenset[str]] = {
     "sqlite": frozenset(
         f"{_STATISTICS} any_value array_agg bit_and bit_or bool_and bool_or every median mode".split()
-        + "stddev stddev_pop stddev_samp var_pop var_samp variance".split()
+        + "percentile_cont percentile_disc stddev stddev_pop stddev_samp var_pop var_samp variance".split()
     ),
     "postgresql": frozenset("median total".split()),
     "mysql": frozenset(f"{_STATISTICS} array_agg bool_and bool_or every mode total".split()),
 }
 """Aggregates that an engine lacks in every version: refused with a suggestion, and not by the engine's error."""
+
+
+_INSTEAD = dict.fromkeys(
+    ("median", "percentile_cont", "percentile_disc"),
+    "Number the rows with row_number() OVER (ORDER BY x), and take those in the middle of count(*) OVER ().",
+)
+
+
+def absent(name: str, dialect: str) -> str | None:
+    """What to write in the place of an aggregate that the engine lacks; None for one that it has."""
+    engine = "mysql" if dialect == "mariadb" else dialect
+    return _INSTEAD.get(name) if name in _ABSENT.get(engine, ()) else None
 
 
 def result_of(name: str, dialect: str) -> Result | None:

@@ -105,7 +105,10 @@ async def test_letters_are_letters_on_every_engine(readings: Application) -> Non
 
 async def test_an_instant_has_the_zone_of_its_column(readings: Application) -> None:
     path = await readings.create(ALL, principal=principal_of("north"))
-    for value in ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00+02:00", "yesterday", 5):
+    zoned = ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00+02:00"]
+    if readings.server._sources["default"].capabilities.spells_instants:
+        zoned = []  # texts of any zone, compared as instants
+    for value in (*zoned, "yesterday", 5):
         asked = {"filters": [{"column": "moment", "op": "gt", "value": value}]}
         assert problem_of(await _ask(readings, path, asked, "north"), 400)["code"] == "BAD_PARAMETER"
     for column, value in (

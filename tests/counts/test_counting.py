@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, literal, select, text
+from sqlalchemy import func, literal, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponse, DualResponseServer, QueryTimeoutError, Registry
@@ -89,6 +89,21 @@ async def test_an_estimate_says_so(dual: DualResponseServer, engine: AsyncEngine
     assert (page.total_count, page.total_count_kind) == (everything.total_count, "estimated")
     last = await dual.fetch_page(resource, offset=MANY - 5, limit=10)
     assert (last.total_count, last.total_count_kind) == (MANY, "exact")
+
+
+async def test_merged_rows_are_counted_and_not_estimated(dual: DualResponseServer) -> None:
+    """A planner's guess of groups was a thousand times wrong."""
+    seventh = (events.c.id % 7).label("seventh")
+    merged = (
+        select(seventh).distinct(),
+        select(seventh, func.count().label("n")).group_by(seventh),
+        union(select(seventh), select((events.c.id % 5).label("seventh"))),
+        select(select(seventh).distinct().subquery()),
+    )
+    for statement in merged:
+        for how in ("estimated", "auto"):
+            made = await dual.create_response(statement, name="x", sample_size=2, count=how)
+            assert (made.total_count, made.total_count_kind) == (7, "exact")
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for written in ("arrow", "parquet"):
         with pytest.raises(BadParameterError) as raised:
             writer(written)
-        assert "dualsql[arrow]" in raised.value.hint
+        assert "dualsql[arrow]" in raised.value.developer_hint
 
 
 def test_an_unknown_format() -> None:

@@ -125,7 +125,7 @@ def test_row_locks_are_dropped() -> None:
 def test_what_cannot_be_cut_into_pages_is_refused_with_a_way_out(statement: Any) -> None:
     with pytest.raises(NoTotalOrderError) as refused:
         shape(statement)
-    assert "subquery()" in refused.value.hint
+    assert "subquery()" in refused.value.developer_hint
 
 
 def test_a_column_of_bare_text_is_refused() -> None:

@@ -95,6 +95,20 @@ def test_division_is_the_engines_own() -> None:
     assert "school.id - ($1::INTEGER - $2::INTEGER)" in written("SELECT id - (1 - 2) FROM school")
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT median(rate) FROM school",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY rate) FROM school",
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY rate) FROM school",
+    ],
+)
+def test_percentiles_are_refused_in_words_on_sqlite(sql: str) -> None:
+    with pytest.raises(ForbiddenSQLError) as caught:
+        read_select(sql, REGISTRY, "sqlite")
+    assert "row_number()" in caught.value.hint
+
+
 def test_a_parameter_of_the_text_is_bound() -> None:
     assert values("SELECT id FROM school WHERE state = :state", state="NJ") == ["NJ"]
     with pytest.raises(InvalidSQLError, match="no value"):
