@@ -113,8 +113,8 @@ def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableErro
     cls = type(next(_unknown_parts(value), value)).__name__
     return ValueNotRepresentableError(
         f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
-        hint="Leave that column out, or CAST it to text. An application gives the class a form by "
-        f"Registry(..., converters={{{cls[:80]}: function}}).",
+        hint="Leave that column out, or CAST it to text.",
+        developer_hint=f"Give the class a form: Registry(..., converters={{{cls[:80]}: function}}).",
         details={"column": column.name, "class": cls[:80]},
     )
 

@@ -306,7 +306,7 @@ async def test_an_object_without_a_form_is_refused_by_name(url: str, application
         with pytest.raises(ValueNotRepresentableError, match=r"'money'.*class Money") as caught:
             await bare.server.create_response(select(TABLE.c.id, TABLE.c.money), name="money")
     assert caught.value.details == {"column": "money", "class": "Money"}
-    assert "converters" in caught.value.hint
+    assert "converters" in caught.value.developer_hint
 
 
 async def test_an_object_that_comes_later_ends_the_stream_by_name(tmp_path: Any) -> None:
