@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from sqlalchemy import BinaryExpression, Case, ColumnElement, Dialect, Label, Over, type_coerce, types
@@ -47,7 +47,7 @@ _BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding],
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResultColumn:
     """One column of a statement: its unique name, the expression that gives it, and the type of its values.
 
@@ -62,12 +62,18 @@ class ResultColumn:
     is_computed: bool = False
     meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
 
-    @property
+    # Each page asks for these several times, and the columns of a stored statement outlast it.
+    @cached_property
     def meaning(self) -> Meaning:
         """What its values are."""
         return self.meanings.of(self.type)
 
-    @property
+    @cached_property
+    def encoding(self) -> Encoding:
+        """How its values are written, as `describe` announces it."""
+        return self._announced["encoding"]
+
+    @cached_property
     def shown(self) -> SQLType:
         """A type of SQLAlchemy's own whose values are those that the column shows."""
         return self.meaning.shown
@@ -79,6 +85,10 @@ class ResultColumn:
 
     def describe(self) -> Column:
         """How the column is announced on the wire."""
+        return self._announced.copy()
+
+    @cached_property
+    def _announced(self) -> Column:
         kind, encoding = _classify(self.shown)
         if encoding == "any" and _is_numeric_function(self.expression):
             kind = "number"

@@ -136,7 +136,7 @@ def _is_text(plain: SQLType) -> bool:
 
 def holds(column: ResultColumn) -> str:
     """What is in the column, in words."""
-    encoding = column.describe()["encoding"]
+    encoding = column.encoding
     if isinstance(column.shown, types.Enum):
         words = f"one of the words of an enum ({', '.join(column.shown.enums[:5])})"
         return words if len(column.shown.enums) <= _FEW else words.replace(")", ", ...)")
@@ -154,7 +154,7 @@ _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": 
 
 def possible_operators(column: ResultColumn) -> frozenset[Operator]:
     """What the column can be asked, besides is_null."""
-    encoding, meaning = column.describe()["encoding"], column.meaning
+    encoding, meaning = column.encoding, column.meaning
     known = _OPERATORS.get(encoding, frozenset())
     if isinstance(column.shown, ranges.AbstractRange):
         return frozenset()  # it is text only once it is written
@@ -177,7 +177,7 @@ def _require_operator(column: ResultColumn, operator: Operator) -> None:
     raise BadParameterError(
         f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {holds(column)}.",
         hint=f"Possible there: {', '.join(possible)}.",
-        details={"column": column.name, "encoding": column.describe()["encoding"], "operators": possible},
+        details={"column": column.name, "encoding": column.encoding, "operators": possible},
     )
 
 

@@ -181,7 +181,7 @@ def _is_sound(function: Function, column: ResultColumn) -> bool:
     if function == "count_distinct":
         return True  # `_told_apart` sees to it
     if function in ("min", "max"):
-        is_odd_text = column.describe()["encoding"] == "text" and not is_plain_text(column)
+        is_odd_text = column.encoding == "text" and not is_plain_text(column)
         return meaning.keeps_order and (meaning.is_made or not is_odd_text)
     return meaning.is_same
 

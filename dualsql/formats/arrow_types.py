@@ -186,7 +186,7 @@ def _strict_fit(column: ResultColumn, type_: Any) -> Fit:
 
 def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:
     """What makes text of the values that Arrow has no type for; they are written as in JSON."""
-    encoding, plain = column.describe()["encoding"], column.shown
+    encoding, plain = column.encoding, column.shown
     if encoding == "decimal":
         return None if declared_digits(column) else _digits
     if encoding == "uuid":

@@ -114,12 +114,16 @@ def loose_fits(
     abilities = capabilities_of(dialect)
     if abilities is None or not abilities.has_loose_types:
         return []
-    looked_at = {"integer", "float", "base64", *(["text"] if with_texts else [])}
+    looked_at = _LOOSE_OR_TEXT if with_texts else _LOOSE
     return [
         (position, fit_of(column))
         for position, column in enumerate(columns)
-        if column.describe()["encoding"] in looked_at and is_sqlalchemys_own(column.type, dialect)
+        if column.encoding in looked_at and is_sqlalchemys_own(column.type, dialect)
     ]
+
+
+_LOOSE = frozenset({"integer", "float", "base64"})
+_LOOSE_OR_TEXT = _LOOSE | {"text"}
 
 
 def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
@@ -130,7 +134,7 @@ def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
 def fit_of(column: ResultColumn) -> Fit:
     """What the column's encoding allows, as the values are before any of them is converted."""
     plain = column.shown
-    known = _KINDS.get(column.describe()["encoding"])
+    known = _KINDS.get(column.encoding)
     if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
         return Fit(None)
     return Fit((*known[0], float, Decimal) if column.is_computed else known[0], known[1])

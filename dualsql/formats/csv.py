@@ -31,9 +31,7 @@ class CSVWriter:
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
         self._structured = [
-            (position, _as_json)
-            for position, column in enumerate(columns)
-            if column.describe()["encoding"] in _STRUCTURED
+            (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
 
     def head(self) -> bytes:

@@ -143,7 +143,7 @@ def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] 
 
 def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
     """Names of the columns that hold whole numbers."""
-    return [column.name for column in columns if column.describe()["encoding"] == "integer"]
+    return [column.name for column in columns if column.encoding == "integer"]
 
 
 def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
@@ -250,12 +250,12 @@ def lines(records: Sequence[Row], encode: Converter = encoded) -> bytes:
 def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
     """What must be done to a column's values before JSON; nothing for almost all types."""
     if column.is_computed:
-        return float if column.describe()["encoding"] == "float" else _exact
+        return float if column.encoding == "float" else _exact
     if column.meaning.is_made:
         cls = column.meaning.shown_class
         return partial(_writable, column) if cls is None else partial(_checked, column, cls)
     meanings = column.meanings
-    is_open = bool(meanings.converters) and column.describe()["encoding"] in _OPEN
+    is_open = bool(meanings.converters) and column.encoding in _OPEN
     return meanings.converted if is_open else _type_converter(column.shown, dialect)
 
 

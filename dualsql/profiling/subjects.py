@@ -80,7 +80,7 @@ class Subject:
 
     @property
     def _encoding(self) -> str:
-        return self.column.describe()["encoding"]
+        return self.column.encoding
 
     @property
     def _is_number(self) -> bool:

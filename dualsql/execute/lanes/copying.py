@@ -249,7 +249,7 @@ def _made(column: Any, make: Callable[[str], Any] | None) -> Any:
 def _made_later(job: Job, place: int) -> Callable[[str], Any] | None:
     """What makes a value of a text that pyarrow has no parser for."""
     column = job.columns[place]
-    if column.describe()["encoding"] == "base64":
+    if column.encoding == "base64":
         return b64decode
     if not is_list(column):
         return None

@@ -156,7 +156,7 @@ class Speller:
 def _found(
     table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
 ) -> str | None:
-    encoding = column.describe()["encoding"]
+    encoding = column.encoding
     if not is_sqlalchemys_own(column.type, dialect) or (encoding == "json" and _reads_json_itself(dialect)):
         return None
     if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN and type_.kind == "scalar":
