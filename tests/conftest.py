@@ -18,6 +18,10 @@ from dualsql.store import upgrade
 from tests import engines, mariadb
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-types", action="store_true", help="write the table of docs/types.md anew")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
 
