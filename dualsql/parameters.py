@@ -22,6 +22,7 @@ from dualsql.freeze import Registry
 from dualsql.queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
 from dualsql.totals import CountAsked, parse_count
+from dualsql_client.conversions import shown
 from dualsql_client.figures import ProfileKind
 from dualsql_client.wire import SortKey
 
@@ -55,7 +56,7 @@ def checked_profile(kind: Any) -> ProfileKind:
         if kind == known:
             return known  # type: ignore[no-any-return]
     raise BadParameterError(
-        f"The profile {kind!r}"[:80] + " is not known.",
+        f"The profile {shown(kind, 80)} is not known.",
         hint='Use "sample" or "full".',
         details={"name": "profile"},
     )
@@ -121,7 +122,7 @@ def within(what: str, value: int, least: int, most: int) -> int:
         raise BadParameterError(
             f"{what} is out of bounds.",
             hint=f"Give a number from {least} to {most}.",
-            details={"value": repr(value)[:40]},
+            details={"value": shown(value, 40)},
         )
     return value
 

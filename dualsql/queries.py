@@ -16,6 +16,7 @@ from sqlalchemy.types import NullType
 
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.statement import Statement
+from dualsql_client.conversions import require_storable
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LARGEST_VALUES = 64 * 1024
@@ -39,11 +40,13 @@ class QueryParameter:
         """A JSON value as the parameter's own type.
 
         Raises:
-            BadParameterError: it is none.
+            BadParameterError: it is none, or no database takes it.
         """
         try:
             # As JSON and strict: "2025-01-31" is a date, and true is no number.
-            return self._adapter.validate_json(json.dumps(value), strict=True)
+            read = self._adapter.validate_json(json.dumps(value), strict=True)
+            require_storable(read)
+            return read
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
             raise BadParameterError(
                 f"The value of {self.name!r} does not fit.",
@@ -119,7 +122,7 @@ class SavedQuery:
             BadParameterError: one is missing, is unknown, or does not fit.
         """
         given = dict(values or {})
-        if len(json.dumps(given, default=str)) > _LARGEST_VALUES:
+        if _length(given) > _LARGEST_VALUES:
             raise BadParameterError("The parameters are too long.", hint=f"{_LARGEST_VALUES} bytes of JSON.")
         for name in given:
             if name not in self.takes:
@@ -158,6 +161,13 @@ def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
             raise ConfigurationError(f"Two saved queries are called {query.name!r}.")
         found[query.name] = query
     return found
+
+
+def _length(values: Mapping[str, Any]) -> int:
+    try:
+        return len(json.dumps(values, default=str))
+    except (TypeError, ValueError, RecursionError) as error:  # digits beyond 4,300, nested too deeply
+        raise BadParameterError("The parameters are not JSON.", hint="Give texts, numbers, lists.") from error
 
 
 def _with_values(select: Statement, values: Mapping[str, Any]) -> Statement:

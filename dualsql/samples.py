@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal, NamedTuple
 
 from dualsql.errors import BadParameterError
+from dualsql_client.conversions import shown
 
 SampleOption = Literal["head", "tail", "random", "spread"] | str
 """The first rows, the last ones, rows at random ("random:42" are others than "random:43"), or rows at even ranks."""
@@ -45,7 +46,7 @@ def parse_sample(asked: Any) -> SampleAsked:
             if asked == way:
                 return SampleAsked(way)
     raise BadParameterError(
-        f"sample={asked!r}"[:80] + " is not known.",
+        f"sample={shown(asked, 80)} is not known.",
         hint='Use "head", "tail", "random", "random:42" or "spread".',
         details={"name": "sample"},
     )

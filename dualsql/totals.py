@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal, NamedTuple
 
 from dualsql.errors import BadParameterError
+from dualsql_client.conversions import shown
 from dualsql_client.wire import TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
@@ -56,7 +57,7 @@ def parse_count(asked: Any) -> CountAsked:
             if asked == way:
                 return CountAsked(way)
     raise BadParameterError(
-        f"count={asked!r}"[:80] + " is not known.",
+        f"count={shown(asked, 80)} is not known.",
         hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',
         details={"name": "count"},
     )

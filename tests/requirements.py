@@ -344,6 +344,8 @@ BEYOND: dict[str, str] = {
     "cost/test_page_serving.py": "what a worker keeps between two requests",
     "counts/test_later.py": "what was not counted at first; whose count it is",
     "sql/test_attacks.py": "no hostile text becomes a statement",
+    "mcp/test_hostile_values.py": "values that no database takes, as each tool's arguments and parameters, are refused",
+    "client/test_hostile_values.py": "values of an answer that Python cannot use are the client's error",
     "http/test_hostile_values.py": "values that Python cannot convert are answered in our words, wherever they stand",
     "narrowing/test_pasted.py": "each place where SQLAlchemy pastes a string into SQL has a rule",
     "sql/test_edges.py": "hostile texts through every door that takes one: answered in our words, and soon",

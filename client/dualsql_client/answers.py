@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from dualsql_client.columns import read_columns
+from dualsql_client.conversions import is_count
 from dualsql_client.errors import FetchError
 from dualsql_client.instants import read_instant
 from dualsql_client.rows import decode_rows
@@ -88,7 +89,7 @@ def read_page(
     """
     fields = _fields(answer)
     data, has_next = _rows(fields.get("data")), _typed(fields, "has_next", bool)
-    start = _typed(fields, "offset", int) if offset is None else offset
+    start = _counted(fields, "offset") if offset is None else offset
     end = start + len(data)
     _refuse_if(
         {
@@ -100,7 +101,7 @@ def read_page(
     columns = _columns(fields) or list(known_columns)
     # A server that never ends must not keep anyone asking.
     has_next = has_next and bool(data)
-    total = _typed(fields, "total_count", int, None)
+    total = _counted(fields, "total_count", None)
     return FetchResult(
         data=decode_rows(data, columns) if typed else data,
         total_count=total,
@@ -125,7 +126,7 @@ def read_metadata(answer: object) -> ResourceMetadata:
         FetchError: it is something else.
     """
     fields = _fields(answer)
-    total = _typed(fields, "total_count", int, None)
+    total = _counted(fields, "total_count", None)
     return ResourceMetadata(
         status=_typed(fields, "status", str),
         name=_typed(fields, "name", str, ""),
@@ -135,7 +136,7 @@ def read_metadata(answer: object) -> ResourceMetadata:
         columns=_columns(fields),
         created_at=read_instant(fields.get("created_at")),
         expires_at=read_instant(fields.get("expires_at")),
-        access_count=_typed(fields, "access_count", int, 0),
+        access_count=_counted(fields, "access_count", 0),
         last_accessed_at=read_instant(fields.get("last_accessed_at")),
         metadata=_typed(fields, "metadata", dict, {}),
         error=_typed(fields, "error", dict, None),
@@ -157,7 +158,7 @@ def kind_of_total(total: int | None, said: object) -> TotalCountKind:
     """What a total is worth. A server that does not say counts exactly; one whose word is not known here, roughly."""
     if total is None:
         return "none"
-    if said in {None, "exact"}:
+    if said is None or said == "exact":
         return "exact"
     return "capped" if said == "capped" else "estimated"
 
@@ -171,6 +172,12 @@ def _typed(fields: Mapping[str, Any], name: str, kind: type, default: Any = _REQ
         return default
     # bool is an int to isinstance, and a server that counts in booleans is broken.
     _refuse_if({f"its {name} is not what it should be": type(value) is not kind})
+    return value
+
+
+def _counted(fields: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
+    value = _typed(fields, name, int, default)
+    _refuse_if({f"its {name} is no number of rows": value is not None and not is_count(value)})
     return value
 
 

@@ -17,6 +17,10 @@ LONGEST = 400
 """Characters of a number, a date or a UUID."""
 MOST_DIGITS = 1_000
 """Digits before or behind the point that a number may have once its exponent is written out."""
+MOST_DIGITS_STORED = 150_000
+"""The same for a number out of a database: PostgreSQL's numeric has up to 131,072 digits before its point."""
+MOST_COUNTED = 2**63
+"""No number of rows is as large."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -60,6 +64,60 @@ def decimal(text: str) -> Decimal:
     return number
 
 
+def stored_decimal(text: str | int) -> Decimal:
+    """The exact number that `text` is, with as many digits as a database may hold; an error of `Decimal` otherwise.
+
+    This runs for each cell of a column: two checks behind the conversion, which itself only takes what a text has.
+    """
+    number = Decimal(text)
+    if not -MOST_DIGITS_STORED < number.adjusted() < MOST_DIGITS_STORED or number.is_snan():
+        raise ValueError("not a number that can be written out")
+    if type(text) is not str and type(text) is not int:  # Decimal(0.1) has 55 digits, which nobody sent
+        raise TypeError("no text, and no whole number")
+    return number
+
+
+def stored_integer(text: str | int) -> int:
+    """The whole number that `text` is; ValueError for more digits than Python converts, TypeError for no text."""
+    if type(text) is not str and type(text) is not int:  # int(5.7) is 5
+        raise TypeError("no text, and no whole number")
+    return int(text)
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a number of rows: whole, not negative, of at most 63 bits. True and False are none."""
+    return type(value) is int and 0 <= value < MOST_COUNTED
+
+
+def require_storable(value: object) -> None:
+    """Refuse what no database takes as a value, in lists and objects as well.
+
+    Raises:
+        ValueError: a whole number beyond 64 bits, a number that cannot be written out, a text with a NUL character or
+            half a surrogate pair.
+    """
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set | frozenset):
+            waiting += one
+        elif not _is_storable(one):
+            raise ValueError("no value that a database takes")
+
+
+def _is_storable(value: object) -> bool:
+    if isinstance(value, str):
+        # isascii() is one look at a flag; a half of a surrogate pair has no UTF-8.
+        return "\x00" not in value and (value.isascii() or bool(value.encode()))
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, Decimal):
+        return not value.is_snan() and abs(value.adjusted()) <= MOST_DIGITS
+    return True
+
+
 def real(text: str) -> float:
     """The floating-point number that `text` is; ValueError for anything else."""
     return float(_short(text))
@@ -83,6 +141,14 @@ def instant(text: str) -> datetime:
 def identifier(text: str) -> UUID:
     """The UUID that `text` is; ValueError for anything else."""
     return UUID(_short(text))
+
+
+def shown(value: object, most: int) -> str:
+    """At most `most` characters of a value, for a message; its type where Python cannot write it out."""
+    try:
+        return repr(value)[:most]
+    except (ValueError, RecursionError):  # more than 4,300 digits
+        return f"<{type(value).__name__}>"
 
 
 def _short(text: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from dualsql_client.address import is_handle, resource_id
 from dualsql_client.answers import kind_of_total
 from dualsql_client.columns import read_columns
+from dualsql_client.conversions import is_count
 from dualsql_client.handles import uris_in
 from dualsql_client.instants import read_instant
 from dualsql_client.nodes import Fields, Walk, fields_of
@@ -160,7 +161,7 @@ def _has_total(metadata: Fields) -> bool:
     if "total_count" not in metadata and "totalCount" not in metadata:
         return False
     total = _either(metadata, "total_count", "totalCount")
-    return total is None or (type(total) is int and total >= 0)
+    return total is None or is_count(total)
 
 
 def _either(fields: Fields, snake: str, camel: str) -> Any:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 from dualsql_client.errors import DualResponseClientError
+from dualsql_client.instants import read_http_date
 
 _UNDETECTABLE = timedelta(seconds=2)
 """A Date header has whole seconds and was on its way for a while: less is no skew."""
@@ -31,13 +31,10 @@ class Clock:
 
     def note(self, date: str | None, age: str | None = None) -> None:
         """Read an answer's Date header (RFC 9110, 6.6.1); one that a cache kept (Age) says nothing about now."""
-        if not date or age:
+        said = None if age else read_http_date(date)
+        if said is None:
             return
-        try:
-            said = parsedate_to_datetime(date)
-        except (ValueError, OverflowError):
-            return
-        skew = (said if said.tzinfo else said.replace(tzinfo=UTC)) - datetime.now(UTC)
+        skew = said - datetime.now(UTC)
         if abs(skew) < _INCREDIBLE:
             self._skew = skew if abs(skew) > _UNDETECTABLE else timedelta()
 

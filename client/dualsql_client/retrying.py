@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+
+from dualsql_client.instants import read_http_date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +72,5 @@ def retry_after(written: str | None) -> float | None:
         return None
     if written.isascii() and written.isdigit():
         return float(written[:9])
-    try:
-        moment = parsedate_to_datetime(written)
-    except ValueError:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+    moment = read_http_date(written)
+    return None if moment is None else max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from dualsql_client.conversions import stored_decimal, stored_integer
 from dualsql_client.errors import ParseError
 from dualsql_client.wire import INFINITIES, UNFIT_KEY, Column, Encoding, Row
 
@@ -21,8 +22,8 @@ Decode = Callable[[Any], Any]
 _WRONG_VALUE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 _DURATION = re.compile(
-    r"(?P<sign>[+-]?)P(?:(?P<days>-?\d+)D)?"
-    r"(?:T(?:(?P<hours>-?\d+)H)?(?:(?P<minutes>-?\d+)M)?(?:(?P<seconds>-?\d+(?:\.\d+)?)S)?)?",
+    r"(?P<sign>[+-]?)P(?:(?P<days>-?\d{1,15})D)?"
+    r"(?:T(?:(?P<hours>-?\d{1,15})H)?(?:(?P<minutes>-?\d{1,15})M)?(?:(?P<seconds>-?\d{1,15}(?:\.\d{1,6})?)S)?)?",
     re.ASCII,
 )
 
@@ -125,9 +126,9 @@ def _or_infinity(read: Decode) -> Decode:
 
 
 _DECODERS: Mapping[Encoding, Decode] = {
-    "integer-string": int,
+    "integer-string": stored_integer,
     "float": float,
-    "decimal": Decimal,
+    "decimal": stored_decimal,
     "date": _or_infinity(date.fromisoformat),
     "time": time.fromisoformat,
     "datetime": _or_infinity(datetime.fromisoformat),

@@ -18,6 +18,7 @@ from dualsql.asking.question import (
     Question,
     TextQuestion,
 )
+from dualsql_client.conversions import shown
 from dualsql_client.questions import Operator
 
 _LONGEST = 500
@@ -99,7 +100,7 @@ def _comparison(found: Comparison) -> str:
 
 
 def _value(value: Any) -> str:
-    said = repr(value)
+    said = shown(value, _LONGEST_VALUE + 1)
     return said if len(said) <= _LONGEST_VALUE else said[: _LONGEST_VALUE - 1] + "…"
 
 

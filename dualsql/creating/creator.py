@@ -28,6 +28,7 @@ from dualsql.errors import (
 from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
 from dualsql.gate.gate import Gate
+from dualsql.incidents import log_unforeseen
 from dualsql.profiling import Found
 from dualsql.reading.profiles import ProfileAsked, fetch_profile
 from dualsql.reading.reader import Reader
@@ -186,7 +187,7 @@ def _refusals() -> Iterator[None]:
     except DualResponseError:
         raise
     except Exception as error:
-        _log.exception("A statement could not be served.")
+        log_unforeseen(_log, error, "A statement could not be served.")
         raise NotFreezableError(
             f"The statement cannot be served: a {type(error).__name__} was raised for it.",
             hint="Write it in a simpler way; the server's log has the cause.",

@@ -158,7 +158,7 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "number": _is_number,
     # 1.0 is an integer to JSON Schema.
-    "integer": lambda value: _is_number(value) and value == int(value),
+    "integer": lambda value: _is_number(value) and value % 1 == 0,
 }
 
 

@@ -137,8 +137,8 @@ def _read_int(text: str) -> int:
 
 def _read_decimal(text: str) -> Decimal:
     number = Decimal(text)
-    if _is_far(number):
-        malformed("a number too long")
+    if _is_far(number) or number.is_snan():
+        malformed("a number too long, or one that signals")
     return number
 
 
@@ -149,8 +149,8 @@ def _is_far(number: Decimal) -> bool:
 
 
 def _write_decimal(value: Decimal, _values: Values, _depth: int) -> str:
-    if _is_far(value):
-        refuse("a number too long", "No database holds it.")
+    if _is_far(value) or value.is_snan():
+        refuse("a number too long, or one that signals", "No database holds it.")
     return str(value)
 
 

@@ -25,6 +25,7 @@ from dualsql.settings import Action, Settings
 from dualsql.store.protocol import Place, ResourceChanges, ResourceStore, Viewer
 from dualsql.store.rows import is_storable_id, size_of
 from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
+from dualsql_client import conversions
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +218,10 @@ def _write_cursor(last: Resource) -> str:
 
 def _read_cursor(cursor: str) -> Place:
     try:
+        if len(cursor) > conversions.LONGEST:
+            raise ValueError
         instant, _, resource_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition(" ")
-        created_at = in_utc(datetime.fromisoformat(instant))
+        created_at = in_utc(conversions.instant(instant))
         is_ours = is_storable_id(resource_id)
     except (ValueError, OverflowError):
         is_ours = False

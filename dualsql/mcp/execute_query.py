@@ -37,12 +37,16 @@ _RULES = (
 )
 _NAMED = "Or give query_name, the name of a saved query, and its parameters."
 
+_MOST_ROWS = 2**53 - 1  # of JSON's numbers, the largest that every reader has
+
 _Query = Annotated[str | None, Field(description="SQL text; or leave it out and give query_name.")]
 _QueryName = Annotated[str | None, Field(description="The name of a saved query.")]
 _Parameters = Annotated[
     dict[str, Any] | None, Field(description="Values by name: of :name in the text, or of the saved query.")
 ]
-_Limit = Annotated[int | None, Field(description="The most rows of the result; all by default.", ge=1)]
+_Limit = Annotated[
+    int | None, Field(description="The most rows of the result; all by default.", ge=1, le=_MOST_ROWS)
+]
 _SourceName = Annotated[str | None, Field(description="Which database, where there are several.")]
 
 

@@ -50,6 +50,10 @@ def number(text: str, dialect: str) -> ColumnElement[Any]:
 
 def string(text: str) -> ColumnElement[Any]:
     """A text, that `typed` may make something else of."""
+    try:
+        conversions.require_storable(text)
+    except ValueError:
+        invalid("A text of the SQL holds a NUL character, or is not Unicode.", hint="Write it without.")
     return literal(text, types.String())
 
 

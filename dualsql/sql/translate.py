@@ -24,6 +24,7 @@ from dualsql.sql.reading import parse
 from dualsql.sql.refusals import forbid_node, invalid, too_deep
 from dualsql.sql.scope import COLUMN, EXPRESSION, MAXIMUM_WORK, Scope, Work
 from dualsql.statement import AnyCompound, AnySelect
+from dualsql_client import conversions
 
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
 
@@ -174,7 +175,15 @@ class Translator:
         if name not in self._parameters:
             invalid(f"The parameter {name[:60]!r} has no value.", hint="Give it in parameters.")
         self._used.add(name)
-        return self._parameters[name]
+        value = self._parameters[name]
+        try:
+            conversions.require_storable(value)
+        except ValueError:
+            invalid(
+                f"The parameter {name[:60]!r} holds a value that no database takes.",
+                hint="Whole numbers have 64 bits; a text is Unicode without NUL characters.",
+            )
+        return value
 
     def require_used(self) -> None:
         """Refuse values for parameters that the text does not have."""

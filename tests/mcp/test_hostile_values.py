@@ -1,0 +1,178 @@
+"""Values that no database takes, in every argument of every tool and every parameter: answered in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Date,
+    DateTime,
+    Double,
+    Enum,
+    Integer,
+    Interval,
+    LargeBinary,
+    Numeric,
+    String,
+    Time,
+    Uuid,
+    bindparam,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import BadParameterError, SavedQuery
+from dualsql.errors import CountExecutionError, DualResponseError, NotFreezableError, QueryExecutionError
+from dualsql.mcp import add_catalogue, add_data_manager, add_execute_query, add_result_tools
+from tests.http.application import INSTITUTIONS, fill, running
+from tests.http.test_hostile_values import VALUES
+from tests.mcp.conftest import Host
+
+HOSTILE: tuple[Any, ...] = (
+    *VALUES, 10**5_000, -(10**5_000), [10**5_000], {"a": {"b": 10**5_000}}, -1, 2**63 - 1, 2**53, 1e30, "PT1e5S",
+    "P999999999999D", "12:00", "a\0b", "random:" + "9" * 30, "capped:" + "9" * 30, "1E+400000000",
+)  # fmt: skip
+TYPES: dict[str, Any] = {
+    "i": Integer(), "big": BigInteger(), "n": Numeric(), "f": Double(), "d": Date(), "dt": DateTime(), "t": Time(),
+    "u": Uuid(), "s": String(), "b": Boolean(), "iv": Interval(), "by": LargeBinary(), "j": JSON(),
+    "e": Enum("red", "blue", native_enum=False),
+}  # fmt: skip
+TOP = SavedQuery("top", select(INSTITUTIONS).limit(bindparam("v", type_=Integer())))
+AMONG = SavedQuery(
+    "among",
+    select(INSTITUTIONS).where(INSTITUTIONS.c.id.in_(bindparam("v", expanding=True, type_=Integer()))),
+)
+QUERIES = [
+    TOP,
+    AMONG,
+    *(
+        SavedQuery(name, select(INSTITUTIONS.c.id).add_columns(bindparam("v", type_=kind).label("shown")))
+        for name, kind in TYPES.items()
+    ),
+]
+TEXTS = (
+    "SELECT id FROM institutions WHERE tuition > :v",
+    "SELECT :v AS a, id FROM institutions WHERE founded > :v OR id = :v",
+)
+UNFORESEEN = {
+    error.code for error in (DualResponseError, NotFreezableError, QueryExecutionError, CountExecutionError)
+}
+"""What a caller is told of a mistake of ours, of a tool's author, and of a database that refused the statement."""
+
+Calls = Iterator[tuple[str, dict[str, Any]]]
+
+
+def calls(tools: dict[str, Any], uri: str) -> Calls:
+    """Every hostile value as every parameter, and as every argument beside good ones."""
+    good = {
+        "resource": uri, "data_access_id": uri, "operation": "query", "sql": "SELECT * FROM data",
+        "table": "institutions", "terms": ["a"], "query": "SELECT * FROM institutions",
+    }  # fmt: skip
+    for value in HOSTILE:
+        for query in QUERIES:
+            given = [value] if query is AMONG else value
+            yield "execute_query", {"query_name": query.name, "parameters": {"v": given}}
+        for text in TEXTS:
+            yield "execute_query", {"query": text, "parameters": {"v": value}}
+        for name, tool in tools.items():
+            arguments = tool.input_schema["properties"]
+            beside = {key: one for key, one in good.items() if key in arguments}
+            if "filters" in arguments:
+                del beside["sql"]
+            for argument in arguments:
+                yield name, {**beside, argument: value}
+
+
+async def faults(
+    host: Host, url: str, *, step: int, start: int = 0, unforeseen: Collection[str] = UNFORESEEN
+) -> list[str]:
+    """The calls, of every `step`, that raise or are answered by anything but rows and refusals."""
+    found = []
+    async with running(url, queries=QUERIES, maximum_refinements=1_000_000) as application:
+        server = host.server()
+        add_execute_query(application.server, server)
+        add_result_tools(application.server, server)
+        add_data_manager(application.server, server)
+        add_catalogue(application.server, server)
+        async with host.connected(server) as connection:
+            uri = f"resource://{(await application.create()).rpartition('/')[2]}"
+            asked = list(calls(await connection.tools(), uri))
+            call = connection.session.call_tool_mcp if host.is_fast else connection.session.call_tool
+            for name, arguments in asked[start::step]:
+                answer = await call(name, arguments)
+                assert isinstance(answer, CallToolResult)
+                if (code := _code(answer)) in unforeseen:
+                    found.append(
+                        f"{name} {code}: {list(arguments)} {[_brief(v) for v in arguments.values()]}"
+                    )
+    return found
+
+
+def _code(result: CallToolResult) -> str | None:
+    """None for rows, and for a call that is malformed."""
+    content: Any = result.structured_content
+    return content["error"]["code"] if result.is_error and content else None
+
+
+def _brief(value: Any) -> str:
+    return (
+        hex(value)[:30] if isinstance(value, int) else ascii(value)[:60] if not _has_giant(value) else "..."
+    )
+
+
+def _has_giant(value: Any) -> bool:
+    return isinstance(value, list | dict) and any(not isinstance(one, str | float) for one in value)
+
+
+async def test_one_in_many(host: Host, sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> None:
+    await fill(make_engine(sqlite_url))
+    assert await faults(host, sqlite_url, step=29) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(4))
+async def test_all(
+    host: Host, sqlite_url: str, make_engine: Callable[[str], AsyncEngine], start: int
+) -> None:
+    await fill(make_engine(sqlite_url))
+    assert await faults(host, sqlite_url, step=4, start=start) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(4))
+async def test_on_postgresql(
+    postgresql_url: str, make_engine: Callable[[str], AsyncEngine], start: int
+) -> None:
+    await fill(make_engine(postgresql_url))
+    # Its driver refuses an instant with a zone for a column without one, and some more.
+    unforeseen = UNFORESEEN - {QueryExecutionError.code, CountExecutionError.code}
+    host = Host("official")
+    assert await faults(host, postgresql_url, step=4, start=start, unforeseen=unforeseen) == []
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if query.name != "j"], ids=lambda one: one.name)
+def test_a_parameter_is_read_or_refused_by_its_name(query: SavedQuery) -> None:
+    for value in HOSTILE:
+        try:
+            read = query.takes["v"].read([value] if query is AMONG else value)
+        except BadParameterError as error:
+            assert error.details["parameter"] == "v"  # noqa: PT017 - either is right
+        else:
+            assert not isinstance(read, int) or abs(read) <= 2**63
+            assert not isinstance(read, Decimal) or len(format(read, "f")) < 2_500
+
+
+def test_parameters_that_are_no_json() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    for value in (10**5_000, nested):
+        with pytest.raises(BadParameterError):
+            TOP.with_values({"v": value})
