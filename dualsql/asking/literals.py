@@ -55,7 +55,8 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
     encoding = described["encoding"]
     if encoding == "any" and described["type"] == "number":
         encoding = "float"
-    if encoding == "interval" and capabilities.has_months and _has_months(value):
+    has_months = encoding == "interval" and capabilities.has_months and not column.meaning.is_made
+    if has_months and _has_months(value):
         return cast(bound(value, types.Text()), column.type)
     try:
         read = _READERS[encoding](column, value)

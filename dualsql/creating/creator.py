@@ -189,8 +189,8 @@ def _refusals() -> Iterator[None]:
     except Exception as error:
         log_unforeseen(_log, error, "A statement could not be served.")
         raise NotFreezableError(
-            f"The statement cannot be served: a {type(error).__name__} was raised for it.",
-            hint="Write it in a simpler way; the server's log has the cause.",
+            f"The statement cannot be served: it, or a rule or a hook of the server, raised {type(error).__name__}.",
+            hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
         ) from error
 
 

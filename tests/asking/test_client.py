@@ -106,8 +106,12 @@ async def test_no_part_of_a_question_is_left_out(application: Application) -> No
     result = await _parsed(application)
     one: Any = {"column": "id", "op": "eq", "value": 5}
     assert [row["id"] for row in (await result.query(filters=one)).data] == [5]
-    wrong: list[dict[str, Any]] = [{"filters": 5}, {"columns": "id"}, {"fliters": [one]}, {"limits": 3}]
+    wrong: list[dict[str, Any]] = [{"filters": 5}, {"columns": "id"}]
     for question in wrong:
         with pytest.raises(FetchError) as caught:
             await result.query(**question)
         assert caught.value.code == "BAD_PARAMETER", question
+    misspelt: list[dict[str, Any]] = [{"fliters": [one]}, {"limits": 3}]
+    for question in misspelt:
+        with pytest.raises(TypeError, match="Did you mean"):
+            await result.query(**question)

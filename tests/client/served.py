@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ class Served:
     """It runs.
 
     Attributes:
+        loop: it runs in this one.
         tool_result: as MCP has it, of the result that was made first.
     """
 
     base_url: str
     dual: DualResponseServer
+    loop: asyncio.AbstractEventLoop
     tool_result: dict[str, Any]
 
     @property
@@ -53,6 +56,6 @@ async def serving_results(
         dual = DualResponseServer(database, base_url=base_url, tables=tables, **options)
         app = Starlette(routes=[Mount("/resources", dual.router())], lifespan=dual.lifespan)
         async with serving(app, bound):
-            served = Served(base_url, dual, {})
+            served = Served(base_url, dual, asyncio.get_running_loop(), {})
             served.tool_result = await served.tool_result_of(statement)
             yield served

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, assert_type
+from typing import TypeVar, assert_type
 
 import polars as pl
 import pytest
@@ -120,12 +120,8 @@ def test_every_row_without_an_await(served: Served, client: SyncDualResponseClie
 
 
 def test_pins_and_deletes(served: Served, client: SyncDualResponseClient) -> None:
-    async def made() -> dict[str, Any]:
-        return await served.tool_result_of(select(SCHOOLS))
-
-    portal = Portal()
-    other = client.parse(portal.call(made), strict=True)
-    portal.close()
+    made = asyncio.run_coroutine_threadsafe(served.tool_result_of(select(SCHOOLS)), served.loop)
+    other = client.parse(made.result(), strict=True)
     assert other.is_expired() is False
     assert other.pin()
     assert other.expires_at is None

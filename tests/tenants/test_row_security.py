@@ -21,6 +21,7 @@ from dualsql import (
     ConfigurationError,
     DualResponseServer,
     ForbiddenError,
+    NotFreezableError,
     Principal,
     QueryExecutionError,
     QueryTimeoutError,
@@ -240,7 +241,7 @@ async def test_a_value_is_a_value(secure: Secure) -> None:
             asked = literal_minded.create_response(
                 select(Person.id), name="x", principal=Principal(id="x", tenant=tenant)
             )
-            with pytest.raises((QueryExecutionError, ForbiddenError, ValueError)):
+            with pytest.raises((QueryExecutionError, ForbiddenError, NotFreezableError)):
                 await asked
     assert not await left_behind(secure[1])
 
