@@ -8,6 +8,7 @@ from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from dualsql.digits import read_document
 from dualsql.errors import ConfigurationError
 
 _EXTRAS = {"asyncmy": "'dualsql[mariadb]'"}
@@ -24,6 +25,8 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
         # An error's text reaches the log; bound values, a tenant's among them, must not.
         # A restarted server leaves dead connections in the pool: they are found before they are used.
         has_server = url.get_backend_name() != "sqlite"
+        if url.get_backend_name() == "postgresql":
+            options.setdefault("json_deserializer", read_document)
         return create_async_engine(url, hide_parameters=True, pool_pre_ping=has_server, **options)
     except ImportError as error:
         driver = url.get_driver_name()

@@ -466,6 +466,7 @@ BEYOND: dict[str, str] = {
     "paging/test_keyset_tables.py": "the same on tables nobody thought of",
     "plan/test_keyset.py": "what a page beside a place compiles to",
     "formats/test_cells.py": "a value leaves in Arrow as it is or not at all; cells that do not fit in JSON",
+    "kinds/test_digits.py": "numbers inside JSON documents keep every digit, in every format",
     "kinds/test_table.py": "the table of types is what is seen of each type, database and format",
     "kinds/test_unfit.py": "one cell that cannot be read refuses nothing else",
     "kinds/test_computed.py": "numbers that engines compute, in every format; columns as text",

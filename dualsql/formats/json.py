@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns import ResultColumn, SQLType, plain_type
+from dualsql.digits import Digits
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits, marked
 from dualsql.meanings import is_instance
@@ -80,6 +81,8 @@ def word(value: float | Decimal) -> str:
 
 def with_words(value: Any) -> Any:
     """A list or an object with words for NaN and the infinities in it."""
+    if isinstance(value, Digits):
+        return value
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         return word(value)
     if isinstance(value, list | tuple):
@@ -90,8 +93,16 @@ def with_words(value: Any) -> Any:
 
 
 def loads(encoded: bytes) -> Any:
-    """Plain JSON values; whole numbers of any size stay exact."""
-    return json.loads(encoded)
+    """Plain JSON values; whole numbers stay exact, and a number beyond all floats is None."""
+    return _PLAIN_READER.decode(encoded.decode())
+
+
+def _finite(text: str) -> float | None:
+    found = float(text)
+    return found if math.isfinite(found) else None
+
+
+_PLAIN_READER = json.JSONDecoder(parse_float=_finite)
 
 
 def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
@@ -327,6 +338,7 @@ def _interval(value: dt.timedelta) -> str:
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     (Decimal, _decimal),
+    (Digits, lambda value: orjson.Fragment(value.text)),
     (Unfit, lambda value: value.text),
     (UUID, str),
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
@@ -349,26 +361,34 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
 
 
 def _dumps_slowly(value: object, encode: Converter) -> bytes:
-    """For what orjson refuses: whole numbers beyond 64 bits inside a JSON column."""
+    """For what orjson refuses: whole numbers beyond 64 bits and deep nesting in a JSON column, times with a zone."""
     try:
-        compact = (",", ":")  # as orjson writes, which those who cut the text rely on
-        finite = _finite(value)
-        return json.dumps(
-            finite, default=encode, ensure_ascii=False, allow_nan=False, separators=compact
-        ).encode()
+        plain = _plainly(value, encode)
+        try:
+            return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
+        except TypeError:  # too deep
+            compact = (",", ":")  # as orjson writes, which those who cut the text rely on
+            return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=compact).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueNotRepresentableError(
             "A value of the result has no JSON form.", hint="Leave that column out, or CAST it to text."
         ) from error
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+def _plainly(value: Any, encode: Converter) -> Any:
     if isinstance(value, enum.Enum):
-        return value.value
+        value = value.value
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _plainly(item, encode) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
+        return [_plainly(item, encode) for item in value]
+    if type(value) is int and not -_LARGEST <= value < _LARGEST:
+        return orjson.Fragment(str(value))
+    if isinstance(value, float) and type(value) is not Digits:
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int | orjson.Fragment):
+        return value
+    return _plainly(encode(value), encode)
+
+
+_LARGEST = 2**63

@@ -24,6 +24,7 @@ from sqlalchemy.sql.elements import _truncated_label
 from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.dialects import capabilities_of
+from dualsql.digits import with_all_digits
 from dualsql.errors import ForbiddenSQLError
 from dualsql.formats.processing import read_tolerantly
 from dualsql.infinities import bound_as_text, with_exact_dates
@@ -47,6 +48,7 @@ def narrowing_dialect(base: Dialect, form: Form) -> Dialect:
     dialect = copy.copy(base)
     with_exact_dates(dialect)
     read_tolerantly(dialect)
+    with_all_digits(dialect)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
     marks = {

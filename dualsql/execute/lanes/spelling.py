@@ -15,6 +15,7 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns import ResultColumn, is_sqlalchemys_own
+from dualsql.digits import reads_for_an_application
 
 # Object ids: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
 _INTEGERS = (20, 21, 23)
@@ -157,13 +158,10 @@ def _found(
     table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
 ) -> str | None:
     encoding = column.encoding
-    if not is_sqlalchemys_own(column.type, dialect) or (encoding == "json" and _reads_json_itself(dialect)):
+    if not is_sqlalchemys_own(column.type, dialect) or (
+        encoding == "json" and reads_for_an_application(dialect)
+    ):
         return None
     if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN and type_.kind == "scalar":
         return _TEXT
     return table.get((encoding, type_.oid))
-
-
-def _reads_json_itself(dialect: Any) -> bool:
-    """Whether the application gave the engine a parser of its own."""
-    return getattr(dialect, "_json_deserializer", None) is not None
