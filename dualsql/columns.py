@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql.errors import UnknownColumnError
 from dualsql.meanings import STANDARD, Meaning, Meanings, SQLType, plain_type
@@ -53,6 +54,7 @@ class ResultColumn:
 
     Attributes:
         is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
+        is_quotient: a decimal that was divided. An engine that divides in doubles has more digits than are shown.
         meanings: what the values of types are, on this database and in this application.
     """
 
@@ -60,6 +62,7 @@ class ResultColumn:
     expression: ColumnElement[Any]
     type: SQLType
     is_computed: bool = False
+    is_quotient: bool = False
     meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
 
     # Each page asks for these several times, and the columns of a stored statement outlast it.
@@ -80,7 +83,8 @@ class ResultColumn:
 
     def moved(self, element: ColumnElement[Any]) -> ResultColumn:
         """The same column of a statement around, where `element` stands for it."""
-        typed = type_coerce(element, self.type) if self.is_computed else element
+        is_known = isinstance(element.type, types.NullType) and not isinstance(self.type, types.NullType)
+        typed = type_coerce(element, self.type) if self.is_computed or is_known else element
         return replace(self, expression=typed)
 
     def describe(self) -> Column:
@@ -115,8 +119,9 @@ def result_columns(
 
 def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings = STANDARD) -> ResultColumn:
     """The column of that name, with the type that the engine gives the expression."""
-    computed = computed_type(expression)
-    return ResultColumn(name, expression, computed or expression.type, computed is not None, meanings)
+    computed = computed_type(expression) or _floored_type(expression, meanings)
+    type_ = computed or known_type(expression, meanings) or expression.type
+    return ResultColumn(name, expression, type_, computed is not None, _is_quotient(expression), meanings)
 
 
 def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
@@ -176,6 +181,55 @@ def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
     widest = _widest(expression)
     return _NUMBERS[widest] if widest is not None and widest > known else None
 
+
+def _is_quotient(expression: Any) -> bool:
+    is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
+    return is_decimal and any(
+        getattr(part, "operator", None) is operators.truediv for part in iterate(expression)
+    )
+
+
+def _floored_type(expression: Any, meanings: Meanings) -> SQLType | None:
+    """The type of `whole // whole` where an engine gives a number of eight bytes."""
+    while isinstance(expression, Label | Grouping):
+        expression = expression.element
+    is_floored = isinstance(expression, BinaryExpression) and expression.operator is operators.floordiv
+    return types.Double() if is_floored and meanings.floors_in_doubles else None
+
+
+def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
+    """The type of what a function gives that SQLAlchemy has no type for, though every engine has one; else None.
+
+    Only where the driver gives the values of that type as they are: nothing else is made of them.
+    """
+    if not isinstance(expression.type, types.NullType):
+        return None
+    while isinstance(expression, Label | Grouping | Over | FunctionFilter):
+        expression = expression.func if isinstance(expression, FunctionFilter) else expression.element
+    if not isinstance(expression, FunctionElement):
+        return None
+    name, given = str(getattr(expression, "name", "")).lower(), [one.type for one in expression.clauses]
+    if name in _OF_TEXTS:
+        # Bytes stay bytes in some of them.
+        return None if any(isinstance(type_, types.LargeBinary) for type_ in given) else types.String()
+    place, kinds = _OF_AN_ARGUMENT.get(name, (0, ()))
+    type_ = given[place] if place < len(given) else types.NULLTYPE
+    is_one = isinstance(type_, kinds) and not isinstance(type_, types.Enum)
+    return type_ if is_one and meanings.are_as_read(type_) else None
+
+
+_OF_TEXTS = frozenset(
+    {"string_agg", "group_concat", "listagg", "upper", "lower", "initcap", "concat_ws", "to_char"}
+)
+"""Functions of every engine that has them that give texts, whatever they take."""
+
+_ANY_KIND = (types.String, types.Integer, types.Boolean, types.Date, types.DateTime)
+_OF_AN_ARGUMENT: dict[str, tuple[int, tuple[type[SQLType], ...]]] = {
+    "date_trunc": (1, (types.DateTime,)),
+    **dict.fromkeys(("lag", "lead", "first_value", "last_value", "nth_value", "any_value"), (0, _ANY_KIND)),
+    **dict.fromkeys(("substr", "substring", "trim", "ltrim", "rtrim", "replace"), (0, (types.String,))),
+}
+"""Functions that give values of the type of one of their arguments: its place, and the types for which they do."""
 
 _ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
 

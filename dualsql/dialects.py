@@ -17,6 +17,10 @@ from dualsql.planned import MARIADB_PLANNER, POSTGRESQL_PLANNER, Planner
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
 
 
+def _always(_type: SQLType) -> bool:
+    return True
+
+
 class MakeKeyForm(Protocol):
     """`is_stored` is for a plain column of a table, as the table has it."""
 
@@ -44,6 +48,11 @@ class Capabilities:
         spells_instants: a timestamp is a text, which may be spelled in several ways.
         has_months: an interval has months apart from days, and its ISO 8601 text is read back.
         has_single_reals: a REAL has four bytes.
+        shortens_reals: a number of four bytes is shown with fewer digits than it is compared with.
+        divides_in_doubles: a quotient is a number of eight bytes, whatever was divided.
+        floors_in_doubles: `whole // whole` is one, too.
+        tells_apart: whether values of a type can be told apart, as far as the type says.
+        compares: whether they can be compared with a value of a question.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
@@ -74,6 +83,11 @@ class Capabilities:
     spells_instants: bool = False
     has_months: bool = False
     has_single_reals: bool = False
+    shortens_reals: bool = False
+    divides_in_doubles: bool = False
+    floors_in_doubles: bool = False
+    tells_apart: Callable[[SQLType], bool] = _always
+    compares: Callable[[SQLType], bool] = _always
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -182,6 +196,30 @@ _SORTABLE = (
 )
 
 
+_WITHOUT_EQUALITY = frozenset(
+    {"xml", "json", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle"}
+)
+"""Types of PostgreSQL that have no = or one of another meaning: boxes of one area are equal to it."""
+
+
+def _tells_apart_on_postgresql(type_: SQLType) -> bool:
+    plain = plain_type(type_)
+    if isinstance(plain, types.ARRAY):
+        return _tells_apart_on_postgresql(plain.item_type)
+    if not isinstance(plain, types.UserDefinedType):
+        return not isinstance(plain, postgresql.JSONPATH | postgresql.JSON) or isinstance(
+            plain, postgresql.JSONB
+        )
+    name = getattr(plain, "get_col_spec", lambda **_: "")()
+    return str(name).lower() not in _WITHOUT_EQUALITY
+
+
+def _compares_on_postgresql(type_: SQLType) -> bool:
+    # The name of a table that is not there is an error: a comparison would tell which ones are.
+    is_name = isinstance(plain_type(type_), postgresql.REGCLASS | postgresql.REGCONFIG | postgresql.HSTORE)
+    return not is_name and _tells_apart_on_postgresql(type_)
+
+
 _SQLITE = Capabilities(
     name="SQLite",
     nulls_last=True,
@@ -198,6 +236,7 @@ _SQLITE = Capabilities(
     keeps_zones=False,
     key_form=raw_form,
     spells_instants=True,
+    divides_in_doubles=True,
 )
 _POSTGRESQL = Capabilities(
     name="PostgreSQL",
@@ -219,6 +258,8 @@ _POSTGRESQL = Capabilities(
     has_single_reals=True,
     planner=POSTGRESQL_PLANNER,
     scramble=_md5,
+    tells_apart=_tells_apart_on_postgresql,
+    compares=_compares_on_postgresql,
 )
 _MYSQL = Capabilities(
     name="MariaDB",
@@ -237,6 +278,7 @@ _MYSQL = Capabilities(
     key_form=mysql_form,
     planner=MARIADB_PLANNER,
     text_length="char_length",
+    shortens_reals=True,
     scramble=_md5,
 )
 _DUCKDB = Capabilities(
@@ -256,6 +298,8 @@ _DUCKDB = Capabilities(
     key_form=duckdb_form,
     approximate_distinct="approx_count_distinct",
     has_infinite_dates=True,
+    divides_in_doubles=True,
+    floors_in_doubles=True,
     scramble=_md5,
 )
 _KNOWN = {

@@ -87,8 +87,14 @@ class DualResponseError(Exception):
 
 
 class QueryExecutionError(DualResponseError):
-    """The caller's statement failed in the database; the cause is chained, never shown."""
+    """The caller's statement failed in the database; the cause is chained, never shown.
 
+    Attributes:
+        is_unsuited: the statement asks of values what their types do not have: an operator, a function, a conversion.
+            Whoever answers a question, or makes a resource of a statement, raises another error in its place.
+    """
+
+    is_unsuited = False
     code = "QUERY_EXECUTION_FAILED"
     default_hint = "If you wrote the query, check it; else tell the operator: the server's log has the cause."
 
@@ -313,6 +319,44 @@ class ConfigurationError(DualResponseError):
     caller_words = Told(
         "The server is not set up for this.", "Tell the operator: the server's log has the cause."
     )
+
+
+@contextmanager
+def blaming_the_question() -> Iterator[None]:
+    """In place of an error of a statement that is unsuited, one that says what cannot be asked.
+
+    Raises:
+        BadParameterError: the database has no such comparison or figure for the type of a value.
+    """
+    try:
+        yield
+    except QueryExecutionError as error:
+        if not error.is_unsuited:
+            raise
+        raise BadParameterError(
+            "The database cannot compare, group or compute what is asked: the type of a column has no such "
+            "operation, or a value in the question is not of that type.",
+            hint="Ask about another column, or leave that condition, group or figure out.",
+        ) from error
+
+
+@contextmanager
+def blaming_the_text() -> Iterator[None]:
+    """In place of an error of a statement that is unsuited, one that says what is wrong with the statement.
+
+    Raises:
+        InvalidSQLError: the database has no such function or operator for the types of its values.
+    """
+    try:
+        yield
+    except QueryExecutionError as error:
+        if not error.is_unsuited:
+            raise
+        raise InvalidSQLError(
+            "The database has no such function, operator or conversion for the types of the values in it.",
+            hint="Compare values of one type, add up numbers only, and CAST(... AS ...) a value that is of another "
+            "type.",
+        ) from error
 
 
 @contextmanager

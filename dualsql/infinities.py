@@ -7,6 +7,7 @@ stored infinity is read as 9999-12-31; the drivers of DuckDB and psycopg2 do the
 asyncpg  binds as text, which PostgreSQL casts: $1::TEXT::DATE. It returns one object of its own for each infinity, and
          a new object for each date: they are told apart by identity, which costs two comparisons.
 DuckDB   the same, for reading.
+         It gives values of "char", a type of one byte, as bytes, which are read as the texts that they are.
 psycopg  loaders that give the text of what no Python date can hold, for the length of a session; so for psycopg2.
 
 The types stand in a copy of the engine's dialect: a connection, which may be the application's, keeps its own.
@@ -30,6 +31,9 @@ from dualsql_client.wire import INFINITIES
 
 _OIDS = (1082, 1114, 1184)
 """PostgreSQL's numbers of date, timestamp and timestamptz."""
+
+_CHAR = 18
+"""PostgreSQL's number of "char", a type of one byte."""
 
 
 class ExactDate(types.Date):
@@ -60,9 +64,36 @@ class ExactUntyped(types.NullType):
     """What asyncpg gives for a column of no declared type; dates are known by PostgreSQL's number of their type."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        if coltype == _CHAR:
+            return _char
         if coltype not in _OIDS:
             return None
         return Reader(*_of_asyncpg("date" if coltype == _OIDS[0] else "datetime"))
+
+
+class CharText(types.String):
+    """What asyncpg takes and gives for texts; those of the type "char", of one byte, it gives as bytes."""
+
+    render_bind_cast = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _char if coltype == _CHAR else None
+
+
+class CharCHAR(types.CHAR):
+    """The same for a column that is declared CHAR."""
+
+    render_bind_cast = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _char if coltype == _CHAR else None
+
+
+def _char(value: Any) -> Any:
+    """As PostgreSQL writes it."""
+    if not isinstance(value, bytes):
+        return value
+    return value.strip(b"\x00").decode() if value < b"\x80" else f"\\{value[0]:03o}"
 
 
 class DuckDBDate(types.Date):
@@ -80,7 +111,13 @@ class DuckDBDateTime(types.DateTime):
 
 
 _TYPES: Mapping[str, Mapping[type[Any], type[Any]]] = {
-    "asyncpg": {types.Date: ExactDate, types.DateTime: ExactDateTime, types.NullType: ExactUntyped},
+    "asyncpg": {
+        types.Date: ExactDate,
+        types.DateTime: ExactDateTime,
+        types.NullType: ExactUntyped,
+        types.String: CharText,
+        types.CHAR: CharCHAR,
+    },
     "duckdb_sqlalchemy": {types.Date: DuckDBDate, types.DateTime: DuckDBDateTime},
 }
 """By the name of the driver."""

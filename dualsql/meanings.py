@@ -86,6 +86,7 @@ class Meanings:
         keeps_zones: the database gives back an instant with its zone.
         converters: by class of values that have no JSON form, the function that gives them one.
         comparable: classes of types that the application says compare and sort as stored.
+        floors_in_doubles: the database gives a number of eight bytes for `whole // whole`.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class Meanings:
         keeps_zones: bool = False,
         converters: Mapping[type[Any], Callable[[Any], Any]] | None = None,
         comparable: Iterable[type[SQLType]] = (),
+        floors_in_doubles: bool = False,
     ) -> None:
+        self.floors_in_doubles = floors_in_doubles
         self.converters = dict(converters or {})
         self._dialect = dialect or sqlite.dialect()
         self._keeps_zones = keeps_zones
@@ -111,6 +114,14 @@ class Meanings:
             # The type is kept, so that its id stays its own.
             known = self._found[id(type_)] = (type_, self._tried(type_))
         return known[1]
+
+    def are_as_read(self, type_: SQLType) -> bool:
+        """Whether values of the type are shown as the driver gives them, with nobody's code between."""
+        if isinstance(type_, types.TypeDecorator):
+            return False
+        used = type_.dialect_impl(self._dialect)
+        is_sqlalchemys = _package(type_) in ("sqlalchemy", _package(self._dialect))
+        return is_sqlalchemys and used.result_processor(self._dialect, None) is None
 
     def converted(self, value: Any) -> Any:
         """A value of whatever class as one that has a JSON form, by the application's converters."""

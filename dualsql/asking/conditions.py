@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, not_, or_, types
+from sqlalchemy import ColumnElement, and_, cast, func, not_, or_, type_coerce, types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 
@@ -87,13 +87,16 @@ class Conditions:
         column = self.column(comparison.column)
         element = column.expression
         if comparison.operator == "is_null":
-            return element.is_(None) if comparison.value else element.is_not(None)
-        _require_operator(column, comparison.operator)
+            # Whatever its type: there are some that SQLAlchemy knows no operator for.
+            bare = type_coerce(element, types.NULLTYPE)
+            return bare.is_(None) if comparison.value else bare.is_not(None)
+        _require_operator(column, comparison.operator, self.capabilities)
         given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
         values = [literal(column, value, self.capabilities) for value in given]
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
+            element = operand(column, self.capabilities)
             if comparison.operator in _EQUALITY and needs_exact(column, self.abilities):
                 return self._equal(element, comparison.operator, values)
             return _simple(element, comparison.operator, values)
@@ -115,6 +118,31 @@ class Conditions:
             return self.abilities.position(element, bound(part, types.String())) > 0
         beginning = func.substr(element, 1, len(part), type_=types.String())
         return self.abilities.exact(beginning) == bound(part, types.String())
+
+
+def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
+    """The column in a comparison, which is one with what is shown."""
+    if capabilities.shortens_reals and is_single(column):
+        return cast(cast(column.expression, types.String()), types.Double())
+    # SQLAlchemy has no operators for some types of a database.
+    is_bare = column.encoding == "any" and not column.meaning.is_made
+    return type_coerce(column.expression, types.NULLTYPE) if is_bare else column.expression
+
+
+def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether the database computes more digits than are shown."""
+    return column.is_quotient and capabilities.divides_in_doubles and not column.is_computed
+
+
+def is_single(column: ResultColumn) -> bool:
+    """Whether it holds numbers of four bytes."""
+    plain = plain_type(column.type)
+    if not isinstance(plain, types.Float) or isinstance(plain, types.Double) or column.meaning.is_made:
+        return False
+    return plain.precision is None or plain.precision <= _MOST_BITS_OF_SINGLES
+
+
+_MOST_BITS_OF_SINGLES = 24
 
 
 def is_plain_text(column: ResultColumn) -> bool:
@@ -142,6 +170,8 @@ def holds(column: ResultColumn) -> str:
         return words if len(column.shown.enums) <= _FEW else words.replace(")", ", ...)")
     if isinstance(column.shown, ranges.AbstractRange):
         return "ranges"
+    if column.is_quotient:
+        return "quotients, of which not all digits are shown"
     meaning = column.meaning
     if not meaning.is_same:
         return f"values ({encoding}) that the database has in another form, of the type {meaning.name}"
@@ -152,8 +182,10 @@ _FEW = 5
 _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": "values of no declared type"}
 
 
-def possible_operators(column: ResultColumn) -> frozenset[Operator]:
+def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
     """What the column can be asked, besides is_null."""
+    if not capabilities.compares(column.shown) or is_shown_rounded(column, capabilities):
+        return frozenset()
     encoding, meaning = column.encoding, column.meaning
     known = _OPERATORS.get(encoding, frozenset())
     if isinstance(column.shown, ranges.AbstractRange):
@@ -169,8 +201,8 @@ def possible_operators(column: ResultColumn) -> frozenset[Operator]:
     return known - _TEXT if meaning.keeps_order else known & _EQUALITY
 
 
-def _require_operator(column: ResultColumn, operator: Operator) -> None:
-    known = possible_operators(column)
+def _require_operator(column: ResultColumn, operator: Operator, capabilities: Capabilities) -> None:
+    known = possible_operators(column, capabilities)
     if operator in known:
         return
     possible = sorted(known | {"is_null"})

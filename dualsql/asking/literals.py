@@ -103,6 +103,9 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
         return types.BigInteger()
     if encoding == "float":
         return types.Double()
+    if isinstance(plain_type(column.type), types.Numeric):
+        # Not the column's: a quotient has more digits than the type that SQLAlchemy takes it for.
+        return types.Numeric()
     return column.type
 
 
@@ -173,6 +176,8 @@ def _any(column: ResultColumn, value: Any) -> Any:
         return _text(column, value)
     if column.meaning.is_made and isinstance(value, bool | int):
         return value
+    if type(value) is int:
+        return _integer(column, value)
     return _float(column, value)
 
 

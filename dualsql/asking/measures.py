@@ -8,7 +8,15 @@ from typing import Any
 from sqlalchemy import func, type_coerce, types
 
 from dualsql.asking.abilities import Abilities, Element, bound
-from dualsql.asking.conditions import Conditions, holds, is_plain_text, needs_exact
+from dualsql.asking.conditions import (
+    Conditions,
+    holds,
+    is_plain_text,
+    is_shown_rounded,
+    is_single,
+    needs_exact,
+    operand,
+)
 from dualsql.asking.question import Group, Measure
 from dualsql.columns import ResultColumn
 from dualsql.errors import BadParameterError
@@ -57,10 +65,25 @@ def group_key(group: Group, conditions: Conditions) -> Element:
         )
     if is_plain_text(column):
         return conditions.abilities.exact(column.expression)
-    return _told_apart(column, column.expression, conditions.abilities)
+    key = operand(column, conditions.capabilities) if is_single(column) else column.expression
+    return _told_apart(column, key, conditions)
 
 
-def _told_apart(column: ResultColumn, element: Element, abilities: Abilities) -> Element:
+def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
+    abilities = conditions.abilities
+    if is_shown_rounded(column, conditions.capabilities):
+        raise BadParameterError(
+            f"Rows cannot be told apart by {column.name[:80]!r}, which holds {holds(column)}.",
+            hint="Take another column, or one that is rounded by the query.",
+            details={"column": column.name},
+        )
+    if not conditions.capabilities.tells_apart(column.shown):
+        raise BadParameterError(
+            f"{conditions.capabilities.name} cannot tell apart the values of {column.name[:80]!r}: their type has no "
+            "equality.",
+            hint="Take another column.",
+            details={"column": column.name},
+        )
     if not column.meaning.keeps_equality:
         raise BadParameterError(
             f"Rows cannot be told apart by {column.name[:80]!r}, which holds {holds(column)}.",
@@ -130,7 +153,9 @@ def _figure(measure: Measure, column: ResultColumn, conditions: Conditions) -> E
             return _percentile(measure, column, conditions)
         case _:
             distinct = (
-                abilities.exact(element) if is_plain_text(column) else _told_apart(column, element, abilities)
+                abilities.exact(element)
+                if is_plain_text(column)
+                else _told_apart(column, operand(column, conditions.capabilities), conditions)
             )
             return func.count(distinct.distinct(), type_=types.BigInteger())
 

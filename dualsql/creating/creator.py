@@ -24,6 +24,7 @@ from dualsql.errors import (
     LimitExceededError,
     NotFreezableError,
     QueryTimeoutError,
+    blaming_the_text,
 )
 from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
@@ -124,8 +125,9 @@ class Creator:
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def run() -> Answered:
-            sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
-            profile = await _profile(patient, creation)
+            with blaming_the_text():
+                sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
+                profile = await _profile(patient, creation)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
                 pending,
@@ -183,7 +185,8 @@ def _frozen(source: Source, select: Statement, creation: Creation) -> bytes:
 def _refusals() -> Iterator[None]:
     """Refuse a statement that anything but an error of ours was raised for: whoever asks hears no other."""
     try:
-        yield
+        with blaming_the_text():
+            yield
     except DualResponseError:
         raise
     except Exception as error:

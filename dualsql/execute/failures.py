@@ -82,6 +82,12 @@ def _translated(
         return DatabaseBusyError("The database had no room left, on disk or in memory, to run the query.")
     if fault is Fault.SIZE:
         return too_large()
+    # Before anything was sent: a value that a type does not take.
+    is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
+    if (fault is Fault.UNSUITED or is_unbound) and failure is QueryExecutionError:
+        unsuited = QueryExecutionError("The database has no such operation for values of these types.")
+        unsuited.is_unsuited = True
+        return unsuited
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if fault is Fault.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
         return DatabaseBusyError("The database broke off the connection.")

@@ -166,6 +166,7 @@ def open_source(
             keeps_zones=capabilities.keeps_zones,
             converters=registry.converters,
             comparable=registry.comparable,
+            floors_in_doubles=capabilities.floors_in_doubles,
         ),
     )
 

@@ -74,7 +74,9 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
 
 
 def _is_named(column: ResultColumn) -> bool:
-    return isinstance(column.expression, ColumnClause | Label)
+    # A bare literal, `select(1)`, is a column of which a subquery's reader would write `result.1`.
+    is_literal = getattr(column.expression, "is_literal", False)
+    return isinstance(column.expression, ColumnClause | Label) and not is_literal
 
 
 def _is_to_be_named(column: ResultColumn) -> bool:

@@ -8,11 +8,19 @@ checked here: `Gate.open` gives a resource that may be read.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
 from typing import NoReturn
 
 from dualsql.asking import Inquiry, Question, answering
-from dualsql.errors import ConfigurationError, LimitExceededError
+from dualsql.errors import (
+    ConfigurationError,
+    LimitExceededError,
+    blaming_the_question,
+    blaming_the_text,
+)
+from dualsql.formats.writer import Chunk
 from dualsql.parameters import checked_window
 from dualsql.reading.caching import Derived
 from dualsql.reading.pages import ResultPage
@@ -60,14 +68,15 @@ class Inquiries:
         size = checked_window(offset, limit, (), self._settings, cursor=cursor)
         view = self._view(resource, inquiry, principal)
         asked = PageAsked(offset=offset, limit=size, cursor=cursor)
-        page = await self._reader.page_of(
-            view,
-            asked,
-            resource,
-            principal,
-            integer_strings=integer_strings,
-            subject=_subject(resource, inquiry),
-        )
+        with _blaming(inquiry):
+            page = await self._reader.page_of(
+                view,
+                asked,
+                resource,
+                principal,
+                integer_strings=integer_strings,
+                subject=_subject(resource, inquiry),
+            )
         if page.has_next and isinstance(inquiry, Question) and inquiry.is_grouped:
             return await self._with_groups_counted(page, view)
         return page
@@ -83,7 +92,9 @@ class Inquiries:
         """The whole answer as bytes of the format that `request` names; see `stream_rows`."""
         checked_stream(request, self._settings)
         view = self._view(resource, inquiry, principal)
-        return self._reader.stream_of(view, request, resource, principal, subject=_subject(resource, inquiry))
+        subject = _subject(resource, inquiry)
+        found = self._reader.stream_of(view, request, resource, principal, subject=subject)
+        return replace(found, chunks=_blamed(found.chunks, inquiry))
 
     def statement(self, resource: Resource, inquiry: Inquiry, principal: Principal | None) -> AnySelect:
         """The answer as a Select of its own, which reads the result's tables and not the result.
@@ -126,6 +137,18 @@ class Inquiries:
                 details={"maximum_groups": most},
             )
         return replace(page, total_count=total.rows, total_count_kind=total.kind)
+
+
+def _blaming(inquiry: Inquiry) -> AbstractContextManager[None]:
+    """What the database does not know for the types of values is the mistake of whoever asks for it."""
+    return blaming_the_question() if isinstance(inquiry, Question) else blaming_the_text()
+
+
+async def _blamed(chunks: AsyncGenerator[Chunk, None], inquiry: Inquiry) -> AsyncGenerator[Chunk, None]:
+    with _blaming(inquiry):
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
 
 
 def _subject(resource: Resource, inquiry: Inquiry) -> Subject:

@@ -29,6 +29,11 @@ CONNECT_ARGUMENTS: dict[str, Any] = {
 }
 """How a database is opened that dualsql opens itself."""
 
+_UNSUITED = frozenset(
+    {"BinderException", "ConversionException", "InvalidTypeException", "TypeMismatchException"}
+)
+"""Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""
+
 _IS_CLOSED = "dualsql_is_closed"
 _ASK = "SELECT current_setting('enable_external_access'), current_setting('lock_configuration')"
 
@@ -59,6 +64,8 @@ class DuckDBGuard(Guard):
             return Fault.FULL
         if kind == "IOException":
             return Fault.UNREACHABLE
+        if kind in _UNSUITED and "not found" not in str(error):
+            return Fault.UNSUITED
         return Fault.WRITE if "read-only mode" in str(error) else None
 
 

@@ -34,6 +34,8 @@ class Fault(Enum):
     """The database is down, starting or stopping."""
     FULL = auto()
     """The database ran out of disk or memory."""
+    UNSUITED = auto()
+    """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
     SIZE = auto()
     """A value was larger than the connection allows."""
 

@@ -37,6 +37,28 @@ _FAULTS = {
     "08000": Fault.BROKEN,  # connection_exception
     "08003": Fault.BROKEN,  # connection_does_not_exist
     "08006": Fault.BROKEN,  # connection_failure
+    **dict.fromkeys(
+        (
+            "22000",  # asyncpg's own for a parameter that is not of the type that PostgreSQL expects
+            "22007",  # invalid_datetime_format
+            "22008",  # datetime_field_overflow
+            "22P02",  # invalid_text_representation
+            "42601",  # syntax_error: of an operator that only some types have
+            "42725",  # ambiguous_function
+            "42803",  # grouping_error
+            "42804",  # datatype_mismatch
+            "42809",  # wrong_object_type
+            "42846",  # cannot_coerce
+            "42883",  # undefined_function: also an operator, and an order or an equality that a type lacks
+            "42P08",  # ambiguous_parameter
+            "42P18",  # indeterminate_datatype
+            "42P20",  # windowing_error
+            "42P21",  # collation_mismatch
+            "42P22",  # indeterminate_collation
+            "42P38",  # indeterminate_datatype, as PostgreSQL 14 and later have it
+        ),
+        Fault.UNSUITED,
+    ),
 }
 
 
