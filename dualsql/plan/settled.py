@@ -54,18 +54,40 @@ def told_apart(statement: AnyGenerative) -> AnyGenerative:
     SQLAlchemy's key has a number for such a column that is the same for each of them: a compiled statement that reads
     the first would be taken for one that reads the second.
     """
-    read = [
-        str(next((place for place, column in enumerate(source.c) if column.name == element.name), -1))
-        for element in visitors.iterate(statement)
-        if isinstance(element, ColumnClause)
-        and isinstance(element.name, _anonymous_label)
-        and (source := element.table) is not None
-    ]
+    read = _unnamed_reads(statement)
     if not read:
         return statement
-    digest = sha256(",".join(read).encode()).hexdigest()[:16]
+    digest = sha256(repr(read).encode()).hexdigest()[:16]
     noted: AnyGenerative = statement._annotate({"unnamed_columns": digest})
     return noted
+
+
+def _unnamed_reads(statement: Any) -> list[int]:
+    """The places of the columns without a name that it reads, in order; empty where all have one.
+
+    An element that stands in several places is read once: CTEs that read each other twice have exponentially many
+    paths. Where it stands again, a number below zero says which element it is.
+    """
+    found: list[int] = []
+    has_unnamed = False
+    seen: dict[int, int] = {}
+    kept = []  # an id is another element's once its own is gone
+    waiting = [statement]
+    while waiting:
+        element = waiting.pop()
+        if (number := seen.get(id(element))) is not None:
+            found.append(-2 - number)
+            continue
+        seen[id(element)] = len(seen)
+        kept.append(element)
+        if isinstance(element, ColumnClause) and isinstance(element.name, _anonymous_label):
+            source = element.table
+            if source is not None:
+                has_unnamed = True
+                places = (place for place, one in enumerate(source.c) if one.name == element.name)
+                found.append(next(places, -1))
+        waiting.extend(element.get_children())
+    return found if has_unnamed else []
 
 
 # --- words around the columns ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -188,3 +189,16 @@ def test_statements_that_differ_have_cache_keys_that_differ(name: str) -> None:
         found = [shape(write(column)).select for column in columns]
         keys = {getattr(statement._generate_cache_key(), "key", None) for statement in found}
         assert len(keys) == len({sql(statement) for statement in found}) == len(columns)
+
+
+def test_a_statement_is_read_in_time_linear_in_its_elements() -> None:
+    found = select(func.count(School.id), School.state).group_by(School.state).cte("c0")
+    for number in range(1, 12):
+        one, other = found.alias(), found.alias()
+        joined = (
+            select(func.max(one.c[0]), other.c[1]).join(other, one.c[1] == other.c[1]).group_by(other.c[1])
+        )
+        found = joined.cte(f"c{number}")
+    began = time.perf_counter()
+    shape(select(found.c[0], found.c[1]))
+    assert time.perf_counter() - began < 2
