@@ -291,9 +291,12 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
             property_._get_strategy(option.strategy) if option and option.strategy else property_.strategy
         )
         given = option.local_opts if option else {}
-        if not isinstance(strategy, _JoinedLoader) or "eager_from_alias" in given:
+        if not isinstance(strategy, _JoinedLoader):
             continue
         further = path[property_]
+        if "eager_from_alias" in given:  # contains_eager()
+            yield from _beyond_join(property_, given["eager_from_alias"], further, state)
+            continue
         if not given.get("innerjoin", property_.innerjoin) or _is_cycle(further, strategy, state):
             continue
         attribute = getattr(cls, property_.key, None)
@@ -309,6 +312,23 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
         )
         joined = attribute.of_type(partner)
         yield (joined.any if property_.uselist else joined.has)(and_(*inner) if inner else None)
+
+
+def _beyond_join(property_: Any, source: Any, path: Any, state: Any) -> Iterator[Any]:
+    """Conditions of the eager loads that go out from the rows that an author has joined for contains_eager()."""
+    chosen = path.get(state.attributes, "path_with_polymorphic", None)
+    mappers = chosen.with_polymorphic_mappers if chosen is not None else ()
+    properties = (
+        property_.mapper._iterate_polymorphic_properties(mappers)
+        if mappers
+        else property_.mapper._polymorphic_properties
+    )
+    joined: Any = None
+    if source is None:
+        joined = property_.entity.entity
+    elif chosen is not None and chosen.selectable is source:
+        joined = chosen.entity
+    yield from _partners(joined, properties, path[property_.entity], state)
 
 
 def _is_cycle(path: Any, strategy: Any, state: Any) -> bool:

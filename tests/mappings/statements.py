@@ -25,6 +25,7 @@ from sqlalchemy.orm import (
 from tests.mappings.people import Account, Animal, Bill, Cat, Dog, House, Invoice, Node, Refund, Room, plain
 
 _other_house = aliased(House)
+_room = aliased(Room)
 _neighbour = aliased(Node, name="neighbour")
 _any_animal: Any = with_polymorphic(Animal, [Dog, Cat])
 _flat: Any = with_polymorphic(Animal, [Dog], flat=True)
@@ -61,6 +62,20 @@ STATEMENTS: dict[str, tuple[Any, str]] = {
     "inner eager, beyond an outer join": (
         select(Account, Room).outerjoin(Account.houses).outerjoin(House.rooms),
         f"{_ACCOUNT} room_no room_title house_id",
+    ),
+    "inner eager of what is joined": (
+        select(House, Room.id)
+        .outerjoin(House.rooms)
+        .options(contains_eager(House.rooms).joinedload(Room.house, innerjoin=True)),
+        f"{_HOUSE} room_no",
+    ),
+    "inner eager of an alias that is joined": (
+        select(House, _room.id)
+        .outerjoin(House.rooms.of_type(_room))
+        .options(
+            contains_eager(House.rooms.of_type(_room)).joinedload(_room.house, innerjoin=True).lazyload("*")
+        ),
+        f"{_HOUSE} room_no",
     ),
     "inner eager by option": (select(House).options(joinedload(House.owner, innerjoin=True)), _HOUSE),
     "inner eager, taken away": (select(Room).options(lazyload(Room.house)), "room_no room_title house_id"),

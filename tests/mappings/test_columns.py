@@ -37,6 +37,8 @@ LOADS_OTHERWISE = {
     "inner eager, limited",
     "inner eager, beyond an outer join",
     "inner eager by option",
+    "inner eager of what is joined",
+    "inner eager of an alias that is joined",
     "load_only",
     "defer",
     "undefer",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, TextClause
+from sqlalchemy import Connection, Select, TextClause, inspect
 from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.orm import Session, lazyload
 from sqlalchemy.sql.elements import (
@@ -58,21 +58,31 @@ def expected(connection: Connection, statement: Any) -> Expected:
     alone, width = _with_its_order(_without_loads(statement), connection)
     result = connection.execute(alone)
     names = list(result.keys())[:width]
-    found = [tuple(row) for row in result]
+    found = list(result)
     with Session(connection) as session:
         try:
             is_whole = len(session.execute(statement).all()) == len(found)
         except InvalidRequestError:  # a collection among the loads: the same parent in several rows
-            is_whole = len(session.execute(statement).unique().all()) == len(set(map(repr, found)))
+            is_whole = len(session.execute(statement).unique().all()) == len({repr(tuple(row)) for row in found})
     if not is_whole:
         # A load by an inner join keeps those alone that have a partner.
-        kept = {repr(tuple(row[:width])) for row in connection.execute(statement)}
-        found = [row for row in found if repr(row[:width]) in kept]
+        kept = {_identity(row, statement) for row in connection.execute(statement)}
+        found = [row for row in found if _identity(row, statement) in kept]
     rows = [tuple(map(plain, row[:width])) for row in found]
     keys = (
         [row[width:] for row in found] if len(result.keys()) > width else _named_keys(statement, names, rows)
     )
     return Expected(list(map(_own, names, _outputs(statement, width))), rows, list(_places(keys)))
+
+
+def _identity(row: Any, statement: Any) -> tuple[Any, ...]:
+    """The keys of the objects that a row of a statement of entities is of."""
+    entities = [inspect(part["entity"]) for part in statement.column_descriptions if _is_entity(part)]
+    return tuple(
+        row._mapping[entity.selectable.corresponding_column(key)]
+        for entity in entities
+        for key in entity.mapper.primary_key
+    )
 
 
 def _without_loads(statement: Any) -> Any:
