@@ -23,7 +23,7 @@ from dualsql.meanings import Meanings
 from dualsql.plan import Shape, named, nested, ordered, reads_plainly, require_order, whole
 from dualsql.plan.keys import Key
 from dualsql.plan.options import with_criteria_of
-from dualsql.plan.projection import projected
+from dualsql.plan.projection import projected, with_outputs
 from dualsql.plan.ties import sole_key
 from dualsql.statement import AnySelect
 from dualsql_client.wire import SortKey
@@ -81,7 +81,7 @@ def _cut_out(
     if question.columns is None:
         return statement
     outputs = [named(column) for column in chosen]
-    return statement.with_only_columns(*outputs, maintain_column_froms=True)
+    return with_outputs(statement, outputs)
 
 
 def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from sqlalchemy import ColumnElement
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import ColumnClause, Label, _textual_label_reference
+from sqlalchemy.sql.util import extract_first_column_annotation
 
 from dualsql.plan.ties import is_distinct
 from dualsql.statement import AnySelect
@@ -24,7 +26,27 @@ def projected(statement: AnySelect, places: Sequence[int]) -> AnySelect | None:
         return None
     if _orders_by_name(statement) or _guesses_a_join(statement):
         return None
-    return statement.with_only_columns(*[outputs[place] for place in places], maintain_column_froms=True)
+    return with_outputs(statement, [outputs[place] for place in places])
+
+
+def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) -> AnySelect:
+    """The statement with these columns, from the tables that its own columns come from."""
+    entities = [found for column in statement._raw_columns for found in _entity_of(column)]
+    return statement.select_from(*entities).with_only_columns(*outputs, maintain_column_froms=True)
+
+
+def _entity_of(column: Any) -> list[Any]:
+    """The class that the ORM takes an expression from, which may have more tables than the expression reads.
+
+    As `sqlalchemy.orm.context._ORMColumnEntity` has it; SQLAlchemy's own `maintain_column_froms` sees plain columns
+    alone, and leaves the joins of inheritance out.
+    """
+    if "parententity" in column._annotations:
+        return []
+    entity = extract_first_column_annotation(column, "parententity")
+    if entity is None or not set(column._from_objects).intersection(entity.selectable._from_objects):
+        return []
+    return [entity.__clause_element__()]
 
 
 def _is_plain(output: Any) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, ForeignKey, StaticPool, create_engine, inspect, select
+from sqlalchemy import Connection, ForeignKey, StaticPool, create_engine, func, inspect, select
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -23,7 +23,8 @@ from sqlalchemy.orm.context import _ORMCompileState
 from dualsql import NotFreezableError, Registry
 from dualsql.freeze import freeze, thaw
 from dualsql.plan import shape, written_out
-from tests.mappings.people import Base, House, Moment, Room, fill
+from dualsql.plan.projection import with_outputs
+from tests.mappings.people import Account, Animal, Base, Dog, House, Moment, Room, fill
 from tests.mappings.statements import STATEMENTS
 
 REGISTRY = Registry(Base)
@@ -71,6 +72,24 @@ def test_columns_and_rows_are_those_that_the_database_returns(connection: Connec
     assert rows_of(connection, thawed) == rows_of(connection, written)
     if name not in LOADS_OTHERWISE:
         assert rows_of(connection, written) == rows_of(connection, without_eager_loads(statement))
+
+
+@pytest.mark.filterwarnings("ignore:SELECT statement has a cartesian product")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        select(func.sum(func.length(Dog.name) * Dog.tricks).label("x")),
+        select((func.length(Dog.name) * Dog.tricks).label("x"), Dog.name),
+        select(func.max(func.length(Animal.name)).label("x")),
+        select((House.id + Account.id).label("x")).select_from(Account).join(Account.houses),
+        select((House.id + Account.id).label("x")),
+    ],
+    ids=["a figure", "a sum beside a column", "one table", "a join", "every pair"],
+)
+def test_columns_that_are_left_out_leave_the_tables(connection: Connection, statement: Any) -> None:
+    first = statement.selected_columns[0]
+    wanted = [row[:1] for row in connection.execute(statement)]
+    assert list(map(tuple, connection.execute(with_outputs(statement, [first])))) == wanted
 
 
 def without_eager_loads(statement: Any) -> Any:

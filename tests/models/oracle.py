@@ -63,7 +63,9 @@ def expected(connection: Connection, statement: Any) -> Expected:
         try:
             is_whole = len(session.execute(statement).all()) == len(found)
         except InvalidRequestError:  # a collection among the loads: the same parent in several rows
-            is_whole = len(session.execute(statement).unique().all()) == len({repr(tuple(row)) for row in found})
+            is_whole = len(session.execute(statement).unique().all()) == len(
+                {repr(tuple(row)) for row in found}
+            )
     if not is_whole:
         # A load by an inner join keeps those alone that have a partner.
         kept = {_identity(row, statement) for row in connection.execute(statement)}
