@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sqlalchemy import BinaryExpression, Case, ColumnElement, Dialect, Label, Over, type_coerce, types
+from sqlalchemy import (
+    BinaryExpression,
+    Case,
+    ColumnElement,
+    Dialect,
+    Extract,
+    Label,
+    Over,
+    type_coerce,
+    types,
+)
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
@@ -240,6 +250,9 @@ _NUMBERS: tuple[SQLType, ...] = (
     types.Numeric().with_variant(types.Double(), "sqlite"),
     types.Double(),
 )
+_DECIMAL = 1
+_WITH_FRACTIONS = frozenset({"epoch", "second", "seconds", "milliseconds", "julian"})
+"""Fields that PostgreSQL's extract() gives as decimals, which SQLAlchemy takes for whole numbers."""
 _OF_THEIR_ARGUMENTS = frozenset(
     {"coalesce", "ifnull", "nvl", "greatest", "least", "max", "min", "sum", "abs"}
 )
@@ -257,6 +270,12 @@ def _number(type_: SQLType) -> int | None:
 
 def _widest(expression: Any) -> int | None:
     """The widest number among those that the expression gives; None where one is no number."""
+    if isinstance(expression, BinaryExpression) and expression.operator is operators.truediv:
+        # Of two whole numbers SQLAlchemy makes a fraction: on SQLite a double, elsewhere a decimal.
+        sides = [_widest(expression.left), _widest(expression.right)]
+        return max(_DECIMAL, *(side for side in sides if side is not None))
+    if isinstance(expression, Extract) and expression.field.lower() in _WITH_FRACTIONS:
+        return _DECIMAL
     parts = _parts(expression)
     if parts is None:
         return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, types
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import postgresql, sqlite
 
 from dualsql.columns import SQLType, plain_type
 from dualsql.keyforms import KeyForm, duckdb_form, mysql_form, postgresql_form, raw_form
@@ -53,6 +53,7 @@ class Capabilities:
         floors_in_doubles: `whole // whole` is one, too.
         tells_apart: whether values of a type can be told apart, as far as the type says.
         compares: whether they can be compared with a value of a question.
+        shown_scale: how many digits are shown of a decimal of this type, where it is a double; None where it is none.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
@@ -88,6 +89,7 @@ class Capabilities:
     floors_in_doubles: bool = False
     tells_apart: Callable[[SQLType], bool] = _always
     compares: Callable[[SQLType], bool] = _always
+    shown_scale: Callable[[SQLType], int | None] = lambda _: None
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -101,6 +103,16 @@ def _sqlite_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
         return [collate(expression, "BINARY")]
     # 1 equals 1.0, and a column without a type can hold both.
     return [expression, func.typeof(expression)] if isinstance(plain, types.NullType) else [expression]
+
+
+def _sqlite_scale(type_: SQLType) -> int | None:
+    stored: Any = stored_type(type_, _SQLITE_TYPES)
+    if not isinstance(stored, types.Numeric | types.Float) or not stored.asdecimal:
+        return None
+    return int(stored._effective_decimal_return_scale)
+
+
+_SQLITE_TYPES: Dialect = sqlite.dialect()
 
 
 def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -237,6 +249,7 @@ _SQLITE = Capabilities(
     key_form=raw_form,
     spells_instants=True,
     divides_in_doubles=True,
+    shown_scale=_sqlite_scale,
 )
 _POSTGRESQL = Capabilities(
     name="PostgreSQL",

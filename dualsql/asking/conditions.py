@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, cast, func, not_, or_, type_coerce, types
+from sqlalchemy import ColumnElement, and_, case, cast, func, not_, null, or_, type_coerce, types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 
 from dualsql import instants
 from dualsql.asking.abilities import Abilities, Element, bound, equal, one_of
-from dualsql.asking.literals import literal
+from dualsql.asking.literals import digits, literal
 from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql.columns import ResultColumn, SQLType, plain_type
 from dualsql.dialects import Capabilities
@@ -92,6 +94,11 @@ class Conditions:
             return bare.is_(None) if comparison.value else bare.is_not(None)
         _require_operator(column, comparison.operator, self.capabilities)
         given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+        scale = None if column.meaning.is_made else self.capabilities.shown_scale(column.type)
+        if scale is not None:
+            return _of_rounded(
+                element, comparison.operator, [digits(column, value) for value in given], scale
+            )
         values = [literal(column, value, self.capabilities) for value in given]
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
@@ -242,3 +249,62 @@ def _simple(element: Any, operator: Operator, values: list[Element]) -> ColumnEl
         case _:
             found = and_(element >= first, element <= values[1])
     return found
+
+
+# --- decimals that are doubles ----------------------------------------------------------------------------------
+#
+# SQLite computes in doubles, and SQLAlchemy shows them with the digits of their scale: 0.1 + 0.2 is shown as 0.30, and
+# is no 0.3. Which doubles are shown as a decimal is known: those from one to another, which an index serves, too.
+
+_EXACT = Context(prec=400)
+_MOST_RANGES = 50
+"""In an OR, which SQLite nests no deeper than other expressions."""
+
+
+def _of_rounded(element: Any, operator: Operator, values: list[Decimal], scale: int) -> ColumnElement[bool]:
+    low = [bound(_first_shown_from(value, scale), types.Double()) for value in values]
+    high = [bound(_last_shown_to(value, scale), types.Double()) for value in values]
+    found: ColumnElement[bool]
+    match operator:
+        case "lt":
+            found = element < low[0]
+        case "le":
+            found = element <= high[0]
+        case "gt":
+            found = element > high[0]
+        case "ge":
+            found = element >= low[0]
+        case "between":
+            found = element.between(low[0], high[1])
+        case _:
+            ranges = [element.between(*ends) for ends in zip(low, high, strict=True)]
+            found = or_(*ranges) if len(ranges) <= _MOST_RANGES else _any_of_many(element, ranges)
+            found = not_(found) if operator == "ne" else found
+    return found
+
+
+def _any_of_many(element: Any, ranges: list[ColumnElement[bool]]) -> ColumnElement[bool]:
+    """As the OR of all; unknown for NULL."""
+    made = case((element.is_(None), null()), *((one, 1) for one in ranges), else_=0)
+    return made == 1
+
+
+def _first_shown_from(value: Decimal, scale: int) -> float:
+    """The least double that is shown as this number or a greater one."""
+    least = value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING, _EXACT)
+    found = float(_EXACT.subtract(least, Decimal(5).scaleb(-scale - 1)))
+    while _as_shown(found, scale) < least:
+        found = math.nextafter(found, math.inf)
+    while _as_shown(below := math.nextafter(found, -math.inf), scale) >= least:
+        found = below
+    return found
+
+
+def _last_shown_to(value: Decimal, scale: int) -> float:
+    """The greatest double that is shown as this number or a lesser one."""
+    return -_first_shown_from(-value, scale)
+
+
+def _as_shown(value: float, scale: int) -> Decimal:
+    # As sqlalchemy.engine.processors.to_decimal_processor_factory has it.
+    return Decimal(f"{value:.{scale}f}")

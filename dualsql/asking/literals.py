@@ -81,6 +81,18 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
     return cast(found, types.REAL()) if is_single else found
 
 
+def digits(column: ResultColumn, value: Any) -> Decimal:
+    """The value of a column of decimals.
+
+    Raises:
+        BadParameterError: it is no number.
+    """
+    try:
+        return _decimal(column, value)
+    except (ValueError, TypeError, ArithmeticError):
+        raise _wrong(column, "decimal") from None
+
+
 def _as_made(column: ResultColumn, value: Any) -> Any:
     try:
         return taken(value, column.meaning, column.meanings)

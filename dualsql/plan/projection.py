@@ -43,7 +43,7 @@ def _entity_of(column: Any) -> list[Any]:
     """
     if "parententity" in column._annotations:
         return []
-    entity = extract_first_column_annotation(column, "parententity")
+    entity: Any = extract_first_column_annotation(column, "parententity")  # type: ignore[no-untyped-call]
     if entity is None or not set(column._from_objects).intersection(entity.selectable._from_objects):
         return []
     return [entity.__clause_element__()]
