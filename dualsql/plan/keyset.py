@@ -6,7 +6,7 @@ the statement where taking rows away would change the others: groups, windows, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -162,14 +162,23 @@ def _places(
     """Where each key is in a row, and the columns to be added for those that are no output."""
     positions: list[int] = []
     added: list[ColumnElement[Any]] = []
+    prefix = _free_prefix(output.name for output in rows.shape.columns)
     for key in keys:
         if key.output is not None and _is_shown_as_it_is(key.expression):
             positions.append(key.output)
         else:
             assert key.form is not None  # or the order would have an obstacle
             positions.append(len(rows.shape.columns) + len(added))
-            added.append(column(key.form).label(None))
+            added.append(column(key.form).label(f"{prefix}{len(added) + 1}"))
     return positions, added
+
+
+def _free_prefix(taken: Iterable[str]) -> str:
+    """How no name of the result begins: a label that SQLAlchemy makes, such as id_2, may be the name of a column."""
+    prefix = "key_"
+    while any(name.lower().startswith(prefix) for name in taken):
+        prefix += "_"
+    return prefix
 
 
 def _is_shown_as_it_is(expression: ColumnElement[Any]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import plan
@@ -16,6 +17,7 @@ from dualsql.reading.cursors import Cursor, Cursors, Scope
 from dualsql_client.wire import SortKey
 from tests.engines import SOURCES
 from tests.paging.sorts import NULLS, SORTS
+from tests.schools import School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 
 ALL = {**STATEMENTS, **TEXT, **SORTS, **NULLS, **POSTGRESQL_ONLY}
@@ -125,6 +127,20 @@ async def the_end(connection: AsyncConnection, rows: Ordered) -> Place | None:
 @pytest.mark.parametrize(("engine", "name"), QUICK, indirect=["engine"])
 async def test_pages_joined_are_the_result(connection: AsyncConnection, name: str) -> None:
     await require_joined(connection, ordered(connection, name), [5])
+
+
+# Each column has the name of a label that may be made up for a key.
+NAMES = [f"{stem}_{number}" for stem in ("id", "rating", "key", "key__1") for number in range(1, 5)]
+NAMED = select(School.rating, *(School.enrollment.label(name) for name in NAMES)).order_by(
+    School.rating.desc()
+)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"], indirect=True)
+async def test_keys_have_names_that_no_column_has(connection: AsyncConnection) -> None:
+    capabilities = capabilities_of(connection.dialect)
+    assert capabilities is not None
+    await require_joined(connection, plan.ordered(plan.shape(NAMED), capabilities), [5])
 
 
 @pytest.mark.long
