@@ -413,6 +413,7 @@ BEYOND: dict[str, str] = {
     "execute/test_writing.py": "nothing is written, on any kind of engine",
     "freeze/test_refusals.py": "what no document can hold",
     "asking/test_odd_types.py": "types that a database can hardly be asked of are answered or refused in words",
+    "asking/test_rounded.py": "decimals that SQLite keeps as doubles are compared as they are shown",
     "asking/test_oracle.py": "questions about results, answered as polars answers them on the full rows",
     "asking/test_client.py": "the client asks, in Python's values",
     "asking/test_refining.py": "results made of results",

@@ -91,7 +91,7 @@ def test_nulls_that_follow_are_a_part_of_their_own() -> None:
         in first
     )
     assert "WHERE schools.enrollment IS NULL ORDER BY schools.id LIMIT" in second
-    assert order_by(found) == "result.enrollment_1, result.id"
+    assert order_by(found) == "result.key_1, result.id"
 
 
 def test_beside_a_null_with_nothing_after_the_nulls() -> None:
