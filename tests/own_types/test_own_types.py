@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select
 
 from dualsql import DualResponse, Registry, ValueNotRepresentableError
@@ -58,7 +59,13 @@ def result(application: Application, created: DualResponse) -> Any:
     return client.parse(created.to_mcp_tool_result(), strict=True)
 
 
-@pytest.fixture(params=CASES, ids=[case.name for case in CASES])
+def _cases() -> Iterator[ParameterSet]:
+    """All of them; two in three are long."""
+    for number, case in enumerate(CASES):
+        yield pytest.param(case, id=case.name, marks=[pytest.mark.long] if number % 3 else [])
+
+
+@pytest.fixture(params=_cases())
 def case(request: pytest.FixtureRequest) -> Case:
     found: Case = request.param
     return found
