@@ -155,7 +155,11 @@ def _figure(measure: Measure, column: ResultColumn, conditions: Conditions) -> E
             distinct = (
                 abilities.exact(element)
                 if is_plain_text(column)
-                else _told_apart(column, operand(column, conditions.capabilities), conditions)
+                else _told_apart(
+                    column,
+                    operand(column, conditions.capabilities) if is_single(column) else element,
+                    conditions,
+                )
             )
             return func.count(distinct.distinct(), type_=types.BigInteger())
 

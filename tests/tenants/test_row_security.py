@@ -21,6 +21,7 @@ from dualsql import (
     ConfigurationError,
     DualResponseServer,
     ForbiddenError,
+    InvalidSQLError,
     NotFreezableError,
     Principal,
     QueryExecutionError,
@@ -241,7 +242,7 @@ async def test_a_value_is_a_value(secure: Secure) -> None:
             asked = literal_minded.create_response(
                 select(Person.id), name="x", principal=Principal(id="x", tenant=tenant)
             )
-            with pytest.raises((QueryExecutionError, ForbiddenError, NotFreezableError)):
+            with pytest.raises((QueryExecutionError, ForbiddenError, NotFreezableError, InvalidSQLError)):
                 await asked
     assert not await left_behind(secure[1])
 
