@@ -53,6 +53,8 @@ class Capabilities:
         floors_in_doubles: `whole // whole` is one, too.
         tells_apart: whether values of a type can be told apart, as far as the type says.
         compares: whether they can be compared with a value of a question.
+        is_bytes: whether an expression of no declared type holds bytes, as a condition.
+        has_loose_comparisons: any two types can be compared.
         shown_scale: how many digits are shown of a decimal of this type, where it is a double; None where it is none.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
@@ -76,6 +78,8 @@ class Capabilities:
     searches_row_values: bool
     keeps_zones: bool
     key_form: MakeKeyForm
+    is_bytes: Transform
+    has_loose_comparisons: bool = False
     planner: Planner | None = None
     text_length: str = "length"
     scramble: Callable[[Sequence[ColumnElement[Any]], int], ColumnElement[Any]] | None = None
@@ -158,6 +162,11 @@ def _mysql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     # 0.0 equals -0.0, 1.0 equals 1.00, and what has no type may be text.
     is_loose = isinstance(plain, types.Numeric | types.Float | types.NullType)
     return [expression, cast(expression, types.LargeBinary)] if is_loose else [expression]
+
+
+def _is_bytes_on_mariadb(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    # Numbers and dates are "binary", too, until they are texts.
+    return func.charset(func.concat(expression)) == "binary"
 
 
 def _duckdb_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -247,6 +256,8 @@ _SQLITE = Capabilities(
     searches_row_values=True,
     keeps_zones=False,
     key_form=raw_form,
+    is_bytes=lambda expression: func.typeof(expression) == "blob",
+    has_loose_comparisons=True,
     spells_instants=True,
     divides_in_doubles=True,
     shown_scale=_sqlite_scale,
@@ -266,6 +277,7 @@ _POSTGRESQL = Capabilities(
     searches_row_values=True,
     keeps_zones=True,
     key_form=postgresql_form,
+    is_bytes=lambda expression: cast(func.pg_typeof(expression), Text) == "bytea",
     has_infinite_dates=True,
     has_months=True,
     has_single_reals=True,
@@ -289,6 +301,8 @@ _MYSQL = Capabilities(
     searches_row_values=False,
     keeps_zones=False,
     key_form=mysql_form,
+    is_bytes=_is_bytes_on_mariadb,
+    has_loose_comparisons=True,
     planner=MARIADB_PLANNER,
     text_length="char_length",
     shortens_reals=True,
@@ -309,6 +323,7 @@ _DUCKDB = Capabilities(
     searches_row_values=False,
     keeps_zones=True,
     key_form=duckdb_form,
+    is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     approximate_distinct="approx_count_distinct",
     has_infinite_dates=True,
     divides_in_doubles=True,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
@@ -106,12 +107,33 @@ class Conditions:
             element = operand(column, self.capabilities)
             if comparison.operator in _EQUALITY and needs_exact(column, self.abilities):
                 return self._equal(element, comparison.operator, values)
-            return _simple(element, comparison.operator, values)
+            return self._simple_or_of_bytes(column, element, comparison.operator, values, given)
         if comparison.operator in _TEXT:
             return self._within(element, comparison.operator, comparison.value)
         if comparison.operator in _ORDER:
             return _simple(self.abilities.ordered(element), comparison.operator, values)
         return self._equal(element, comparison.operator, values)
+
+    def _simple_or_of_bytes(
+        self,
+        column: ResultColumn,
+        element: Element,
+        operator: Operator,
+        values: list[Element],
+        given: Sequence[Any],
+    ) -> ColumnElement[bool]:
+        """What has no declared type may be bytes, which are shown in base64: the database tells."""
+        found = _simple(element, operator, values)
+        if column.encoding != "any" or column.meaning.is_made:
+            return found
+        read = [one for one in map(_bytes_shown_as, given) if one is not None]
+        if not read or (operator == "between" and len(read) < len(given)):
+            return found
+        stored = element
+        if not self.capabilities.has_loose_comparisons:
+            stored = cast(cast(element, types.Text()), types.LargeBinary())  # which suits every type
+        compared = _simple(stored, operator, [bound(one, types.LargeBinary()) for one in read])
+        return case((self.capabilities.is_bytes(element), compared), else_=found)
 
     def _equal(self, text: Element, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
         if operator == "in":
@@ -125,6 +147,17 @@ class Conditions:
             return self.abilities.position(element, bound(part, types.String())) > 0
         beginning = func.substr(element, 1, len(part), type_=types.String())
         return self.abilities.exact(beginning) == bound(part, types.String())
+
+
+def _bytes_shown_as(value: Any) -> bytes | None:
+    """The bytes that are shown as this value; None where none are."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = b64decode(value, validate=True)
+    except ValueError:
+        return None
+    return found if b64encode(found).decode() == value else None
 
 
 def operand(column: ResultColumn, capabilities: Capabilities) -> Element:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from operator import itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -127,8 +128,27 @@ def _log_position(value: int | None) -> str | None:
     return None if value is None else f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
 
 
+def _bits(value: Any) -> Any:
+    """Bits as a number, which MariaDB compares them with."""
+    return int.from_bytes(value) if isinstance(value, bytes) else value
+
+
+def _time_text(value: Any) -> Any:
+    """A TIME as MariaDB writes and reads it: up to 838 hours, of either sign."""
+    if not isinstance(value, timedelta):
+        return value
+    length, sign = abs(value), "-" if value < timedelta() else ""
+    minutes, seconds = divmod(length // timedelta(seconds=1), 60)
+    fraction = f".{length.microseconds:06d}" if length.microseconds else ""
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
+
+
 # https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
+# https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
+_ASYNCPG = {700: _shortest, 3220: _log_position}
+_MARIADB = {11: _time_text, 16: _bits}
 _BY_CODE: Mapping[str, Mapping[Any, Processor]] = {
-    "asyncpg": {700: _shortest, 3220: _log_position},
+    "asyncpg": _ASYNCPG,
+    **dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _MARIADB),
 }
-"""By driver, and by its code of a column's type: float4 and pg_lsn."""
+"""By driver, and by its code of a column's type: float4 and pg_lsn; TIME and BIT."""

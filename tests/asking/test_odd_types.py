@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import operator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -22,6 +24,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    make_url,
     select,
     types,
 )
@@ -188,11 +191,9 @@ async def _asked(what: str, asked: Any, faults: list[str]) -> Any:
 
 _OFTEN = frozenset(
     {"xml", "jsonpath", "named_point", "quoted_char", "multirange", "loose_day", "float", "interval"}
+    | {"mariadb_bits", "mariadb_time"}
 )
 """Those that every run asks."""
-
-_SHOWN_OTHERWISE = frozenset({"mariadb_bits", "mariadb_time"})
-"""Columns of no declared type whose values the driver gives in a form that the database does not compare with."""
 
 _QUESTIONS: Mapping[str, dict[str, Any]] = {
     "group": {"group_by": ["v"], "aggregates": ["count"]},
@@ -218,7 +219,7 @@ _TEXTS = (
 )
 
 
-async def _all_asked(name: str, result: Any, faults: list[str], *, is_compared: bool) -> None:
+async def _all_asked(name: str, result: Any, faults: list[str]) -> None:
     page = await _asked(f"{name} page", result.fetch(), faults)
     assert page is not None
     for kind in ("sample", "full"):
@@ -230,8 +231,7 @@ async def _all_asked(name: str, result: Any, faults: list[str], *, is_compared: 
         await _asked(f"{name} {said}", result.query(**question), faults)
     for sql in _TEXTS:
         await _asked(f"{name} {sql}", result.sql(sql), faults)
-    if is_compared:
-        await _found_as_shown(name, result, [row["v"] for row in page.data], faults)
+    await _found_as_shown(name, result, [row["v"] for row in page.data], faults)
 
 
 async def _found_as_shown(name: str, result: Any, shown: list[Any], faults: list[str]) -> None:
@@ -261,8 +261,63 @@ async def test_odd_types_are_answered_or_refused_in_words(
             result = await server.result(statement)
         except ValueNotRepresentableError:
             continue  # refused at creation
-        await _all_asked(column, result, faults, is_compared=column not in _SHOWN_OTHERWISE)
+        await _all_asked(column, result, faults)
     assert not faults, "\n".join(faults)
+
+
+_BYTES = (b"a", b"\xff", b"YQ==", b"\x00\x01\x02", b"")
+_LOOSE_BYTES = {
+    "sqlite": ("BLOB", "x'{}'"),
+    "postgresql": ("bytea", "decode('{}', 'hex')"),
+    "mariadb": ("blob", "x'{}'"),
+    "duckdb": ("blob", "unhex('{}')"),
+}
+_COMPARED: Mapping[str, Callable[[bytes, bytes], bool]] = {
+    name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
+}
+
+
+async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
+    name = url.partition(":")[0].partition("+")[0].replace("mysql", "mariadb")
+    # asyncpg takes no text where PostgreSQL expects bytes, which is a refusal.
+    synchronous = make_url(url.replace("asyncpg", "psycopg2").replace("asyncmy", "pymysql"))
+    engine = create_engine(synchronous.set(drivername="sqlite") if name == "sqlite" else synchronous)
+    ddl, written = _LOOSE_BYTES[name]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE TABLE loose (id int PRIMARY KEY, v {ddl})")
+        rows = [f"({number}, {written.format(one.hex())})" for number, one in enumerate(_BYTES)]
+        connection.exec_driver_sql(f"INSERT INTO loose VALUES {', '.join(rows)}, (99, NULL)")
+    engine.dispose()
+    table = Table("loose", MetaData(), Column("id", Integer, primary_key=True), Column("v", types.NullType))
+    async with served(url if name == "duckdb" else engine, table.metadata) as server:
+        result = await server.result(select(table).order_by(table.c.id))
+        shown = [row["v"] for row in (await result.fetch()).data][:-1]
+        assert shown == [b64encode(one).decode() for one in _BYTES]
+        asked: Any
+        for given, value in zip(_BYTES, shown, strict=True):
+            for said, holds in _COMPARED.items():
+                asked = {"column": "v", "op": said, "value": value}
+                found = {row["id"] for row in (await result.query(filters=asked)).data}
+                assert found == {n for n, one in enumerate(_BYTES) if holds(one, given)}, asked
+        asked = {"column": "v", "op": "in", "value": shown[1:3]}
+        assert [row["id"] for row in (await result.query(filters=asked)).data] == [1, 2]
+        asked = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
+        assert [row["id"] for row in (await result.query(filters=asked)).data] == [0, 1]
+    engine.dispose()
+
+
+async def test_a_column_of_texts_and_bytes_is_found_as_shown(sqlite_url: str) -> None:
+    """A text that looks like base64 is a text."""
+    table = Table("loose", MetaData(), Column("id", Integer, primary_key=True), Column("v", types.NullType))
+    async with engines.opened(sqlite_url) as made, made.begin() as opened:
+        await opened.exec_driver_sql("CREATE TABLE loose (id INTEGER PRIMARY KEY, v)")
+        await opened.exec_driver_sql("INSERT INTO loose VALUES (1, 'YQ=='), (2, x'61'), (3, 'a'), (4, 1234)")
+    async with served(sqlite_url, table.metadata) as server:
+        result = await server.result(select(table).order_by(table.c.id))
+        asked: Any
+        for value, expected in (("YQ==", [1, 2]), ("a", [3]), (1234, [4]), ("1234", [])):
+            asked = {"column": "v", "op": "eq", "value": value}
+            assert [row["id"] for row in (await result.query(filters=asked)).data] == expected, value
 
 
 # --- what SQLAlchemy has no type for ---------------------------------------------------------------------------
@@ -328,7 +383,7 @@ async def test_what_functions_give_is_found_as_shown(things: tuple[str, Served])
         if engine not in known:
             continue
         result = await server.result(select(made.label("v")))
-        await _all_asked(name, result, faults, is_compared=True)
+        await _all_asked(name, result, faults)
         shown = [row["v"] for row in (await result.fetch()).data]
         for written in ("arrow", "parquet"):
             found = values_of(await server.rows(result, written), written, "v")
