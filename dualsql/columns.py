@@ -37,6 +37,12 @@ class DriverValue(types.NullType):
     cache_ok = True
 
 
+class CharByte(str):
+    """A value of PostgreSQL's "char", as the text that it is; asyncpg gives and takes it as bytes alone."""
+
+    __slots__ = ()
+
+
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
 _NUMERIC_FUNCTIONS = frozenset(
     {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "total", "median"}

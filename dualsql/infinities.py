@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import plain_type
+from dualsql.columns import CharByte, plain_type
 from dualsql_client.wire import INFINITIES
 
 _OIDS = (1082, 1114, 1184)
@@ -90,10 +90,9 @@ class CharCHAR(types.CHAR):
 
 
 def _char(value: Any) -> Any:
-    """As PostgreSQL writes it."""
     if not isinstance(value, bytes):
         return value
-    return value.strip(b"\x00").decode() if value < b"\x80" else f"\\{value[0]:03o}"
+    return CharByte(value.strip(b"\x00").decode() if value < b"\x80" else f"\\{value[0]:03o}")
 
 
 class DuckDBDate(types.Date):

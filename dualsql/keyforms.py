@@ -17,7 +17,7 @@ from uuid import UUID
 from sqlalchemy import BindParameter, ColumnElement, Text, cast, type_coerce, types
 from sqlalchemy.sql.elements import Grouping
 
-from dualsql.columns import DriverValue, SQLType, plain_type
+from dualsql.columns import CharByte, DriverValue, SQLType, plain_type
 
 Expression = ColumnElement[Any]
 
@@ -59,7 +59,7 @@ def postgresql_form(expression: Expression, *, is_stored: bool) -> KeyForm | Non
         return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter, comes_back=_comes_back)
     if isinstance(plain, _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
-        return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter)
+        return KeyForm(compared=bare, read=bare, carried=expression, given=_parameter, comes_back=_is_taken)
     return KeyForm(
         compared=bare,
         read=cast(expression, Text),
@@ -121,6 +121,11 @@ def _comes_back(value: Any) -> bool:
         # Which stand for the infinities.
         return value not in (date.min, date.max)
     return isinstance(value, bool | int | float | Decimal | str | bytes | UUID)
+
+
+def _is_taken(value: Any) -> bool:
+    """Whether asyncpg takes this value for the type that the column has in PostgreSQL."""
+    return not isinstance(value, CharByte)
 
 
 def _parameter(value: Any, type_: SQLType = types.NULLTYPE) -> Expression:

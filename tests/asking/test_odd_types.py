@@ -226,7 +226,10 @@ async def _all_asked(name: str, result: Any, faults: list[str]) -> None:
         await _asked(f"{name} profile {kind}", result.profile(kind), faults)
     for order in ("asc", "desc"):
         sort: Any = {"field": "v", "order": order}
-        await _asked(f"{name} sort {order}", result.fetch(sort=sort), faults)
+        first = await _asked(f"{name} sort {order}", result.fetch(sort=sort, limit=1), faults)
+        if first is not None:
+            place = {"cursor": first.next_cursor} if first.next_cursor else {"offset": 1}
+            await _asked(f"{name} sort {order}, next", result.fetch(sort=sort, limit=1, **place), faults)
     for said, question in _QUESTIONS.items():
         await _asked(f"{name} {said}", result.query(**question), faults)
     for sql in _TEXTS:
