@@ -37,7 +37,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
+
+Asked = Literal["question", "text"]
+"""What a caller gave that a statement was made of."""
 
 
 class Told(NamedTuple):
@@ -91,7 +94,7 @@ class QueryExecutionError(DualResponseError):
 
     Attributes:
         is_unsuited: the statement asks of values what their types do not have: an operator, a function, a conversion.
-            Whoever answers a question, or makes a resource of a statement, raises another error in its place.
+            See `blaming`.
     """
 
     is_unsuited = False
@@ -322,41 +325,37 @@ class ConfigurationError(DualResponseError):
 
 
 @contextmanager
-def blaming_the_question() -> Iterator[None]:
-    """In place of an error of a statement that is unsuited, one that says what cannot be asked.
+def blaming(asked: Asked | None) -> Iterator[None]:
+    """Report an unsuited statement as the mistake of the caller who gave its question or its text.
+
+    Args:
+        asked: what the caller gave; None for a statement of the application's own, whose error is raised as it is.
 
     Raises:
-        BadParameterError: the database has no such comparison or figure for the type of a value.
+        BadParameterError, InvalidSQLError: the database has no such operation for the types of the values in the
+            question, in the text.
     """
     try:
         yield
     except QueryExecutionError as error:
-        if not error.is_unsuited:
+        if asked is None or not error.is_unsuited:
             raise
-        raise BadParameterError(
-            "The database cannot compare, group or compute what is asked: the type of a column has no such "
-            "operation, or a value in the question is not of that type.",
-            hint="Ask about another column, or leave that condition, group or figure out.",
-        ) from error
+        mistake, message, hint = _MISTAKES[asked]
+        raise mistake(message, hint=hint) from error
 
 
-@contextmanager
-def blaming_the_text() -> Iterator[None]:
-    """In place of an error of a statement that is unsuited, one that says what is wrong with the statement.
-
-    Raises:
-        InvalidSQLError: the database has no such function or operator for the types of its values.
-    """
-    try:
-        yield
-    except QueryExecutionError as error:
-        if not error.is_unsuited:
-            raise
-        raise InvalidSQLError(
-            "The database has no such function, operator or conversion for the types of the values in it.",
-            hint="Compare values of one type, add up numbers only, and CAST(... AS ...) a value that is of another "
-            "type.",
-        ) from error
+_MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
+    "question": (
+        BadParameterError,
+        "The database cannot compare, group or compute that: a column's type has no such operation, or no such value.",
+        "Ask about another column, or leave that condition, group or figure out.",
+    ),
+    "text": (
+        InvalidSQLError,
+        "The database has no such function, operator or conversion for the types of the values in it.",
+        "Compare values of one type, add up numbers only, and CAST(... AS ...) a value that is of another type.",
+    ),
+}
 
 
 @contextmanager

@@ -179,6 +179,7 @@ class DualResponseServer:
         wait: timedelta | None = None,
         parent: Resource | str | None = None,
         refinement: Mapping[str, Any] | Inquiry | None = None,
+        is_text: bool = False,
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows.
 
@@ -204,6 +205,8 @@ class DualResponseServer:
             parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one
                 who may read it.
             refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.asking` has it.
+            is_text: `select` is what `questions.of_text` made of a caller's SQL. An operation that the database does
+                not have for its types is then the caller's mistake: InvalidSQLError, not QueryExecutionError.
 
         Raises:
             TypeError: an argument has a name that is not above.
@@ -212,6 +215,7 @@ class DualResponseServer:
             NotFreezableError: the statement cannot be stored as data.
             NoTotalOrderError: its rows could not be paged without loss.
             QueryExecutionError: the database refused the statement.
+            InvalidSQLError: ... that a caller wrote; BadParameterError: ... that a caller's question was made into.
             CountExecutionError: it refused the count.
             QueryTimeoutError, DatabaseBusyError: it took too long, or no connection was free.
             TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
@@ -231,6 +235,7 @@ class DualResponseServer:
             wait=wait,
             parent=parent,
             refinement=refinement,
+            is_text=is_text,
         )
         await self._ready()
         with self._refinements.told(creation):

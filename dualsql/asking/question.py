@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
+from dualsql.errors import Asked
 from dualsql_client.questions import Bucket, Function, Operator
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
@@ -92,6 +93,8 @@ class Question:
         limit, offset: the answer is these rows of it, and no others.
     """
 
+    asked: ClassVar[Asked] = "question"
+
     columns: tuple[str, ...] | None = None
     condition: Condition | None = None
     groups: tuple[Group, ...] = ()
@@ -121,6 +124,8 @@ class TextQuestion:
         columns: of the answer, those wanted, in order; None for all.
         limit, offset: the answer is these rows of it, and no others.
     """
+
+    asked: ClassVar[Asked] = "text"
 
     sql: str
     parameters: tuple[tuple[str, Any], ...] = ()

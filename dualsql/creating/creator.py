@@ -24,7 +24,7 @@ from dualsql.errors import (
     LimitExceededError,
     NotFreezableError,
     QueryTimeoutError,
-    blaming_the_text,
+    blaming,
 )
 from dualsql.execute import Rows, Sample, Source, chosen_source
 from dualsql.formats import json
@@ -67,7 +67,7 @@ class Creator:
 
     async def create(self, select: Statement, creation: Creation) -> DualResponse:
         """See `DualResponseServer.create_response`."""
-        with _refusals():
+        with _refusals(), blaming(creation.asked):
             return await self._create(select, creation)
 
     async def _create(self, select: Statement, creation: Creation) -> DualResponse:
@@ -125,7 +125,7 @@ class Creator:
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def run() -> Answered:
-            with blaming_the_text():
+            with blaming(creation.asked):
                 sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
                 profile = await _profile(patient, creation)
             lasted = datetime.now(UTC) - pending.created_at
@@ -185,8 +185,7 @@ def _frozen(source: Source, select: Statement, creation: Creation) -> bytes:
 def _refusals() -> Iterator[None]:
     """Refuse a statement that anything but an error of ours was raised for: whoever asks hears no other."""
     try:
-        with blaming_the_text():
-            yield
+        yield
     except DualResponseError:
         raise
     except Exception as error:

@@ -95,7 +95,8 @@ class Charts:
         chart = read_chart(specification)
         parent = await self._gate.open(_id_of(result), principal, "read")
         _require_range(chart, parent)
-        select = self._inquiries.statement(parent, question_of(chart), principal)
+        question = question_of(chart)
+        select = self._inquiries.statement(parent, question, principal)
         creation = checked_creation(
             self._settings,
             name=name or chart.title or chart.words[:200],
@@ -103,6 +104,8 @@ class Charts:
             metadata={METADATA_KEY: dict(specification)},
             principal=principal,
             source=parent.source,
+            parent=parent,
+            refinement=question,
         )
         response = await self._creator.create(select, creation)
         picture = None

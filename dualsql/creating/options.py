@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from dualsql.asking import Inquiry, read_inquiry
+from dualsql.errors import Asked
 from dualsql.parameters import (
     checked_count,
     checked_lifetime,
@@ -43,6 +44,14 @@ class Creation:
     wait: timedelta | None
     parent: Resource | str | None
     refinement: Inquiry | None
+    is_text: bool
+
+    @property
+    def asked(self) -> Asked | None:
+        """What of the statement its caller gave; see `dualsql.errors.blaming`."""
+        if self.refinement is not None:
+            return self.refinement.asked
+        return "text" if self.is_text else None
 
 
 def checked_creation(settings: Settings, *, name: Any, **asked: Any) -> Creation:
@@ -65,4 +74,5 @@ def checked_creation(settings: Settings, *, name: Any, **asked: Any) -> Creation
         wait=checked_wait(asked.get("wait")),
         parent=asked.get("parent"),
         refinement=None if refinement is None else read_inquiry(refinement),
+        is_text=bool(asked.get("is_text")),
     )

@@ -85,7 +85,7 @@ def _translated(
     # Before anything was sent: a value that a type does not take.
     is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     if (fault is Fault.UNSUITED or is_unbound) and failure is QueryExecutionError:
-        unsuited = QueryExecutionError("The database has no such operation for values of these types.")
+        unsuited = QueryExecutionError("The database could not run the query.")
         unsuited.is_unsuited = True
         return unsuited
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated

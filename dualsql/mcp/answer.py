@@ -26,6 +26,7 @@ class Answer:
         metadata: JSON values kept with the resource.
         source: which of several databases.
         wait: how long to wait for the query, before it goes on in the background.
+        is_text: a caller has written the Select as SQL; see there, too.
     """
 
     select: Statement
@@ -40,3 +41,4 @@ class Answer:
     metadata: Mapping[str, Any] | None = None
     source: str | None = None
     wait: timedelta | None = None
+    is_text: bool | None = None

@@ -139,7 +139,7 @@ def _answer(ask: Callable[[], Question], limit: int | None = None) -> Answer:
         error.details.setdefault("suggestions", [])
         raise
     if asked.saved is None:
-        return Answer(select, name="Query results", source=asked.source)
+        return Answer(select, name="Query results", source=asked.source, is_text=True)
     return Answer(
         select,
         name=titled(asked.saved.name),

@@ -92,6 +92,7 @@ class DualManner:
 def _said(answer: Answer) -> dict[str, Any]:
     names = (
         "name", "description", "sample_size", "sample", "expiration", "count", "profile", "metadata", "source", "wait",
+        "is_text",
     )  # fmt: skip
     return {name: value for name in names if (value := getattr(answer, name)) is not None}
 

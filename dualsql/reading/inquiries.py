@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, aclosing
+from contextlib import aclosing
 from dataclasses import replace
 from typing import NoReturn
 
@@ -17,8 +17,7 @@ from dualsql.asking import Inquiry, Question, answering
 from dualsql.errors import (
     ConfigurationError,
     LimitExceededError,
-    blaming_the_question,
-    blaming_the_text,
+    blaming,
 )
 from dualsql.formats.writer import Chunk
 from dualsql.parameters import checked_window
@@ -68,7 +67,7 @@ class Inquiries:
         size = checked_window(offset, limit, (), self._settings, cursor=cursor)
         view = self._view(resource, inquiry, principal)
         asked = PageAsked(offset=offset, limit=size, cursor=cursor)
-        with _blaming(inquiry):
+        with blaming(inquiry.asked):
             page = await self._reader.page_of(
                 view,
                 asked,
@@ -139,13 +138,8 @@ class Inquiries:
         return replace(page, total_count=total.rows, total_count_kind=total.kind)
 
 
-def _blaming(inquiry: Inquiry) -> AbstractContextManager[None]:
-    """What the database does not know for the types of values is the mistake of whoever asks for it."""
-    return blaming_the_question() if isinstance(inquiry, Question) else blaming_the_text()
-
-
 async def _blamed(chunks: AsyncGenerator[Chunk, None], inquiry: Inquiry) -> AsyncGenerator[Chunk, None]:
-    with _blaming(inquiry):
+    with blaming(inquiry.asked):
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk

@@ -5,13 +5,14 @@ from __future__ import annotations
 import operator
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import mcp
 import pytest
+from mcp.server import MCPServer
 from sqlalchemy import (
     Column,
     DateTime,
@@ -26,11 +27,13 @@ from sqlalchemy import (
     literal,
     make_url,
     select,
+    type_coerce,
     types,
 )
 from sqlalchemy.dialects import postgresql
 
-from dualsql import InvalidSQLError, ValueNotRepresentableError
+from dualsql import DualResponseError, ValueNotRepresentableError
+from dualsql.mcp import add_execute_query, add_result_tools
 from dualsql_client import FetchError
 from tests import engines
 from tests.kinds.results import Served, served, values_of
@@ -406,20 +409,68 @@ async def test_a_bare_literal_can_be_asked(things: tuple[str, Served]) -> None:
         assert (await result.profile(kind))["columns"]
 
 
+_WAITS = (None, timedelta(minutes=1))
+
+
+async def _codes(server: Served, sql: str) -> AsyncIterator[tuple[str, str | None]]:
+    """What each door that takes a text answers; None for rows."""
+    select_of_text = server.dual.questions.of_text(sql).select
+    for wait in _WAITS:
+        made = server.dual.create_response(select_of_text, name="text", is_text=True, wait=wait)
+        yield f"create_response, {wait=}", await _code_of(made)
+    over = sql.replace("things", "data")
+    parent = await server.result(select(_THINGS).order_by(_BY_ID))
+    yield "sql", await _code_of(parent.sql(over))
+    for wait in _WAITS:
+        made = server.dual.create_response(
+            parent=parent.resource_uri, refinement={"sql": over}, name="refined", wait=wait
+        )
+        yield f"refine, {wait=}", await _code_of(made)
+    tools: MCPServer[Any] = MCPServer("things")
+    add_execute_query(server.dual, tools)
+    add_result_tools(server.dual, tools)
+    async with mcp.Client(tools) as model:
+        arguments: dict[str, Any] = {"query": sql}
+        yield "execute_query", _told(await model.call_tool("execute_query", arguments))
+        arguments = {"resource": parent.resource_uri, "sql": over}
+        yield "query_result", _told(await model.call_tool("query_result", arguments))
+
+
+async def _code_of(asked: Any) -> str | None:
+    try:
+        await asked
+    except (DualResponseError, FetchError) as error:
+        told = f"{error.message} {error.hint}"
+        assert "things" not in told
+        return error.code
+    return None
+
+
+def _told(result: Any) -> str | None:
+    return result.structured_content["error"]["code"] if result.is_error else None
+
+
 @pytest.mark.parametrize("sql", ["SELECT sum(name) FROM things", "SELECT id FROM things WHERE name = 1"])
 async def test_a_text_that_the_database_refuses_is_to_blame(things: tuple[str, Served], sql: str) -> None:
     engine, server = things
-    text = server.dual.questions.of_text(sql)
-    asked = server.dual.create_response(text.select, name="text")
-    if engine != "postgresql":
-        await _asked_or_refused(asked)
-        return
-    with pytest.raises(InvalidSQLError) as caught:
-        await asked
-    assert "table" not in caught.value.hint
-    assert "things" not in caught.value.message
+    codes = {door: code async for door, code in _codes(server, sql)}
+    assert len(codes) == 7
+    allowed = {"INVALID_SQL"} if engine == "postgresql" else {"INVALID_SQL", None}
+    assert set(codes.values()) <= allowed, codes
 
 
-async def _asked_or_refused(asked: Any) -> None:
-    with suppress(InvalidSQLError):
-        await asked
+async def test_a_select_of_the_application_s_own_blames_nobody(things: tuple[str, Served]) -> None:
+    engine, server = things
+    for wait in _WAITS:
+        made = server.dual.create_response(select(func.sum(_THINGS.c.name)), name="sum", wait=wait)
+        code = await _code_of(made)
+        assert code == ("QUERY_EXECUTION_FAILED" if engine in {"postgresql", "duckdb"} else None)
+
+
+async def test_a_chart_that_the_database_refuses_blames_its_question(things: tuple[str, Served]) -> None:
+    engine, server = things
+    parent = await server.result(select(_THINGS.c.id, type_coerce(_THINGS.c.name, types.NullType())))
+    drawn = server.dual.charts.create(
+        parent.resource_uri, {"mark": "bar", "x": "id", "y": {"aggregate": "sum", "field": "name"}}
+    )
+    assert await _code_of(drawn) in ({"BAD_PARAMETER"} if engine == "postgresql" else {"BAD_PARAMETER", None})

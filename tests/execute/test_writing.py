@@ -80,7 +80,7 @@ async def test_the_application_s_engine_still_writes(make_server: MakeServer, da
 )
 async def test_a_second_statement_hidden_in_text(make_server: MakeServer, sneaky: str) -> None:
     server = await make_server(allow_text=True)
-    with pytest.raises(Exception, match=r"(?i)semicolon|could not run|no such function"):
+    with pytest.raises(Exception, match=r"(?i)semicolon|could not run"):
         await server.create_response(text(sneaky).columns(column("x")), name="sneaky")
     async with read_only(server._sources["default"], None) as connection:
         assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18

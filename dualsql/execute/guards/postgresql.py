@@ -43,7 +43,6 @@ _FAULTS = {
             "22007",  # invalid_datetime_format
             "22008",  # datetime_field_overflow
             "22P02",  # invalid_text_representation
-            "42601",  # syntax_error: of an operator that only some types have
             "42725",  # ambiguous_function
             "42803",  # grouping_error
             "42804",  # datatype_mismatch
