@@ -9,6 +9,9 @@ from typing import Literal, TypedDict, cast
 
 from dualsql.errors import ConfigurationError
 
+TABLE_PREFIX = "dualsql_"
+"""What every table of dualsql's own begins with."""
+
 Action = Literal["read", "pin", "delete"]
 """What can be done with a resource."""
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-TABLE_PREFIX = "dualsql_"
+from dualsql.settings import TABLE_PREFIX
 
 VERSION_TABLE = "dualsql_alembic_version"
 """Where Alembic notes the revision, apart from the application's own `alembic_version`."""

@@ -25,7 +25,7 @@ from dualsql.execute.failures import database_errors
 from dualsql.execute.reflected import Description, Place, made_tables, without_strangers, written
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
-from dualsql.tables import TABLE_PREFIX
+from dualsql.settings import TABLE_PREFIX
 
 MOST_TABLES = 1_000
 """Tables and views that one selection may come to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dualsql.formats import json
+from dualsql.formats.json import dumps
 from dualsql_client.wire import Row
 
 _CELL_WIDTHS = (1_000, 200, 80)
@@ -22,7 +22,7 @@ class Fitted(NamedTuple):
 def fit(rows: Sequence[Row], budget: int) -> Fitted:
     """As many of `rows` as have their place in `budget` characters, if need be with shorter cells."""
     # Bytes are never fewer than characters, and one call tells of all rows.
-    if len(json.dumps(rows)) <= budget:
+    if len(dumps(rows)) <= budget:
         return Fitted(list(rows), None)
     fitted = Fitted(_within(rows, budget), None)
     for width in _CELL_WIDTHS:
@@ -35,7 +35,7 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
 def _within(rows: Sequence[Row], budget: int) -> list[Row]:
     room, kept = budget - 2, 0
     for row in rows:
-        room -= len(json.dumps(row).decode()) + 1
+        room -= len(dumps(row).decode()) + 1
         if room < 0:
             break
         kept += 1
@@ -49,7 +49,7 @@ def _shortened(row: Row, width: int) -> Row:
 def _short(value: Any, width: int) -> Any:
     """What is longer than `width` as the beginning of its text, also where it was a list or an object."""
     if isinstance(value, dict | list):
-        text = json.dumps(value).decode()
+        text = dumps(value).decode()
         return value if len(text) <= width else text[: width - 1] + "…"
     if isinstance(value, str) and len(value) > width:
         return value[: width - 1] + "…"

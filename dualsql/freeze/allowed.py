@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy.dialects.postgresql import operators as postgresql
+from sqlalchemy.dialects.postgresql import operators as postgresql_operators
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.operators import custom_op
 
@@ -104,7 +104,7 @@ OPERATOR_NAMES: Mapping[Any, str] = MappingProxyType({fn: name for name, fn in O
 POSTGRESQL_OPERATORS: Mapping[str, custom_op[Any]] = MappingProxyType(
     {
         name: op
-        for name, op in vars(postgresql).items()
+        for name, op in vars(postgresql_operators).items()
         if isinstance(op, custom_op) and "#" not in op.opstring
     }
 )

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BindParameter, CompoundSelect, Select, TextualSelect, select, util
+from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Select, TextualSelect, select, util
 from sqlalchemy.engine import Dialect
-from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.cache_key import NO_CACHE
 
 from dualsql.errors import ConfigurationError, ForbiddenError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Join, TableSample, null
+from sqlalchemy import ColumnElement, FromClause, Join, TableSample, TextClause, null
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ColumnClause, TextClause, _textual_label_reference
+from sqlalchemy.sql.elements import ColumnClause, _textual_label_reference
 
 from dualsql.columns import ResultColumn
 from dualsql.dialects import Capabilities

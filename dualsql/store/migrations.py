@@ -22,9 +22,10 @@ from sqlalchemy import URL, Connection, NullPool, inspect
 
 from dualsql.engines import new_engine
 from dualsql.errors import ConfigurationError
+from dualsql.settings import TABLE_PREFIX
 from dualsql.store.engines import store_url
 from dualsql.store.failures import storage_errors
-from dualsql.tables import TABLE_PREFIX, VERSION_TABLE, metadata, resources
+from dualsql.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
 
