@@ -409,7 +409,7 @@ class DualResponseServer:
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""
-        from dualsql.http import build_router
+        from dualsql.http.router import build_router
 
         return build_router(self)
 

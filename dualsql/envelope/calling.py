@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from dualsql.suggesting import refuse_unknown
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
 Tool = Callable[..., Any]
 
 
@@ -24,7 +24,7 @@ class Outcome:
     seconds: float
 
 
-def answered(tool: Tool, answer: Callable[[Outcome], Answer]) -> Tool:
+def answered(tool: Tool, answer: Callable[[Outcome], Returned]) -> Tool:
     """A tool with the parameters of `tool`, plain or async as it is, that returns `answer` of each outcome.
 
     Its return annotation is `dict[str, Any]`: SDKs publish and enforce a schema made of the annotation, and that of
@@ -44,9 +44,9 @@ def name_of(tool: Tool) -> str:
     return str(getattr(tool, "__name__", type(tool).__name__))
 
 
-def _plain(tool: Tool, answer: Callable[[Outcome], Answer], known: Collection[str] | None) -> Tool:
+def _plain(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[str] | None) -> Tool:
     @wraps(tool)
-    def call(*args: Any, **kwargs: Any) -> Answer | Awaitable[Answer]:
+    def call(*args: Any, **kwargs: Any) -> Returned | Awaitable[Returned]:
         start = time.perf_counter()
         try:
             _refuse_unknown(kwargs, known)
@@ -60,9 +60,9 @@ def _plain(tool: Tool, answer: Callable[[Outcome], Answer], known: Collection[st
     return call
 
 
-def _async(tool: Tool, answer: Callable[[Outcome], Answer], known: Collection[str] | None) -> Tool:
+def _async(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[str] | None) -> Tool:
     @wraps(tool)
-    async def call(*args: Any, **kwargs: Any) -> Answer:
+    async def call(*args: Any, **kwargs: Any) -> Returned:
         start = time.perf_counter()
         try:
             _refuse_unknown(kwargs, known)
@@ -89,7 +89,7 @@ def _refuse_unknown(given: Collection[str], known: Collection[str] | None) -> No
         refuse_unknown(given, known, "argument")
 
 
-async def _awaited(pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Answer]) -> Answer:
+async def _awaited(pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Returned]) -> Returned:
     try:
         value = await pending
     except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer

@@ -1,7 +1,1 @@
-"""The application's half over HTTP; the rule: only this package knows status codes."""
-
-from __future__ import annotations
-
-from dualsql.http.router import build_router
-
-__all__ = ["build_router"]
+"""The application's half over HTTP. Only this package knows status codes."""
