@@ -8,18 +8,22 @@ asyncpg  binds as text, which PostgreSQL casts: $1::TEXT::DATE. It returns one o
          a new object for each date: they are told apart by identity, which costs two comparisons.
 DuckDB   the same, for reading.
          It gives values of "char", a type of one byte, as bytes, which are read as the texts that they are.
-psycopg  loaders that give the text of what no Python date can hold, for the length of a session; so for psycopg2.
+psycopg  loaders that give the text of what no Python value is, for the length of a session; so for psycopg2: dates and
+         instants beyond Python's years, 24:00, intervals with months, and arrays of these.
 
 The types stand in a copy of the engine's dialect: a connection, which may be the application's, keeps its own.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from functools import cache
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,6 +35,8 @@ from dualsql_client.wire import INFINITIES
 
 _OIDS = (1082, 1114, 1184)
 """PostgreSQL's numbers of date, timestamp and timestamptz."""
+
+_ZONED = 1184
 
 _CHAR = 18
 """PostgreSQL's number of "char", a type of one byte."""
@@ -206,24 +212,30 @@ class Reader:
         return self.high in values or self.low in values
 
 
+Unreadable = Callable[[str], Any]
+"""What stands for a value that Python has no class for, of its text."""
+
+
 @contextmanager
-def loading_exactly(driver: Any) -> Iterator[None]:
-    """In the block, the connection gives dates beyond Python's as PostgreSQL's text.
+def loading_exactly(driver: Any, unreadable: Unreadable) -> Iterator[None]:
+    """In the block, the connection gives what no Python value is as PostgreSQL's text: infinities as a plain text,
+    all else as `unreadable` makes it.
 
     A connection of psycopg or psycopg2 has its own loaders back afterwards; others are left alone.
     """
     if hasattr(driver, "adapters"):
-        yield from _loading_with_psycopg(driver.adapters)
+        yield from _loading_with_psycopg(driver.adapters, unreadable)
     elif hasattr(driver, "string_types"):
-        yield from _loading_with_psycopg2(driver)
+        yield from _loading_with_psycopg2(driver, unreadable)
     else:
         yield
 
 
-def _loading_with_psycopg(adapters: Any) -> Iterator[None]:
-    own = {oid: adapters.get_loader(oid, 0) for oid in _OIDS}  # 0: as text, which SQLAlchemy asks for
+def _loading_with_psycopg(adapters: Any, unreadable: Unreadable) -> Iterator[None]:
+    texts = adapters.get_loader(_TEXTS, 0)  # 0: as text, which SQLAlchemy asks for
+    own = {oid: adapters.get_loader(oid, 0) for oid in ODD}
     for oid, loader in own.items():
-        adapters.register_loader(oid, _or_text(loader))
+        adapters.register_loader(oid, _or_text(oid, loader, texts, unreadable))
     try:
         yield
     finally:
@@ -231,13 +243,14 @@ def _loading_with_psycopg(adapters: Any) -> Iterator[None]:
             adapters.register_loader(oid, loader)
 
 
-def _loading_with_psycopg2(connection: Any) -> Iterator[None]:
+def _loading_with_psycopg2(connection: Any, unreadable: Unreadable) -> Iterator[None]:
     from psycopg2 import extensions  # type: ignore[import-untyped]
 
     own = dict(connection.string_types)
-    for oid in _OIDS:
+    for oid in ODD:
         read = own.get(oid) or extensions.string_types[oid]
-        extensions.register_type(extensions.new_type((oid,), "DATE_OR_TEXT", _or_word(read)), connection)
+        load = _or_word(oid, read, extensions.UNICODEARRAY, unreadable)
+        extensions.register_type(extensions.new_type((oid,), "VALUE_OR_TEXT", load), connection)
     try:
         yield
     finally:
@@ -245,33 +258,160 @@ def _loading_with_psycopg2(connection: Any) -> Iterator[None]:
         connection.string_types.update(own)
 
 
-def _or_word(read: Any) -> Callable[[Any, Any], Any]:
+def _or_word(oid: int, read: Any, texts: Any, unreadable: Unreadable) -> Callable[[Any, Any], Any]:
+    is_odd: Any = INFINITIES.__contains__ if oid in _OIDS else re.compile(_ODD[oid]).match
+    failures = _failures("psycopg2")
+    read = _in_utc(read) if oid == _ZONED else read
+
     def load(value: Any, cursor: Any) -> Any:
-        if value in INFINITIES:
-            return value
-        try:
-            return read(value, cursor)
-        except ValueError:
-            return value
+        if value is None:
+            return None
+        if not is_odd(value):
+            try:
+                return read(value, cursor)
+            except failures:
+                pass
+        return _spelled(oid, value, partial(texts, value, cursor), unreadable)
 
     return load
 
 
 @cache
-def _or_text(loader: Any) -> Any:
-    """A loader that gives the text where `loader` fails."""
-    from psycopg import DataError
+def _or_text(oid: int, loader: Any, texts: Any, unreadable: Unreadable) -> Any:
+    """A loader that gives a text where `loader` fails, or makes another value of what it reads."""
     from psycopg.adapt import Loader
 
+    is_odd = re.compile(_ODD.get(oid, "").encode()).match
+    failures = _failures("psycopg")
+
     class OrText(Loader):
-        def __init__(self, oid: int, context: Any = None) -> None:
-            super().__init__(oid, context)
-            self._inner = loader(oid, context)
+        def __init__(self, number: int, context: Any = None) -> None:
+            super().__init__(number, context)
+            load = loader(number, context).load
+            self._load = _in_utc(load) if oid == _ZONED else load
+            self._context = context
 
         def load(self, data: Any) -> Any:
             try:
-                return self._inner.load(data)
-            except DataError:
-                return bytes(data).decode()
+                return self._load(data)
+            except failures:
+                return self._as_text(data)
 
-    return OrText
+        def _as_text(self, data: Any) -> Any:
+            listed = partial(texts(_TEXTS, self._context).load, data)
+            return _spelled(oid, bytes(data).decode(), listed, unreadable)
+
+    class OddOrText(OrText):
+        def load(self, data: Any) -> Any:
+            return self._as_text(data) if is_odd(data) else super().load(data)
+
+    return OddOrText if oid in _ODD else OrText
+
+
+def _failures(driver: str) -> tuple[type[Exception], ...]:
+    """What the driver raises for a value that it cannot read."""
+    module: Any = import_module(driver)
+    return (ValueError, OverflowError, NotImplementedError, module.DataError, module.NotSupportedError)
+
+
+def _in_utc(read: Callable[..., Any]) -> Callable[..., Any]:
+    """As asyncpg gives instants; the others give them in the session's zone."""
+
+    def load(*given: Any) -> Any:
+        found = read(*given)
+        return found.astimezone(UTC) if type(found) is datetime else found
+
+    return load
+
+
+_TEXTS = 1009
+"""PostgreSQL's number of an array of texts."""
+
+_ODD: Mapping[int, str] = {
+    **dict.fromkeys((1083, 1266), "24"),
+    1186: "-?[0-9]+ (?:year|mon)|-?inf",
+    **dict.fromkeys((1182, 1115, 1185), ".*?(?:BC|[0-9]{5,}-)"),
+    **dict.fromkeys((1183, 1270), ".*?24:00:00"),
+    1187: ".*?(?:year|mon)",
+}
+"""By PostgreSQL's number of a type, their arrays last: the beginning of a text that is not given to the driver.
+
+psycopg2 makes 00:00 of 24:00, and both make 30 days of a month. At dates both of them fail.
+"""
+
+ODD = frozenset((*_OIDS, *_ODD))
+"""PostgreSQL's numbers of all these types."""
+
+
+def _spelled(oid: int, text: str, listed: Callable[[], Any], unreadable: Unreadable) -> Any:
+    """The value of a text in the form that asyncpg's values are shown in; see `dualsql.execute.lanes.spelling`."""
+    if oid in _OIDS and text in INFINITIES:
+        return text
+    match oid:
+        case 1114:
+            return unreadable(text.replace(" ", "T", 1))
+        case 1184:
+            return _instant(text, unreadable)
+        case 1186:
+            return unreadable(_duration(text))
+        case 1115 | 1185:
+            items = [_iso(one) for one in listed()]
+            return unreadable(json.dumps(items, separators=(",", ":")))
+        case 1182 | 1183 | 1270 | 1187:
+            return unreadable(json.dumps(listed(), separators=(",", ":")))
+    return unreadable(text)
+
+
+def _iso(text: Any) -> Any:
+    """A timestamp, or a list of them, as to_json() has it."""
+    if not isinstance(text, str):
+        return text and [_iso(one) for one in text]
+    return re.sub(r"([+-][0-9]{2})( BC)?$", r"\1:00\2", text.replace(" ", "T", 1)) if ":" in text else text
+
+
+_INSTANT = re.compile(
+    r"(?P<year>[0-9]+)-(?P<month>[0-9]{2})-(?P<day>[0-9]{2}) (?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})"
+    r":(?P<second>[0-9]{2})(?P<fraction>\.[0-9]+)?"
+    r"(?P<sign>[+-])(?P<hours>[0-9]{2})(?::(?P<minutes>[0-9]{2}))?(?::(?P<seconds>[0-9]{2}))?(?P<bc> BC)?"
+)
+_PARTS = ("month", "day", "hour", "minute", "second")
+_CYCLE = 400
+"""Years after which the calendar repeats itself."""
+
+
+def _instant(text: str, unreadable: Unreadable) -> Any:
+    """An instant in UTC, which a session's zone may have moved beyond Python's years."""
+    found = _INSTANT.fullmatch(text)
+    if found is None:  # of another DateStyle
+        return unreadable(text)
+    year = 1 - int(found["year"]) if found["bc"] else int(found["year"])
+    cycles, within = divmod(year, _CYCLE)
+    month, day, hour, minute, second = (int(found[part]) for part in _PARTS)
+    local = datetime(_CYCLE + within, month, day, hour, minute, second, tzinfo=UTC)
+    hours, minutes, seconds = (int(found[part] or 0) for part in ("hours", "minutes", "seconds"))
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    moved = local + offset if found["sign"] == "-" else local - offset
+    year = moved.year + (cycles - 1) * _CYCLE
+    fraction = found["fraction"] or ""
+    if MINYEAR <= year <= MAXYEAR:
+        return moved.replace(year=year, microsecond=int(fraction[1:].ljust(6, "0")))
+    era, written = (" BC", 1 - year) if year < 1 else ("", year)
+    return unreadable(f"{written:04d}-{moved:%m-%dT%H:%M:%S}{fraction}+00:00{era}")
+
+
+_DURATION = re.compile(
+    r"(?:([+-]?[0-9]+) years? ?)?(?:([+-]?[0-9]+) mons? ?)?(?:([+-]?[0-9]+) days? ?)?"
+    r"(?:([+-]?)([0-9]+):([0-9]{2}):([0-9]{2})(\.[0-9]+)?)?"
+)
+
+
+def _duration(text: str) -> str:
+    """An interval with its parts, each with its sign."""
+    found = _DURATION.fullmatch(text)
+    if found is None:  # of another IntervalStyle, or infinite
+        return text
+    years, months, days, hours, minutes, seconds = (int(found[part] or 0) for part in (1, 2, 3, 5, 6, 7))
+    sign, fraction = "-" if found[4] == "-" else "", (found[8] or "").rstrip("0").removesuffix(".")
+    times = [f"{sign}{part}" if part else "0" for part in (hours, minutes)]
+    last = f"{sign}{seconds}{fraction}" if seconds or fraction else "0"
+    return f"P{years}Y{months}M{days}DT{times[0]}H{times[1]}M{last}S"

@@ -18,9 +18,12 @@ from sqlalchemy import types
 
 from dualsql.columns import DriverValue
 from dualsql.formats.cells import Rows, Unfit
-from dualsql.infinities import Reader
+from dualsql.infinities import ODD, Reader
 
 Processor = Callable[[Any], Any]
+
+_GIVE_UNFITS = frozenset({"psycopg", "psycopg2"})
+"""Drivers whose loaders do; see `dualsql.infinities`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +74,37 @@ def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
 
 def read_tolerantly(dialect: Any) -> None:
     """Give a copy of an engine's dialect the processors of this module."""
-    dialect._type_memos = _Memos(_BY_CODE.get(dialect.driver, {}))  # noqa: SLF001
+    dialect._type_memos = _Memos(dialect.driver)  # noqa: SLF001
 
 
 class _Memos(WeakKeyDictionary[Any, Any]):
     """What a dialect remembers of its types."""
 
-    def __init__(self, by_code: Mapping[Any, Processor]) -> None:
+    def __init__(self, driver: str) -> None:
         super().__init__()
-        self._by_code = by_code
+        self._by_code = _BY_CODE.get(driver, {})
+        self._odd = ODD if driver in _GIVE_UNFITS else frozenset()
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         impl: Any = memo["impl"]
         # A decorator's own code says what its values are; what it raises is its author's to know.
         is_foreign = isinstance(impl, types.TypeDecorator) and not isinstance(impl, types.Interval)
-        if not is_foreign and not isinstance(type_, DriverValue):
+        if is_foreign:
+            impl.__dict__["result_processor"] = self._spared(impl.result_processor)
+        elif not isinstance(type_, DriverValue):
             impl.__dict__["result_processor"] = self._tolerant(impl.result_processor)
         super().__setitem__(type_, memo)
+
+    def _spared(self, own: Callable[[Any, Any], Processor | None]) -> Callable[[Any, Any], Processor | None]:
+        """The application's own code, which never sees an Unfit."""
+
+        def result_processor(dialect: Any, code: Any) -> Processor | None:
+            processor = own(dialect, code)
+            if processor is None or code not in self._odd:
+                return processor
+            return lambda value: value if type(value) is Unfit else processor(value)
+
+        return result_processor
 
     def _tolerant(
         self, own: Callable[[Any, Any], Processor | None]

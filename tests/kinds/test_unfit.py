@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -118,6 +120,27 @@ POSTGRESQL = {
     "years": Case(
         Interval, "interval", "'100 hours'", "P4DT4H0M0S", "'-178000000 years'", "P-178000000Y0M0DT0H0M0S"
     ),
+    "negative": Case(
+        Interval, "interval", "'-1 day'", "-P1DT0H0M0S", "'-1 mon 3 days -00:05:00.5'", "P0Y-1M3DT0H-5M-0.5S"
+    ),
+    "moments": Case(
+        ARRAY(DateTime),
+        "timestamp[]",
+        "'{2024-02-29 12:00}'",
+        ["2024-02-29T12:00:00"],
+        "'{{2024-02-29 12:00,NULL},{0044-03-15 12:00:00.25 BC,2024-02-29 12:00}}'",
+        '[["2024-02-29T12:00:00",null],["0044-03-15T12:00:00.25 BC","2024-02-29T12:00:00"]]',
+    ),
+    "instants": Case(
+        ARRAY(DateTime(timezone=True)),
+        "timestamptz[]",
+        "'{NULL}'",
+        [None],
+        "'{20000-01-01 00:00+00}'",
+        '["20000-01-01T00:00:00+00:00"]',
+    ),
+    "times": Case(ARRAY(Time), "time[]", "'{12:00}'", ["12:00:00"], "'{24:00}'", '["24:00:00"]'),
+    "lengths": Case(ARRAY(Interval), "interval[]", "'{NULL}'", [None], "'{1 mon}'", '["1 mon"]'),
     "days": Case(
         ARRAY(Date),
         "date[]",
@@ -227,6 +250,61 @@ class TestOtherLanes:
                 assert driver.text_factory is str
         finally:
             engine.dispose()
+
+    @pytest.mark.parametrize("driver", ["psycopg", "psycopg in a thread", "psycopg2"])
+    async def test_every_driver_of_postgresql(self, servers: dict[str, Any], driver: str) -> None:
+        """Those that any engine of the application's may have: the same as by asyncpg, cell by cell."""
+        odd = table_of(POSTGRESQL)
+        url = servers["postgresql"].replace("asyncpg", driver.partition(" ")[0])
+        engine: Any = create_async_engine(url) if driver == "psycopg" else create_engine(url)
+        async with served(engine, odd.metadata) as server:
+            for name, case in POSTGRESQL.items():
+                await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, case)
+        await (engine.dispose() if driver == "psycopg" else to_thread(engine.dispose))
+
+    @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
+    async def test_a_decorator_reads_none(self, servers: dict[str, Any], driver: str) -> None:
+        """The application's own code is for values of its kind."""
+
+        class Yesterday(types.TypeDecorator[Any]):
+            impl, cache_ok = Date, True
+
+            def process_bind_param(self, value: Any, _: Any) -> Any:
+                return value and value + timedelta(1)
+
+            def process_result_value(self, value: Any, _: Any) -> Any:
+                return value and value - timedelta(1)
+
+        table = Table(
+            "odd", MetaData(), Column("id", Integer, primary_key=True), Column("before_christ", Yesterday)
+        )
+        url = servers["postgresql"].replace("asyncpg", driver)
+        engine: Any = create_engine(url) if driver == "psycopg2" else create_async_engine(url)
+        async with served(engine, table.metadata) as server:
+            result = await server.result(select(table).order_by(table.c.id))
+            rows = (await result.fetch()).data
+            assert [row["before_christ"] for row in rows] == [
+                "2024-02-28",
+                "0044-03-15 BC",
+                "2024-02-28",
+                None,
+            ]
+            assert rows[1]["$unfit"] == ["before_christ"]
+        await (engine.dispose() if driver != "psycopg2" else to_thread(engine.dispose))
+
+    @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
+    async def test_a_zone_of_the_session_is_not_seen(self, servers: dict[str, Any], driver: str) -> None:
+        """Instants are in UTC, whatever the session's zone; some are within Python's years there alone."""
+        odd, url = table_of(POSTGRESQL), servers["postgresql"].replace("asyncpg", driver)
+        zone: Any = {"options": "-c timezone=Asia/Tokyo"}
+        zone = {"server_settings": {"timezone": "Asia/Tokyo"}} if driver == "asyncpg" else zone
+        make: Any = create_engine if driver == "psycopg2" else create_async_engine
+        engine = make(url, connect_args=zone)
+        async with served(engine, odd.metadata) as server:
+            for name in ("far_instant", "instant_before_christ"):
+                statement = select(odd.c.id, odd.c[name]).order_by(odd.c.id)
+                await require_odd(server, statement, name, POSTGRESQL[name])
+        await (engine.dispose() if driver != "psycopg2" else to_thread(engine.dispose))
 
     @pytest.mark.parametrize("name", ["no_utf8", "no_date", "text_in_bytes"])
     async def test_an_engine_that_is_listened_to(self, servers: dict[str, Any], name: str) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
 from dualsql.execute.guards.spare import spare_connection
+from dualsql.formats.cells import Unfit
 from dualsql.infinities import loading_exactly
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -87,7 +88,7 @@ class PostgreSQLGuard(Guard):
             await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
         if terms.milliseconds > _LONG:
             await connection.exec_driver_sql(_NOTICE_THE_DEAD)
-        with loading_exactly(driver_of(connection)):
+        with loading_exactly(driver_of(connection), Unfit):
             yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
