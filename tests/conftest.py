@@ -20,6 +20,10 @@ from tests import engines, mariadb
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-types", action="store_true", help="write the table of docs/types.md anew")
+    parser.addoption("--record-exchanges", action="store_true", help="write tests/exchanges/recordings anew")
+    parser.addoption(
+        "--exchanges-any-wording", action="store_true", help="compare all but the wording with the recordings"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

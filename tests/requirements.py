@@ -333,6 +333,12 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "exchanges/test_rest.py": "recorded exchanges over REST: every route, parameter, format and refusal",
+    "exchanges/test_mcp.py": "recorded exchanges over MCP, on both SDKs",
+    "exchanges/test_client.py": "recorded exchanges of the client, async and sync",
+    "exchanges/test_cli.py": "recorded exchanges of both command lines",
+    "exchanges/test_documents.py": "recorded documents of statements, and the SQL they give",
+    "exchanges/test_recordings.py": "the recordings are complete, and their comparison can fail",
     "pending/test_lifecycle.py": "queries that outlast their caller: pending, then ready or failed; who meets them",
     "pending/test_restart.py": "twenty at once, one cancelled, a server that stops or dies: nothing is left",
     "pending/test_client.py": "the client is told that a query still runs, waits for it, and hears of its failure",
