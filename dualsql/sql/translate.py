@@ -18,6 +18,7 @@ from dualsql.freeze import Registry
 from dualsql.meanings import STANDARD, Meanings
 from dualsql.plan import CarriedOrders
 from dualsql.sql import calls, expressions, own_types, queries
+from dualsql.sql.expansion import require_bounded
 from dualsql.sql.fencing import can_fail, fenced
 from dualsql.sql.functions import gathers
 from dualsql.sql.reading import parse
@@ -73,6 +74,7 @@ def read_select(
             tree, Scope(work, hidden=translator.orders.prefix, ctes=named)
         )
         statement = translator.orders.in_order_unless_cut(statement)
+        require_bounded(statement)
     except RecursionError as error:
         raise too_deep() from error
     except SQLAlchemyError as error:

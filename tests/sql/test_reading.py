@@ -252,3 +252,42 @@ def test_an_aggregate_that_the_engine_lacks_is_refused_here(dialect: str) -> Non
         read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, dialect)
     assert "median()" in caught.value.message and "median" not in known_functions(dialect)
     read_select("SELECT state, median(rate) FROM school GROUP BY state", REGISTRY, "duckdb")
+
+
+def repeated(opening: str, closing: str, times: int) -> str:
+    return f"SELECT {opening * times}id{closing * times} AS x FROM school"
+
+
+def chained(query: str, times: int) -> str:
+    queries = "".join(f", a{n + 1} AS ({query.format(f'a{n}')})" for n in range(times))
+    return f"WITH a0 AS (SELECT id AS x FROM school){queries} SELECT x FROM a{times}"
+
+
+GROWING = {
+    "BETWEEN": lambda times: repeated("(", " BETWEEN 1 AND 2)", times),
+    "IN": lambda times: repeated("(", " IN (id, 2))", times),
+    "CASE": lambda times: repeated("CASE ", " WHEN 1 THEN 1 WHEN id THEN 2 END", times),
+    "nullif": lambda times: repeated("nullif(", ", 1)", times),
+    "a column named twice": lambda times: chained("SELECT x + x AS x FROM {}", times),
+    "a query read twice": lambda times: chained("SELECT a.x FROM {0} a CROSS JOIN {0} b", times),
+    "a scalar query read twice": lambda times: chained(
+        "SELECT (SELECT max(x) FROM {0}) AS x FROM {0}", times
+    ),
+    "UNION": lambda times: chained("SELECT x FROM {0} UNION ALL SELECT x FROM {0}", times),
+    "ROLLUP": lambda times: f"SELECT 1 AS x FROM school GROUP BY {', '.join(['ROLLUP(id)'] * times)}",
+    "CUBE": lambda times: f"SELECT 1 AS x FROM school GROUP BY CUBE({', '.join(['id'] * times)})",
+}
+
+
+_GROUPINGS = {"ROLLUP", "CUBE"}
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+def test_what_grows_when_names_are_written_out_is_refused(dialect: str) -> None:
+    """Planners copy what is named: two to the power of twelve or more, without a look at their time limit."""
+    unknown = _GROUPINGS if dialect in {"sqlite", "mysql"} else set()
+    for form in GROWING.keys() - unknown:
+        read_select(GROWING[form](3), REGISTRY, dialect)
+        for times in (13, 24):
+            with pytest.raises(InvalidSQLError):
+                read_select(GROWING[form](times), REGISTRY, dialect)

@@ -25,9 +25,13 @@ from dualsql.execute.guards.guard import (
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,
-    "config": {"enable_external_access": "false", "lock_configuration": "true"},
+    "config": {"enable_external_access": "false", "lock_configuration": "true", "memory_limit": "25%"},
 }
-"""How a database is opened that dualsql opens itself."""
+"""How a database is opened that dualsql opens itself; the URL may ask for another `memory_limit`.
+
+DuckDB runs in the server's process. By itself it takes 80 % of the memory for one pair of tables that nothing joins,
+and two such processes are more than there is. What does not fit is written to files beside the database.
+"""
 
 _UNSUITED = frozenset(
     {"BinderException", "ConversionException", "InvalidTypeException", "TypeMismatchException"}

@@ -1,0 +1,121 @@
+"""How large a statement is once every name in it is written out, as databases do before they run it.
+
+A name costs a text nothing and may double what it stands for: `x BETWEEN a AND b` becomes `x >= a AND x <= b`, a CTE
+that is read twice is planned twice, and `x + x` of a subquery is merged with the query around it. Forty of these in one
+another are 2 ** 40 expressions, which a planner makes without a look at its time limit: DuckDB took 20 GiB in the
+server's own process until the system killed it.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from math import prod
+from typing import Any
+
+from sqlalchemy import Case, ColumnElement, CompoundSelect, Label, Select, TableClause
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import BinaryExpression, ClauseList
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import AliasedReturnsRows, Join
+
+from dualsql.sql.refusals import invalid
+
+MAXIMUM_EXPANSION = 10_000
+"""The 400 queries of the tests have at most 540. DuckDB plans so many in 0.3 s, and PostgreSQL does."""
+
+_COPYING = frozenset({operators.between_op, operators.not_between_op})
+_LISTS = frozenset({operators.in_op, operators.not_in_op})
+_GROUPINGS = frozenset({"rollup", "cube", "grouping_sets"})
+
+
+def require_bounded(statement: Any) -> None:
+    """Refuse a statement with more than MAXIMUM_EXPANSION elements once its names are written out."""
+    size = Expansion().of(statement)
+    if size > MAXIMUM_EXPANSION:
+        invalid(
+            "The SQL grows too large when its names are written out.",
+            hint="Read each WITH query and each computed column fewer times; nest BETWEEN, CASE and IN less deeply.",
+        )
+
+
+class Expansion:
+    """Counts elements, each once, and adds it as often as it is named."""
+
+    def __init__(self) -> None:
+        # By the ids of elements, which are kept so that the ids stay their own.
+        self._sizes: dict[int, tuple[Any, int]] = {}
+        self._sources: dict[int, dict[Any, list[Any]]] = {}
+
+    def of(self, element: Any) -> int:
+        """How many elements `element` becomes. What reads itself, as a recursive CTE does, is one there."""
+        known = self._sizes.get(id(element))
+        if known is None:
+            self._sizes[id(element)] = element, 1
+            known = self._sizes[id(element)] = element, self._counted(element)
+        return known[1]
+
+    def _counted(self, element: Any) -> int:
+        if isinstance(element, TableClause):
+            return 1
+        table = getattr(element, "table", None)
+        if isinstance(table, AliasedReturnsRows) and isinstance(element, ColumnElement):
+            return 1 + sum(map(self.of, self._named(table).get(element, ())))
+        copied, times = _copied(element)
+        parts = _parts(element)
+        size = 1 + sum(map(self.of, parts))
+        if isinstance(element, Select):
+            return size * prod(map(_sets, parts))
+        return size if copied is None else size + (times - 1) * self.of(copied)
+
+    def _named(self, table: AliasedReturnsRows) -> dict[Any, list[Any]]:
+        """What each column of a subquery, a CTE or an alias stands for."""
+        if id(table) not in self._sources:
+            rows: Any = table.element
+            selects = rows.selects if isinstance(rows, CompoundSelect) else [rows]
+            columns = [list(getattr(one, "selected_columns", getattr(one, "c", ()))) for one in selects]
+            stacked = zip(table.c, zip_longest(*columns), strict=False)
+            self._sources[id(table)] = {
+                column: [found for found in meant if found is not None] for column, meant in stacked
+            }
+        return self._sources[id(table)]
+
+
+def _parts(element: Any) -> list[Any]:
+    """The parts of `element`, each once: a SELECT lists the tables of its joins beside the joins themselves."""
+    if isinstance(element, AliasedReturnsRows):
+        return [element.element]
+    parts = list(element.get_children())
+    joined, waiting = set(), [part for part in parts if isinstance(part, Join)]
+    while waiting:
+        sides = waiting.pop()
+        for side in (sides.left, sides.right):
+            joined.add(id(side))
+            waiting += [side] if isinstance(side, Join) else []
+    return parts if isinstance(element, Join) else [part for part in parts if id(part) not in joined]
+
+
+def _copied(element: Any) -> tuple[Any, int]:
+    """The part of `element` that databases write more than once, and how often."""
+    if isinstance(element, BinaryExpression) and element.operator in _COPYING:
+        return element.left, 2
+    if isinstance(element, BinaryExpression) and element.operator in _LISTS:
+        return element.left, 1 + len(getattr(getattr(element.right, "element", None), "clauses", ()))
+    if isinstance(element, Case) and element.value is not None:
+        return element.value, len(element.whens)
+    if isinstance(element, FunctionElement) and element.name == "nullif":
+        return next(iter(element.clauses), None), 2
+    return None, 1
+
+
+def _sets(part: Any) -> int:
+    """How many sets of groups `part` of a SELECT asks for; those of several parts are multiplied."""
+    if isinstance(part, Label):
+        return _sets(part.element)
+    if isinstance(part, ClauseList):
+        return prod(map(_sets, part.clauses))
+    if not isinstance(part, FunctionElement) or part.name not in _GROUPINGS:
+        return 1
+    keys = list(part.clauses)
+    if part.name == "grouping_sets":
+        return sum(map(_sets, keys))
+    return 1 + len(keys) if part.name == "rollup" else 2 ** len(keys)
