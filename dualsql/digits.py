@@ -7,6 +7,9 @@ is not that of the float is a `Digits`: a float to whoever computes with it, its
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 _LONGEST_WHOLE = 4_000
@@ -58,6 +61,80 @@ _THOROUGH = json.JSONDecoder(parse_float=_fraction, parse_int=_whole)
 def reads_for_an_application(dialect: Any) -> bool:
     """Whether the application gave its engine a reader of documents of its own."""
     return getattr(dialect, "_json_deserializer", None) not in {None, read_document}
+
+
+def reads_floats(dialect: Any) -> bool:
+    """Whether the driver reads documents, and nobody told it how: with json.loads."""
+    return dialect.supports_native_json_deserialization and dialect._json_deserializer is None  # noqa: SLF001
+
+
+def has_float(document: Any) -> bool:
+    """Whether there is a float anywhere in a document."""
+    inside = [document]
+    while inside:
+        found = inside.pop()
+        if isinstance(found, float):
+            return True
+        if isinstance(found, dict | list):
+            inside.extend(found.values() if isinstance(found, dict) else found)
+    return False
+
+
+@contextmanager
+def reading_documents(driver: Any, dialect: Any) -> Iterator[None]:
+    """In the block, a connection of psycopg or psycopg2 reads documents so, unless the application said how."""
+    if reads_for_an_application(dialect):
+        yield
+    elif hasattr(driver, "adapters"):
+        yield from _reading_with_psycopg(driver.adapters)
+    elif hasattr(driver, "string_types"):
+        yield from _reading_with_psycopg2(driver)
+    else:
+        yield
+
+
+def _reading_with_psycopg(adapters: Any) -> Iterator[None]:
+    loaders = {oid: adapters.get_loader(oid, 0) for oid in _OIDS}  # 0: as text, which SQLAlchemy asks for
+    own = {oid: one for oid, one in loaders.items() if getattr(one, "_loads", None) is json.loads}
+    for oid, loader in own.items():
+        adapters.register_loader(oid, _exact(loader))
+    try:
+        yield
+    finally:
+        for oid, loader in own.items():
+            adapters.register_loader(oid, loader)
+
+
+@cache
+def _exact(loader: Any) -> Any:
+    # As psycopg.types.json.set_json_loads makes one.
+    return type(loader.__name__, (loader,), {"_loads": read_document})
+
+
+def _reading_with_psycopg2(connection: Any) -> Iterator[None]:
+    from psycopg2 import extensions  # type: ignore[import-untyped]
+
+    made = []
+    for oid, lists, kind in ((114, 199, extensions.JSON), (3802, 3807, extensions.JSONB)):
+        if oid not in connection.string_types and extensions.string_types.get(oid) is kind:
+            document = extensions.new_type((oid,), "DOCUMENT", _read)
+            listed = extensions.new_array_type((lists,), "DOCUMENTS", document)
+            made += [(oid, document), (lists, listed)]
+    for _, one in made:
+        extensions.register_type(one, connection)
+    try:
+        yield
+    finally:
+        for oid, _ in made:
+            connection.string_types.pop(oid, None)
+
+
+def _read(text: str | None, _: Any) -> Any:
+    return None if text is None else read_document(text)
+
+
+_OIDS = (114, 3802)
+"""PostgreSQL's numbers of json and jsonb."""
 
 
 def with_all_digits(dialect: Any) -> None:

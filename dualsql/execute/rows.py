@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.errors import QueryExecutionError
 from dualsql.execute.failures import database_errors
 from dualsql.execute.lanes.statement import driver_statement, is_listened_to, require_described
-from dualsql.execute.lanes.unreadable import fetch_readably, is_read_otherwise
+from dualsql.execute.lanes.unreadable import are_cut, are_read_otherwise, fetch_readably
 from dualsql.execute.metering import metered
 from dualsql.execute.running import in_session
 from dualsql.execute.source import Source
@@ -66,9 +66,11 @@ async def _rows(
             statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
         )
         require_described(list(result.keys()), described)
-        if not may_read_again or not any(map(is_read_otherwise, _codes(result))):
+        codes = _codes(result) if may_read_again else []
+        if not are_read_otherwise(codes):
             found: Rows = result.all()
-            return found
+            if not are_cut(found, codes, connection.dialect):
+                return found
     except (ValueError, OverflowError):  # asyncpg's, of a value that Python has no class for
         if not may_read_again:
             raise

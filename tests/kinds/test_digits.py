@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json as json_module
+from asyncio import to_thread
+from itertools import starmap
 from typing import Any
 
 import pytest
-from sqlalchemy import JSON, Column, Integer, MetaData, Table, select, text
+from sqlalchemy import ARRAY, JSON, Column, Integer, MetaData, Table, create_engine, select, text, types
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql.digits import Digits, read_document
 from dualsql.formats import json
@@ -27,8 +31,6 @@ documents = Table(
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"])
 @pytest.mark.parametrize("is_owned", [True, False])
 async def test_every_digit(database: str, is_owned: bool, request: pytest.FixtureRequest) -> None:
-    if database == "postgresql" and not is_owned:
-        pytest.skip("asyncpg reads documents as the application's engine told it")
     url: str = request.getfixturevalue(f"{database}_url")
     async with opened(url) as engine:
         async with engine.begin() as connection:
@@ -47,6 +49,52 @@ async def test_every_digit(database: str, is_owned: bool, request: pytest.Fixtur
                 assert expected in cell.as_py().replace(" ", ""), written
             path = f"/resources/{result.resource_uri.rpartition('/')[2]}/query"
             assert expected in (await server.http.post(path, json={})).text.replace(" ", "")
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg in a thread", "psycopg2"])
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_an_engine_of_the_applications(postgresql_url: str, driver: str, *, is_told: bool) -> None:
+    """json, jsonb and arrays of them; a reader that the application gave is used, and it sees its values as before."""
+    kinds = {"a": JSON, "b": JSONB, "c": ARRAY(JSONB), "d": ARRAY(JSON), "e": types.NullType}
+    table = Table(
+        "documents", MetaData(), Column("id", Integer, primary_key=True), *starmap(Column, kinds.items())
+    )
+    one = f"'{DOCUMENT}'"
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        for statement in (
+            "CREATE TABLE documents (id int PRIMARY KEY, a json, b jsonb, c jsonb[], d json[], e jsonb)",
+            f"INSERT INTO documents VALUES (1, {one}, {one}, ARRAY[{one}::jsonb, NULL], ARRAY[{one}::json], {one})",
+            "INSERT INTO documents VALUES (2)",
+        ):
+            await connection.exec_driver_sql(statement)
+    url = postgresql_url.replace("asyncpg", driver.partition(" ")[0])
+    make: Any = create_engine if driver in {"psycopg2", "psycopg in a thread"} else create_async_engine
+    engine = make(
+        url, pool_size=1, max_overflow=0, **({"json_deserializer": json_module.loads} if is_told else {})
+    )
+    expected = "[0.12345678901234568," if is_told else f"[{','.join(NUMBERS)}]"
+    async with served(engine, table.metadata) as server:
+        for name in kinds:
+            result = await server.result(select(table.c.id, table.c[name]).order_by(table.c.id))
+            answers = [await server.rows(result, written) for written in ("ndjson", "json")]
+            path = f"/resources/{result.resource_uri.rpartition('/')[2]}/query"
+            answers.append(await server.http.post(path, json={}))
+            if not is_told:
+                answers.append(await server.rows(result, "csv"))
+            for answer in answers:
+                assert answer.status_code == 200
+                assert expected in answer.text.replace(" ", ""), (name, answer.text)
+    # The same connection, in the application's hands.
+    if make is create_engine:
+        with engine.connect() as plain:
+            seen = plain.execute(select(table.c.b).where(table.c.id == 1)).scalar_one()
+        await to_thread(engine.dispose)
+    else:
+        async with engine.connect() as opened_one:
+            seen = (await opened_one.execute(select(table.c.b).where(table.c.id == 1))).scalar_one()
+        await engine.dispose()
+    assert seen == json_module.loads(DOCUMENT)
+    assert [type(number) for number in seen["numbers"][:2]] == [float, float]
 
 
 def _cast(database: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.digits import reading_documents
 from dualsql.execute.guards.guard import Fault, Guard, Terms, driver_of, repeated_until_over
 from dualsql.execute.guards.spare import spare_connection
 from dualsql.formats.cells import Unfit
@@ -88,7 +89,8 @@ class PostgreSQLGuard(Guard):
             await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
         if terms.milliseconds > _LONG:
             await connection.exec_driver_sql(_NOTICE_THE_DEAD)
-        with loading_exactly(driver_of(connection), Unfit):
+        driver = driver_of(connection)
+        with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
             yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:

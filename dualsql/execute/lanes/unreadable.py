@@ -1,18 +1,21 @@
-"""Values of PostgreSQL that Python has no class for, as text beside the others.
+"""Values of PostgreSQL that Python has no class for, as text beside the others; documents with all digits.
 
 asyncpg fails at a date before the year 1 or after 9999 and at 24:00, and makes 30 days of a month. Where a column's
 type has such values the statement is read through another, which gives NULL in their place and their texts in one
 column more, NULL in almost every row. The comparisons cost a tenth of what the driver takes to make a date.
+An application's engine has asyncpg read documents with json.loads, which cuts numbers: there they are read as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.digits import has_float, read_document, reads_floats
 from dualsql.execute.guards import driver_of
 from dualsql.execute.lanes.spelling import READABLE, SPELLED
 from dualsql.execute.lanes.statement import DriverStatement
@@ -23,6 +26,12 @@ from dualsql.formats.writer import Rows
 _PLAIN_TEXTS = frozenset({3908, 3910, 3912, 4533, 4534, 4535})
 """Ranges of dates and instants, which are shown as text, whatever their ends."""
 
+
+_DOCUMENTS: Mapping[int, str] = {
+    **dict.fromkeys((114, 3802), "{c}::text"),
+    **dict.fromkeys((199, 3807), "to_json({c})::text"),
+}
+"""json, jsonb and arrays of them: their texts."""
 
 _READ_OTHERWISE = frozenset({1186, 1187}) | _PLAIN_TEXTS
 
@@ -38,12 +47,14 @@ class Readable:
         self._sent = sent
         self._oids = [attribute.type.oid for attribute in attributes]
         self._places = [place for place, oid in enumerate(self._oids) if oid in READABLE]
-        self.sql = self._written() if self._places else sent.sql
+        is_cut = reads_floats(sent.dialect)
+        self._documents = [place for place, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS]
+        self.sql = self._written() if self.is_rewritten else sent.sql
 
     @property
     def is_rewritten(self) -> bool:
         """Whether it is another statement than the one that was sent."""
-        return bool(self._places)
+        return bool(self._places or self._documents)
 
     def processors(self) -> list[tuple[int, Processor]]:
         """What is done to the values of its rows; see `DriverStatement.processors`."""
@@ -51,9 +62,14 @@ class Readable:
 
     def rows(self, records: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> Rows:
         """The driver's records as rows of the statement that was sent, processed."""
+        width = len(self._oids)
+        if self._documents:
+            read = [list(record) for record in records]
+            for row, place in product(read, self._documents):
+                row[place] = None if row[place] is None else read_document(row[place])
+            records = read
         if not self._places:
             return processed([tuple(record) for record in records], processors)
-        width = len(self._oids)
         found = processed([record[:width] for record in records], processors)
         texts = list(map(itemgetter(width), records))
         return self._with_texts(found, texts) if any(texts) else found
@@ -76,13 +92,17 @@ class Readable:
             f"coalesce({_of(READABLE[self._oids[place]], place)}, true)" for place in self._places
         )
         names = ", ".join(f"c{place}" for place in range(len(self._oids)))
-        outputs = ", ".join([*self._outputs(), f"CASE WHEN NOT ({fits}) THEN ARRAY[{', '.join(odd)}] END"])
+        texts = [f"CASE WHEN NOT ({fits}) THEN ARRAY[{', '.join(odd)}] END"] if odd else []
+        outputs = ", ".join([*self._outputs(), *texts])
         return f"SELECT {outputs} FROM ({self._sent.sql}) AS r({names})"  # noqa: S608 - SQLAlchemy's, and ours
 
     def _outputs(self) -> Iterator[str]:
         for place, oid in enumerate(self._oids):
             name = f"r.c{place}"
-            yield f"CASE WHEN {_of(READABLE[oid], place)} THEN {name} END" if oid in READABLE else name
+            if place in self._documents:
+                yield _of(_DOCUMENTS[oid], place)
+            else:
+                yield f"CASE WHEN {_of(READABLE[oid], place)} THEN {name} END" if oid in READABLE else name
 
 
 async def prepare(connection: AsyncConnection, sql: str) -> Any:
@@ -109,9 +129,17 @@ async def fetch_readably(connection: AsyncConnection, sent: DriverStatement) -> 
     return readable.rows(await prepared.fetch(*sent.parameters), readable.processors())
 
 
-def is_read_otherwise(code: Any) -> bool:
+def are_read_otherwise(codes: Sequence[Any]) -> bool:
     """Whether asyncpg reads values of a type as others: a month as 30 days, the end of a range as 9999-12-31."""
-    return code in _READ_OTHERWISE
+    return not _READ_OTHERWISE.isdisjoint(codes)
+
+
+def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
+    """Whether documents of the rows have floats, which asyncpg reads with 17 digits in an engine that is not ours."""
+    if _DOCUMENTS.keys().isdisjoint(codes) or not reads_floats(dialect):
+        return False
+    places = [place for place, code in enumerate(codes) if code in _DOCUMENTS]
+    return any(has_float(row[place]) for row in rows for place in places)
 
 
 def _of(expression: str, place: int) -> str:
