@@ -6,17 +6,22 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from difflib import get_close_matches
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from sqlalchemy import BindParameter, Table, TableClause
+from sqlalchemy import BindParameter, Dialect, Table, TableClause, types
 from sqlalchemy.sql import visitors
 from sqlalchemy.types import NullType
 
 from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.meanings import SQLType
 from dualsql.statement import Statement
-from dualsql_client.conversions import require_storable
+from dualsql_client.conversions import identifier, require_storable
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LARGEST_VALUES = 64 * 1024
@@ -35,24 +40,37 @@ class QueryParameter:
     schema: Mapping[str, Any]
     is_required: bool
     _adapter: TypeAdapter[Any] = field(repr=False)
+    _bound: BindParameter[Any] = field(repr=False)
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any, dialect: Dialect | None = None) -> Any:
         """A JSON value as the parameter's own type.
 
+        Args:
+            dialect: of the database that takes it.
+
         Raises:
-            BadParameterError: it is none, or no database takes it.
+            BadParameterError: it is none, or the database does not take it.
         """
         try:
             # As JSON and strict: "2025-01-31" is a date, and true is no number.
             read = self._adapter.validate_json(json.dumps(value), strict=True)
             require_storable(read)
-            return read
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
-            raise BadParameterError(
-                f"The value of {self.name!r} does not fit.",
-                hint=f"It must fit the schema {json.dumps(self.schema)}."[:500],
-                details={"parameter": self.name, "schema": dict(self.schema)},
-            ) from error
+            raise self._wrong(f"fit the schema {json.dumps(self.schema)}"[:500]) from error
+        given = read if self._bound.expanding and isinstance(read, list) else [read]
+        for one in given:
+            wanted = _wanted(one, self._bound.type, dialect)
+            if wanted is not None:
+                raise self._wrong(f"be {wanted}")
+        # PostgreSQL refuses zones of 16 hours and more.
+        return read.astimezone(UTC) if isinstance(read, datetime) and read.tzinfo is not None else read
+
+    def _wrong(self, wanted: str) -> BadParameterError:
+        return BadParameterError(
+            f"The value of {self.name!r} does not fit.",
+            hint=f"It must {wanted}.",
+            details={"parameter": self.name, "schema": dict(self.schema)},
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,8 +133,13 @@ class SavedQuery:
         # An ORM statement has copies of them that carry notes.
         return list(dict.fromkeys(map(_registered, found)))
 
-    def with_values(self, values: Mapping[str, Any] | None = None) -> Statement:
+    def with_values(
+        self, values: Mapping[str, Any] | None = None, dialect: Dialect | None = None
+    ) -> Statement:
         """The statement with `values`, as JSON has them, for its parameters.
+
+        Args:
+            dialect: of the database that takes them.
 
         Raises:
             BadParameterError: one is missing, is unknown, or does not fit.
@@ -130,7 +153,7 @@ class SavedQuery:
         for name, parameter in self.takes.items():
             if parameter.is_required and name not in given:
                 self._refuse(f"The query {self.name!r} needs the parameter {name!r}.", name)
-        read = {name: self.takes[name].read(value) for name, value in given.items()}
+        read = {name: self.takes[name].read(value, dialect) for name, value in given.items()}
         return _with_values(self.select, read)
 
     def _refuse(self, message: str, name: str) -> None:
@@ -179,6 +202,9 @@ def _with_values(select: Statement, values: Mapping[str, Any]) -> Statement:
     def give(element: BindParameter[Any]) -> None:
         if element.key in values:
             element.value, element.required = values[element.key], False
+            if type(element.type) is types.Numeric and element.type.asdecimal:
+                # Not the column's: PostgreSQL would round the value to its digits before it compares.
+                element.type = types.Numeric()
 
     return visitors.cloned_traverse(select, {}, {"bindparam": give}) if values else select
 
@@ -202,7 +228,9 @@ def _parameter(query: SavedQuery, name: str, found: BindParameter[Any]) -> Query
             f"The type of the parameter {name!r} of {query.name!r} is not known."[:200],
             hint='Say it: SavedQuery(..., parameters={"name": int}), or bindparam("name", type_=Integer).',
         ) from error
-    return QueryParameter(name=name, schema=schema, is_required=bool(found.required), _adapter=adapter)
+    return QueryParameter(
+        name=name, schema=schema, is_required=bool(found.required), _adapter=adapter, _bound=found
+    )
 
 
 def _annotation(found: BindParameter[Any]) -> Any:
@@ -210,3 +238,97 @@ def _annotation(found: BindParameter[Any]) -> Any:
         raise NotImplementedError
     python: Callable[..., Any] = found.type.python_type
     return list[python] if found.expanding else python  # type: ignore[valid-type]
+
+
+# --- what a database takes --------------------------------------------------------------------------------------
+
+
+def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
+    """What a value of the type is, in words; None where `value` is one, or nothing is known of the type."""
+    if value is None:
+        return None
+    if not isinstance(type_, types.TypeDecorator) or isinstance(type_, types.Interval):
+        for kind, check in _CHECKS:
+            if isinstance(type_, kind):
+                return check(value, type_, dialect)
+    return None
+
+
+def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+    bits = 64
+    if dialect is not None and dialect.name != "sqlite" and not isinstance(type_, types.BigInteger):
+        bits = 16 if isinstance(type_, types.SmallInteger) else 32
+    most = 2 ** (bits - 1)
+    if type(value) is int and -most <= value < most:
+        return None
+    return f"a whole number from {-most} to {most - 1}"
+
+
+def _wanted_number(value: Any, _: Any, __: Dialect | None) -> str | None:
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return None if is_number else "a number"
+
+
+def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+    if not isinstance(value, datetime):
+        return 'an instant, such as "2026-01-31T08:30:00"'
+    if value.tzinfo is not None:
+        try:
+            value.astimezone(UTC)
+        except OverflowError:
+            return "an instant of the years 1 to 9999 in UTC"
+    return _wanted_zone(value, type_, dialect)
+
+
+def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) -> str | None:
+    """Drivers refuse an instant with a zone where a column has none, or drop the zone; one without is given theirs."""
+    keeps_zones = dialect is None or dialect.name in {"postgresql", "duckdb"}
+    wants_zone = bool(type_.timezone) and keeps_zones
+    if (value.tzinfo is not None) is wants_zone or dialect is None:
+        return None
+    return "written with a zone, such as +00:00" if wants_zone else "written without a zone"
+
+
+def _wanted_day(value: Any, _: Any, __: Dialect | None) -> str | None:
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    return None if is_day else 'a date, such as "2026-01-31"'
+
+
+def _wanted_time(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+    if not isinstance(value, time):
+        return 'a time of day, such as "08:30:00"'
+    return _wanted_zone(value, type_, dialect)
+
+
+def _wanted_uuid(value: Any, type_: Any, _: Dialect | None) -> str | None:
+    try:
+        is_uuid = isinstance(value, UUID) if type_.as_uuid else bool(identifier(value))
+    except ValueError:
+        is_uuid = False
+    return None if is_uuid else "a UUID"
+
+
+def _wanted_member(value: Any, type_: Any, _: Dialect | None) -> str | None:
+    is_member = isinstance(value, Enum) or value in type_.enums
+    return None if is_member else f"one of: {', '.join(map(str, type_.enums[:20]))}"
+
+
+def _of_class(kind: type[Any], words: str) -> Callable[[Any, Any, Dialect | None], str | None]:
+    return lambda value, _, __: None if isinstance(value, kind) else words
+
+
+# The first match decides.
+_CHECKS: tuple[tuple[type[Any], Callable[[Any, Any, Dialect | None], str | None]], ...] = (
+    (types.Boolean, _of_class(bool, "true or false")),
+    (types.Integer, _wanted_integer),
+    (types.Numeric, _wanted_number),
+    (types.Float, _wanted_number),
+    (types.DateTime, _wanted_instant),
+    (types.Date, _wanted_day),
+    (types.Time, _wanted_time),
+    (types.Interval, _of_class(timedelta, 'a duration, such as "P1DT2H"')),
+    (types.Uuid, _wanted_uuid),
+    (types.LargeBinary, _of_class(bytes, "bytes")),
+    (types.Enum, _wanted_member),
+    (types.String, _of_class(str, "a text")),
+)

@@ -138,7 +138,7 @@ class Questions:
             raise BadParameterError(
                 f"The saved query {query.name!r} is of another source.", hint="Leave source_name out."
             )
-        return Question(query.with_values(parameters), found, query)
+        return Question(query.with_values(parameters, self._sources[found].engine.dialect), found, query)
 
     def _seeing(
         self, principal: Principal | None, source: str, visible: Visible | None

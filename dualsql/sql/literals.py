@@ -76,7 +76,9 @@ def typed(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect: str) ->
     for kind, read in _READERS:
         if isinstance(wanted, kind):
             with suppress(ValueError):
-                return literal(_zoned(read(text), wanted), wanted)
+                # Not a decimal column's own type: PostgreSQL would round the constant to its digits, or refuse it.
+                bare = types.Numeric() if type(wanted) is types.Numeric else wanted
+                return literal(_zoned(read(text), wanted), bare)
             if dialect == "sqlite":  # which compares texts with texts
                 return element
             invalid(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,13 @@ from sqlalchemy import (
     Interval,
     LargeBinary,
     Numeric,
+    SmallInteger,
     String,
     Time,
     Uuid,
     bindparam,
+    create_engine,
+    insert,
     select,
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -31,7 +35,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import BadParameterError, SavedQuery
 from dualsql.errors import CountExecutionError, DualResponseError, NotFreezableError, QueryExecutionError
 from dualsql.mcp import add_catalogue, add_data_manager, add_execute_query, add_result_tools
-from tests.http.application import INSTITUTIONS, fill, running
+from tests.http.application import INSTITUTIONS, METADATA, ROWS, fill, running
 from tests.http.test_hostile_values import VALUES
 from tests.mcp.conftest import Host
 
@@ -90,9 +94,7 @@ def calls(tools: dict[str, Any], uri: str) -> Calls:
                 yield name, {**beside, argument: value}
 
 
-async def faults(
-    host: Host, url: str, *, step: int, start: int = 0, unforeseen: Collection[str] = UNFORESEEN
-) -> list[str]:
+async def faults(host: Host, url: str, *, step: int, start: int = 0) -> list[str]:
     """The calls, of every `step`, that raise or are answered by anything but rows and refusals."""
     found = []
     async with running(url, queries=QUERIES, maximum_refinements=1_000_000) as application:
@@ -108,7 +110,7 @@ async def faults(
             for name, arguments in asked[start::step]:
                 answer = await call(name, arguments)
                 assert isinstance(answer, CallToolResult)
-                if (code := _code(answer)) in unforeseen:
+                if (code := _code(answer)) in UNFORESEEN:
                     found.append(
                         f"{name} {code}: {list(arguments)} {[_brief(v) for v in arguments.values()]}"
                     )
@@ -151,10 +153,7 @@ async def test_on_postgresql(
     postgresql_url: str, make_engine: Callable[[str], AsyncEngine], start: int
 ) -> None:
     await fill(make_engine(postgresql_url))
-    # Its driver refuses an instant with a zone for a column without one, and some more.
-    unforeseen = UNFORESEEN - {QueryExecutionError.code, CountExecutionError.code}
-    host = Host("official")
-    assert await faults(host, postgresql_url, step=4, start=start, unforeseen=unforeseen) == []
+    assert await faults(Host("official"), postgresql_url, step=4, start=start) == []
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if query.name != "j"], ids=lambda one: one.name)
@@ -176,3 +175,78 @@ def test_parameters_that_are_no_json() -> None:
     for value in (10**5_000, nested):
         with pytest.raises(BadParameterError):
             TOP.with_values({"v": value})
+
+
+# --- a value that the driver would refuse -----------------------------------------------------------------------
+
+MISFITS: tuple[Any, ...] = (
+    2**15, 2**31, 2**63 - 1, -(2**31) - 1, 0.5, 1e30, "1E+400", "Infinity", "NaN", "abc", "", "x" * 100, True, "1", 7,
+    "2024-02-29", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00", "9999-12-31T23:59:59.999999+23:59",
+    "0001-01-01T00:00:00+05:00", "12:00:00", "12:00:00+02:00", "P1D", "red", "green", "YQ==",
+    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", None, [1], {"a": 1},
+)  # fmt: skip
+KINDS: dict[str, Any] = {
+    **TYPES,
+    "small": SmallInteger(), "price": Numeric(6, 2), "zoned": DateTime(timezone=True), "ut": Uuid(as_uuid=False),
+}  # fmt: skip
+SHOWN = [
+    SavedQuery(
+        f"{name}_{said}",
+        select(INSTITUTIONS.c.id).add_columns(bindparam("v", type_=kind).label("shown")),
+        parameters=parameters,
+    )
+    for name, kind in KINDS.items()
+    for said, parameters in (("typed", {}), ("loose", {"v": Any}))
+]
+COMPARED = [
+    SavedQuery(
+        f"by_{column.name}_{said}", select(INSTITUTIONS).where(column > bindparam("v")), parameters=given
+    )
+    for column in INSTITUTIONS.c
+    for said, given in (("typed", {}), ("loose", {"v": Any}))
+]
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        "postgresql",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("mariadb", "duckdb")),
+    ]
+)
+async def filled_url(
+    request: pytest.FixtureRequest, tmp_path: Path, make_engine: Callable[[str], AsyncEngine]
+) -> str:
+    """The URL of a database with the institutions."""
+    if request.param == "duckdb":
+        url = f"duckdb:///{tmp_path}/institutions.duckdb"
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            METADATA.create_all(connection)
+            connection.execute(insert(INSTITUTIONS), ROWS)
+        engine.dispose()
+        return url
+    found: str = request.getfixturevalue(f"{request.param}_url")
+    await fill(make_engine(found))
+    return found
+
+
+async def test_a_value_that_the_database_does_not_take_is_refused_by_its_name(filled_url: str) -> None:
+    refused, found = 0, []
+    async with running(filled_url, queries=[*QUERIES, *SHOWN, *COMPARED]) as application:
+        server = application.server
+        for query in (*QUERIES, *SHOWN, *COMPARED):
+            for value in MISFITS:
+                given = [value] if query is AMONG else value
+                try:
+                    asked = server.questions.of_name(query.name, parameters={"v": given})
+                    await server.create_response(asked.select, name="x")
+                except BadParameterError as error:
+                    refused += 1
+                    if error.details.get("parameter") != "v" or not error.hint.startswith("It must "):
+                        found.append(f"{query.name} {value!r}: {error}")
+                except DualResponseError as error:
+                    if error.code in UNFORESEEN:
+                        found.append(f"{query.name} {value!r}: {error.code} {error.__cause__!r}"[:300])
+    assert not found, "\n".join(found)
+    assert refused > 100
