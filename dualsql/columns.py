@@ -71,6 +71,7 @@ class ResultColumn:
     Attributes:
         is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
         is_quotient: a decimal that was divided. An engine that divides in doubles has more digits than are shown.
+        is_double: a decimal to SQLAlchemy, and a double to every engine.
         meanings: what the values of types are, on this database and in this application.
     """
 
@@ -79,6 +80,7 @@ class ResultColumn:
     type: SQLType
     is_computed: bool = False
     is_quotient: bool = False
+    is_double: bool = False
     meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
 
     # Each page asks for these several times, and the columns of a stored statement outlast it.
@@ -137,7 +139,15 @@ def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings 
     """The column of that name, with the type that the engine gives the expression."""
     computed = computed_type(expression) or _floored_type(expression, meanings)
     type_ = computed or known_type(expression, meanings) or expression.type
-    return ResultColumn(name, expression, type_, computed is not None, _is_quotient(expression), meanings)
+    return ResultColumn(
+        name,
+        expression,
+        type_,
+        is_computed=computed is not None,
+        is_quotient=_is_quotient(expression),
+        is_double=_is_double(expression),
+        meanings=meanings,
+    )
 
 
 def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
@@ -202,6 +212,14 @@ def _is_quotient(expression: Any) -> bool:
     is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
     return is_decimal and any(
         getattr(part, "operator", None) is operators.truediv for part in iterate(expression)
+    )
+
+
+def _is_double(expression: Any) -> bool:
+    is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
+    return is_decimal and any(
+        isinstance(part, FunctionElement) and getattr(part, "name", "") in {"percent_rank", "cume_dist"}
+        for part in iterate(expression)
     )
 
 

@@ -53,9 +53,11 @@ class Capabilities:
         floors_in_doubles: `whole // whole` is one, too.
         tells_apart: whether values of a type can be told apart, as far as the type says.
         compares: whether they can be compared with a value of a question.
+        type_name: the name of an expression's type, where a value is taken for no other type than its own.
         is_bytes: whether an expression of no declared type holds bytes, as a condition.
         has_loose_comparisons: any two types can be compared.
         shown_scale: how many digits are shown of a decimal of this type, where it is a double; None where it is none.
+        shows_doubles_rounded: a double that SQLAlchemy takes for a decimal is shown with the digits of its scale.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         planner: tells how many rows it expects; None where it does not.
@@ -79,6 +81,7 @@ class Capabilities:
     keeps_zones: bool
     key_form: MakeKeyForm
     is_bytes: Transform
+    type_name: Transform | None = None
     has_loose_comparisons: bool = False
     planner: Planner | None = None
     text_length: str = "length"
@@ -94,6 +97,7 @@ class Capabilities:
     tells_apart: Callable[[SQLType], bool] = _always
     compares: Callable[[SQLType], bool] = _always
     shown_scale: Callable[[SQLType], int | None] = lambda _: None
+    shows_doubles_rounded: bool = False
 
 
 def _as_it_is(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -162,6 +166,10 @@ def _mysql_keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     # 0.0 equals -0.0, 1.0 equals 1.00, and what has no type may be text.
     is_loose = isinstance(plain, types.Numeric | types.Float | types.NullType)
     return [expression, cast(expression, types.LargeBinary)] if is_loose else [expression]
+
+
+def _postgresql_type(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    return cast(func.pg_typeof(expression), Text)
 
 
 def _is_bytes_on_mariadb(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -277,7 +285,9 @@ _POSTGRESQL = Capabilities(
     searches_row_values=True,
     keeps_zones=True,
     key_form=postgresql_form,
-    is_bytes=lambda expression: cast(func.pg_typeof(expression), Text) == "bytea",
+    is_bytes=lambda expression: _postgresql_type(expression) == "bytea",
+    type_name=_postgresql_type,
+    shows_doubles_rounded=True,
     has_infinite_dates=True,
     has_months=True,
     has_single_reals=True,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
@@ -15,7 +17,7 @@ from sqlalchemy.sql import operators
 
 from dualsql import instants
 from dualsql.asking.abilities import Abilities, Element, bound, equal, one_of
-from dualsql.asking.literals import digits, literal
+from dualsql.asking.literals import digits, has_months, literal
 from dualsql.asking.question import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql.columns import ResultColumn, SQLType, plain_type
 from dualsql.dialects import Capabilities
@@ -95,7 +97,7 @@ class Conditions:
             return bare.is_(None) if comparison.value else bare.is_not(None)
         _require_operator(column, comparison.operator, self.capabilities)
         given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
-        scale = None if column.meaning.is_made else self.capabilities.shown_scale(column.type)
+        scale = shown_scale(column, self.capabilities)
         if scale is not None:
             return _of_rounded(
                 element, comparison.operator, [digits(column, value) for value in given], scale
@@ -104,28 +106,32 @@ class Conditions:
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
-            element = operand(column, self.capabilities)
-            if comparison.operator in _EQUALITY and needs_exact(column, self.abilities):
-                return self._equal(element, comparison.operator, values)
-            return self._simple_or_of_bytes(column, element, comparison.operator, values, given)
+            return self._of_any_but_text(column, comparison.operator, values, given)
         if comparison.operator in _TEXT:
             return self._within(element, comparison.operator, comparison.value)
         if comparison.operator in _ORDER:
             return _simple(self.abilities.ordered(element), comparison.operator, values)
         return self._equal(element, comparison.operator, values)
 
-    def _simple_or_of_bytes(
-        self,
-        column: ResultColumn,
-        element: Element,
-        operator: Operator,
-        values: list[Element],
-        given: Sequence[Any],
+    def _of_any_but_text(
+        self, column: ResultColumn, operator: Operator, values: list[Element], given: Sequence[Any]
     ) -> ColumnElement[bool]:
-        """What has no declared type may be bytes, which are shown in base64: the database tells."""
+        element = operand(column, self.capabilities)
+        if operator in _EQUALITY and needs_exact(column, self.abilities):
+            return self._equal(element, operator, values)
+        if column.encoding == "any" and not column.meaning.is_made:
+            return self._loose(element, operator, values, given)
+        return _simple(element, operator, values)
+
+    def _loose(
+        self, element: Element, operator: Operator, values: list[Element], given: Sequence[Any]
+    ) -> ColumnElement[bool]:
+        """What has no declared type: the database tells which it has, where a text may stand for several."""
+        name = self.capabilities.type_name
+        kinds = [_moments_shown_as(one) if name else {} for one in given]
+        if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
+            return _of_moments(element, operator, given, name(element), kinds[0])
         found = _simple(element, operator, values)
-        if column.encoding != "any" or column.meaning.is_made:
-            return found
         read = [one for one in map(_bytes_shown_as, given) if one is not None]
         if not read or (operator == "between" and len(read) < len(given)):
             return found
@@ -160,6 +166,57 @@ def _bytes_shown_as(value: Any) -> bytes | None:
     return found if b64encode(found).decode() == value else None
 
 
+# By the names that PostgreSQL has for types.
+_INSTANT = "timestamp without time zone"
+_DAYS: Mapping[str, SQLType] = {"date": types.Date(), _INSTANT: types.DateTime()}
+_INSTANTS: Mapping[str, SQLType] = {"date": types.DateTime(), _INSTANT: types.DateTime()}
+_ZONED_INSTANTS: Mapping[str, SQLType] = {"timestamp with time zone": types.DateTime(timezone=True)}
+_HOURS: Mapping[str, SQLType] = {"time without time zone": types.Time()}
+_ZONED_HOURS: Mapping[str, SQLType] = {"time with time zone": types.Time(timezone=True)}
+_INTERVALS: Mapping[str, SQLType] = {"interval": types.Interval()}
+_WORDED = ("text", "character varying", "character", "name", "citext")
+
+
+def _moments_shown_as(value: Any) -> Mapping[str, SQLType]:
+    """The types whose values are shown as such a text, and how it is read beside a value of each."""
+    if not isinstance(value, str):
+        return {}
+    if has_months(value):
+        return _INTERVALS
+    for read, plain, zoned in (
+        (date.fromisoformat, _DAYS, _DAYS),
+        (datetime.fromisoformat, _INSTANTS, _ZONED_INSTANTS),
+        (time.fromisoformat, _HOURS, _ZONED_HOURS),
+    ):
+        with suppress(ValueError):
+            found = read(value)
+            is_as_shown = found.isoformat() == value
+            return (plain if getattr(found, "tzinfo", None) is None else zoned) if is_as_shown else {}
+    return {}
+
+
+def _of_moments(
+    element: Element,
+    operator: Operator,
+    given: Sequence[Any],
+    type_name: Element,
+    kinds: Mapping[str, SQLType],
+) -> ColumnElement[bool]:
+    """A date, time or interval beside what has no declared type: a driver takes no text for one."""
+    text = cast(element, types.Text())
+    texts = [bound(one, types.Text()) for one in given]
+    compared = [
+        (type_name == name, _simple(cast(text, type_), operator, [cast(one, type_) for one in texts]))
+        for name, type_ in kinds.items()
+    ]
+    # Of any other type nothing is known, and the database refuses to read the value as a UUID.
+    return case(
+        *compared,
+        (type_name.in_(_WORDED), _simple(text, operator, texts)),
+        else_=cast(text, types.Uuid()).is_(None),
+    )
+
+
 def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column in a comparison, which is one with what is shown."""
     if capabilities.shortens_reals and is_single(column):
@@ -170,8 +227,18 @@ def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
 
 
 def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
-    """Whether the database computes more digits than are shown."""
+    """Whether the database computes more digits than are shown, which rows are told apart by."""
     return column.is_quotient and capabilities.divides_in_doubles and not column.is_computed
+
+
+def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
+    """How many digits are shown of a decimal that is a double in the database; None for any other column."""
+    if column.meaning.is_made:
+        return None
+    if column.is_double and capabilities.shows_doubles_rounded:
+        plain: Any = plain_type(column.type)
+        return int(plain._effective_decimal_return_scale)  # noqa: SLF001 - what SQLAlchemy shows them by
+    return capabilities.shown_scale(column.type)
 
 
 def is_single(column: ResultColumn) -> bool:
@@ -224,7 +291,9 @@ _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": 
 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
     """What the column can be asked, besides is_null."""
-    if not capabilities.compares(column.shown) or is_shown_rounded(column, capabilities):
+    if is_shown_rounded(column, capabilities) and shown_scale(column, capabilities) is None:
+        return frozenset()
+    if not capabilities.compares(column.shown):
         return frozenset()
     encoding, meaning = column.encoding, column.meaning
     known = _OPERATORS.get(encoding, frozenset())

@@ -41,7 +41,7 @@ _SPELLED = {
     "interval": 'a duration, such as "P1DT2H"',
     "uuid": "a UUID",
     "base64": "bytes in base64",
-    "any": "a text or a number",
+    "any": "a text, a number, true or false",
 }
 
 
@@ -55,8 +55,8 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
     encoding = described["encoding"]
     if encoding == "any" and described["type"] == "number":
         encoding = "float"
-    has_months = encoding == "interval" and capabilities.has_months and not column.meaning.is_made
-    if has_months and _has_months(value):
+    keeps_months = encoding == "interval" and capabilities.has_months and not column.meaning.is_made
+    if keeps_months and has_months(value):
         return cast(bound(value, types.Text()), column.type)
     try:
         read = _READERS[encoding](column, value)
@@ -121,7 +121,7 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
     return column.type
 
 
-def _has_months(value: Any) -> bool:
+def has_months(value: Any) -> bool:
     """Whether it is a duration that a database keeps with its months, which no number of days is equal to."""
     found = _MONTHS.fullmatch(value) if isinstance(value, str) else None
     return found is not None and abs(int(found["years"] or 0)) <= _MOST_YEARS
@@ -186,7 +186,7 @@ def _text(column: ResultColumn, value: Any) -> str:
 def _any(column: ResultColumn, value: Any) -> Any:
     if isinstance(value, str):
         return _text(column, value)
-    if column.meaning.is_made and isinstance(value, bool | int):
+    if isinstance(value, bool) or (column.meaning.is_made and isinstance(value, int)):
         return value
     if type(value) is int:
         return _integer(column, value)

@@ -30,16 +30,22 @@ OPERATORS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
 }
 
 
-@pytest.mark.parametrize("factor", [1, 3])
-async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, factor: int) -> None:
+SHOWN: Mapping[str, Any] = {
+    "column": NUMBERS.c.x,
+    # The product is cut to two digits, the column to three.
+    "product": func.sum(NUMBERS.c.x * 3, type_=Numeric(10, 2)),
+    "quotient": func.min(NUMBERS.c.x) / 3,
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, kind: str) -> None:
     async with engines.opened(sqlite_url) as engine, engine.begin() as connection:
         await connection.run_sync(NUMBERS.create)
         for number, value in enumerate(STORED):
             await connection.exec_driver_sql("INSERT INTO numbers VALUES (?, ?)", (number, value))
         await connection.exec_driver_sql("INSERT INTO numbers VALUES (100, NULL)")
-    # The product is cut to two digits, the column to three.
-    x = NUMBERS.c.x if factor == 1 else func.sum(NUMBERS.c.x * factor, type_=Numeric(10, 2))
-    statement = select(NUMBERS.c.id, x.label("x")).group_by(NUMBERS.c.id).order_by(NUMBERS.c.id)
+    statement = select(NUMBERS.c.id, SHOWN[kind].label("x")).group_by(NUMBERS.c.id).order_by(NUMBERS.c.id)
     async with served(sqlite_url, NUMBERS.metadata) as server:
         result = await server.result(statement)
         shown = [row["x"] for row in (await result.fetch()).data if row["x"] is not None]

@@ -220,6 +220,8 @@ class Case:
             )
             if answer.status_code == 400 and len(set(values)) == len(rows) and "of its own" in answer.text:
                 continue  # a key: each row would be a group
+            if answer.status_code == 400 and "quotients, of which not all digits are shown" in answer.text:
+                continue  # doubles that differ are shown as one: documented in docs/asking.md
             page = self._answered(f"group {name}", answer)
             if page is not None:
                 found = {read(row["value"], page["columns"][0]): row["count"] for row in page["data"]}
