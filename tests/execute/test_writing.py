@@ -167,3 +167,20 @@ async def test_one_connection_for_all_serves_a_database_in_memory() -> None:
     async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
         assert (await server.create_response(select(School), name="x")).total_count == 0
     engine.dispose()
+
+
+_LIMIT = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
+
+
+@pytest.mark.parametrize(("asked", "most"), [("", 0.25), ("?memory_limit=10MB", 0.01)])
+async def test_a_duckdb_of_a_url_takes_a_part_of_the_memory(tmp_path: Path, asked: str, most: float) -> None:
+    """It runs in the server's process: what takes all memory ends every other query as well."""
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
+    with create_engine("duckdb://").connect() as unlimited:
+        default: Any = unlimited.exec_driver_sql(_LIMIT).scalar()
+    async with (
+        DualResponseServer(url + asked, base_url=BASE_URL, tables=Base) as server,
+        read_only(server._sources["default"], None) as connection,
+    ):
+        limit: Any = (await connection.exec_driver_sql(_LIMIT)).scalar()
+    assert limit <= 1.01 * default / 0.8 * most, "by itself, it takes 80 % of the memory"
