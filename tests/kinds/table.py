@@ -93,6 +93,7 @@ KINDS: Mapping[str, Sequence[Kind]] = {
         Kind("MACADDR", pg.MACADDR(), "'08:00:2b:01:02:03'"),
         Kind("BIT VARYING", pg.BIT(varying=True), "B'101'"),
         Kind("OID", pg.OID(), "4294967295"),
+        Kind("PG_LSN", types.NullType(), "'16/B374D848'"),
         Kind("TSVECTOR", pg.TSVECTOR(), "'a b'"),
         Kind("INTEGER[]", ARRAY(Integer), "'{1,NULL}'"),
         Kind("FLOAT8[]", ARRAY(Double), "'{1.5,NaN}'"),
