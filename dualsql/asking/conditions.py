@@ -235,7 +235,7 @@ def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
     """How many digits are shown of a decimal that is a double in the database; None for any other column."""
     if column.meaning.is_made:
         return None
-    if column.is_double and capabilities.shows_doubles_rounded:
+    if is_shown_rounded(column, capabilities) or (column.is_double and capabilities.shows_doubles_rounded):
         plain: Any = plain_type(column.type)
         return int(plain._effective_decimal_return_scale)  # noqa: SLF001 - what SQLAlchemy shows them by
     return capabilities.shown_scale(column.type)
@@ -291,8 +291,6 @@ _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": 
 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
     """What the column can be asked, besides is_null."""
-    if is_shown_rounded(column, capabilities) and shown_scale(column, capabilities) is None:
-        return frozenset()
     if not capabilities.compares(column.shown):
         return frozenset()
     encoding, meaning = column.encoding, column.meaning

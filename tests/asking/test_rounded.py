@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Numeric, Table, func, select
+from sqlalchemy import Column, Integer, MetaData, Numeric, Table, create_engine, func, insert, select
 
+from dualsql_client import FetchError
 from tests import engines
 from tests.kinds.results import served
 
@@ -63,3 +65,29 @@ async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, kind: str) 
             asked = {"column": "x", "op": "in", "value": list(map(str, many))}
             found = await result.query(filters=asked, columns=["x"])
             assert [row["x"] for row in found.data] == [one for one in shown if Decimal(one) in many]
+
+
+@pytest.mark.parametrize("database", ["sqlite", "duckdb"])
+async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> None:
+    """Of doubles with more digits than are shown, by every comparison; and they are no groups."""
+    url = f"{database}:///{tmp_path}/numbers"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        NUMBERS.create(connection)
+        given = [{"id": number, "x": Decimal(number) / 8} for number in range(1, 12)]
+        connection.execute(insert(NUMBERS), [*given, {"id": 100, "x": None}])
+    engine.dispose()
+    x = NUMBERS.c.x
+    for quotient in (x / 3, x / 7 + 1, -x / 3, NUMBERS.c.id / 7):
+        statement = select(NUMBERS.c.id, quotient.label("v")).order_by(NUMBERS.c.id).where(x.is_not(None))
+        async with served(url.replace("sqlite:", "sqlite+aiosqlite:"), NUMBERS.metadata) as server:
+            result = await server.result(statement)
+            shown = [row["v"] for row in (await result.fetch()).data]
+            asked: Any
+            for value in shown[::4]:
+                for name, holds in OPERATORS.items():
+                    asked = {"column": "v", "op": name, "value": value}
+                    found = [row["v"] for row in (await result.query(filters=asked)).data]
+                    assert found == [one for one in shown if holds(Decimal(one), Decimal(value))], asked
+            with pytest.raises(FetchError, match="quotients"):
+                await result.query(group_by=["v"], aggregates=["count"])
