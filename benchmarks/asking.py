@@ -17,7 +17,7 @@ from benchmarks.postgresql import connected
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest
 from dualsql import DualResponseServer
-from dualsql.asking import read_question
+from dualsql.query import read_question
 
 TIMES = 1.1
 """How many times as long a question may take."""

@@ -18,7 +18,7 @@ from benchmarks.flights import airlines, flights, metadata, planes
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import medians
 from dualsql import DualResponseServer, MemoryStore, ResourceStore, SQLResourceStore
-from dualsql.statement import AnySelect
+from dualsql.freeze.document import AnySelect
 from dualsql.store import upgrade
 
 SAMPLE_SIZE = 15

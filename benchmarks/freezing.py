@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.dialects import postgresql
 
 from dualsql.freeze import Registry, encode, freeze, thaw
-from dualsql.statement import AnySelect
+from dualsql.freeze.document import AnySelect
 from tests.tenants import queries, tpch
 
 RUNS = 40

@@ -22,11 +22,11 @@ from sqlglot.errors import ParseError
 from benchmarks.by_hand import TENANT, ByHand
 from benchmarks.timing import fastest, medians
 from dualsql import QueryTimeoutError, plan
-from dualsql.execute import fetch_rows
-from dualsql.execute.session import read_only
-from dualsql.execute.source import open_source
-from dualsql.narrowing import Policy
-from dualsql.statement import Statement
+from dualsql.databases import fetch_rows
+from dualsql.databases.session import read_only
+from dualsql.databases.source import open_source
+from dualsql.freeze.document import Statement
+from dualsql.tenancy import Policy
 from tests import engines
 from tests.tenants.databases import EVERYBODY, fill, principal_of
 from tests.tenants.rules import HOOKS

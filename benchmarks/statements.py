@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from benchmarks.flights import ROWS, copies, flights, metadata
-from dualsql.statement import AnySelect
+from dualsql.freeze.document import AnySelect
 
 EACH = ROWS // 3
 """Rows of the flights as they came: one of three copies."""

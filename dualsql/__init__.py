@@ -44,14 +44,14 @@ from dualsql.errors import (
     ValueNotRepresentableError,
 )
 from dualsql.freeze import Registry
-from dualsql.narrowing import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
-from dualsql.queries import SavedQuery
-from dualsql.reading.pages import ResultPage
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse
+from dualsql.results.pages import ResultPage
+from dualsql.saved_queries import SavedQuery
 from dualsql.server import DualResponseServer
 from dualsql.settings import ResultCache, Settings
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
+from dualsql.tenancy import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
 
 __all__ = [
     "BadCursorError",

@@ -1,18 +1,213 @@
-"""A resource: a stored Select with a name and a lifetime; the rule: it is data, it holds no connection.
-
-Lifecycle: pending -> ready or failed -> expired -> deleted; a pinned resource never expires. Most are born ready.
-"""
+"""A stored result: its total, its sample, its addresses, its lifetime."""
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
-from dualsql.errors import DualResponseError, QueryInterruptedError, ResourceFailedError, ResourcePendingError
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseError,
+    QueryInterruptedError,
+    ResourceFailedError,
+    ResourcePendingError,
+)
+from dualsql.settings import Settings
+from dualsql_client.addresses import resource_id
+from dualsql_client.conversions import shown
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
+
+Count = Literal["exact", "estimated", "none", "auto"] | str
+"""How to count: one of these words, or "capped:N", which stops counting behind row N."""
+
+Way = Literal["exact", "estimated", "capped", "none", "auto"]
+
+_COUNT_WAYS: tuple[Way, ...] = ("exact", "estimated", "none", "auto")
+_CAPPED = re.compile(r"capped:([1-9][0-9]{0,15})", re.ASCII)
+
+
+class Total(NamedTuple):
+    """A number of rows and its worth; the number is None where nobody counted."""
+
+    rows: int | None
+    kind: TotalCountKind
+
+    def at_least(self, rows: int) -> Total:
+        """The total of a result that is known to have so many rows."""
+        return Total(rows, "capped") if self.rows is not None and self.rows < rows else self
+
+    def at_most(self, rows: int) -> Total:
+        """The total of a result that is known to end there, or before."""
+        return Total(rows, "estimated") if self.rows is not None and self.rows > rows else self
+
+
+UNCOUNTED = Total(None, "none")
+
+
+class CountMethod(NamedTuple):
+    """How to count, once the words were read; `cap` belongs to "capped"."""
+
+    way: Way
+    cap: int = 0
+
+
+def parse_count(asked: Any) -> CountMethod:
+    """What the words say.
+
+    Raises:
+        BadParameterError: they say nothing.
+    """
+    if isinstance(asked, str):
+        capped = _CAPPED.fullmatch(asked)
+        if capped is not None:
+            return CountMethod("capped", int(capped[1]))
+        for way in _COUNT_WAYS:
+            if asked == way:
+                return CountMethod(way)
+    raise BadParameterError(
+        f"count={shown(asked, 80)} is not known.",
+        hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',
+        details={"name": "count"},
+    )
+
+
+SampleOption = Literal["head", "tail", "random", "spread"] | str
+"""The first rows, the last ones, rows at random ("random:42" are others than "random:43"), or rows at even ranks."""
+
+SampleWay = Literal["head", "tail", "random", "spread"]
+
+_SAMPLE_WAYS: tuple[SampleWay, ...] = ("head", "tail", "random", "spread")
+_SEEDED = re.compile(r"random:([0-9]{1,9})", re.ASCII)
+
+
+class SampleMethod(NamedTuple):
+    """Which rows, once the words were read; `seed` belongs to "random"."""
+
+    way: SampleWay
+    seed: int = 0
+
+    @property
+    def label(self) -> str:
+        """The words that ask for the same rows."""
+        return f"random:{self.seed}" if self.way == "random" else self.way
+
+
+HEAD = SampleMethod("head")
+
+
+def parse_sample(asked: Any) -> SampleMethod:
+    """What the words say.
+
+    Raises:
+        BadParameterError: they say nothing.
+    """
+    if isinstance(asked, str):
+        seeded = _SEEDED.fullmatch(asked)
+        if seeded is not None:
+            return SampleMethod("random", int(seeded[1]))
+        for way in _SAMPLE_WAYS:
+            if asked == way:
+                return SampleMethod(way)
+    raise BadParameterError(
+        f"sample={shown(asked, 80)} is not known.",
+        hint='Use "head", "tail", "random", "random:42" or "spread".',
+        details={"name": "sample"},
+    )
+
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
+# Some hosts fetch a link with such a scheme by themselves and paste what they get into the prompt.
+_FETCHABLE = frozenset({"http", "https", "ftp", "file", "data", "ws", "wss"})
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Makes the two names of every resource of one server."""
+
+    base_url: str
+    uri_scheme: str
+
+    @classmethod
+    def of(cls, base_url: str, uri_scheme: str) -> Self:
+        """Check and normalise.
+
+        Raises:
+            ConfigurationError: not an absolute http(s) URL, or a scheme that hosts would follow.
+        """
+        parts = urlsplit(base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            raise ConfigurationError(
+                f"base_url {base_url!r} is not an address.",
+                hint="Give one such as https://api.example.com/resources.",
+            )
+        return cls(base_url.rstrip("/"), checked_scheme(uri_scheme))
+
+    def uri(self, resource_id: str) -> str:
+        """What the model may pass on."""
+        return f"{self.uri_scheme}://{resource_id}"
+
+    def url(self, resource_id: str) -> str:
+        """Where the application fetches."""
+        return f"{self.base_url}/{resource_id}"
+
+
+def checked_scheme(scheme: str) -> str:
+    """A scheme for URIs of our own.
+
+    Raises:
+        ConfigurationError: it is none, or one that hosts would follow.
+    """
+    if not _SCHEME.fullmatch(scheme) or scheme in _FETCHABLE:
+        raise ConfigurationError(
+            f"The URI scheme {scheme!r} cannot be used.", hint="Take a word of your own, such as 'resource'."
+        )
+    return scheme
+
+
+def id_in(uri: str) -> str:
+    """The id of a resource, of its URI as a result printed it, or the id itself."""
+    wanted = uri.strip()
+    return resource_id(wanted) or wanted
+
+
+WELL_KNOWN = "/.well-known/resource-link-service"
+"""Below the base URL."""
+
+
+def service(base_url: str, settings: Settings) -> dict[str, Any]:
+    """Where the service is, and what holds unless a request says otherwise; times in seconds."""
+    return {
+        "baseUrl": base_url,
+        "wellKnown": f"{base_url}{WELL_KNOWN}",
+        "uriTemplate": f"{settings.uri_scheme}://{{id}}",
+        "defaults": {
+            "expiration": settings.default_expiration.total_seconds(),
+            "maximumLifetime": settings.maximum_lifetime.total_seconds(),
+            "slidingExpiration": settings.sliding_expiration,
+            "sampleSize": settings.default_sample_size,
+            "pageSize": settings.default_page_size,
+            "maximumPageSize": settings.maximum_page_size,
+        },
+    }
+
+
+def endpoint(
+    method: str, path: str, description: str, *, query: Sequence[str] = (), body: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """One endpoint; its path is below the base URL, `query` and `body` are the names of what it takes."""
+    return {
+        "method": method,
+        "path": path,
+        "description": description,
+        "parameters": {"query": list(query), "body": list(body)},
+    }
+
 
 Status = Literal["pending", "ready", "failed"]
 """Whether the query of a resource still runs, has run, or could not."""

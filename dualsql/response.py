@@ -1,4 +1,4 @@
-"""What a tool returns; the rule: this is the one module that knows the shape of a dual response in MCP.
+"""What a tool returns. This is the one module that knows the shape of a dual response in MCP.
 
 Text and structure each stand alone, because a host forwards the one or the other to its model; neither
 holds a secret, because some hosts show the model all of it.
@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dualsql.charts import Picture
 from dualsql.errors import ConfigurationError
-from dualsql.formats.fitting import fit
-from dualsql.formats.samples import TextFormat, table
+from dualsql.formats.samples import TextFormat, fit, table
 from dualsql.formats.text import single_line
-from dualsql.profiling import spoken
-from dualsql_client.figures import Profile
+from dualsql.profiles import spoken
 from dualsql_client.wire import (
     Column,
     ColumnarContent,
     Described,
     ProblemContent,
+    Profile,
     ProfileNotes,
     ResourceLink,
     ResultMetadata,

@@ -1,4 +1,4 @@
-"""A Select goes in, a dual response comes out; the rule: what runs is the stored document, thawed.
+"""A Select goes in, a dual response comes out. What runs is the stored document, thawed.
 
     create_response   freeze -> thaw -> narrow -> sample and count -> sign -> store (see `creating`)
     open_resource     one store read -> signature -> may this caller?
@@ -21,46 +21,43 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from dualsql.addresses import Addresses
-from dualsql.asking import Inquiry
 from dualsql.catalogue import Catalogue, Visible
-from dualsql.creating.creator import Creator
-from dualsql.creating.drawing import Charts
-from dualsql.creating.options import ProfileOption, checked_creation
-from dualsql.creating.pending import Jobs
-from dualsql.creating.refining import Refinements
+from dualsql.charts.service import ChartService
+from dualsql.databases import Database, open_sources, prove
 from dualsql.errors import ConfigurationError
-from dualsql.execute import Database, open_sources, prove
-from dualsql.gate.access import Authorize
-from dualsql.gate.gate import Gate, Listing
-from dualsql.gate.links import Links
-from dualsql.gate.signing import seal_for
+from dualsql.freeze.document import Statement
 from dualsql.identity import Audit, Authenticate
-from dualsql.mcp import Function, ToolOptions, tool
-from dualsql.mcp.tool import make_tool
-from dualsql.narrowing import Hook, Policy
-from dualsql.parameters import checked_count, checked_listing, checked_queries, checked_registry
-from dualsql.queries import SavedQuery
-from dualsql.questions import Questions
-from dualsql.reading.cursors import Cursors
-from dualsql.reading.inquiries import Inquiries
-from dualsql.reading.pages import ResultPage
-from dualsql.reading.reader import Reader
-from dualsql.reading.streams import ResultStream, StreamRequest, Streams
-from dualsql.resource import Principal, Resource
+from dualsql.mcp.tool import Function, ToolOptions, make_tool, tool
+from dualsql.query import ResultQuery
+from dualsql.query.service import QueryService, RefineService
+from dualsql.resource import Addresses, Count, Principal, Resource, SampleOption
 from dualsql.response import DualResponse
-from dualsql.samples import SampleOption
+from dualsql.results.access import AccessControl, Authorize, Listing, seal_for
+from dualsql.results.create import Creator
+from dualsql.results.cursors import Cursors
+from dualsql.results.jobs import Jobs
+from dualsql.results.links import Links
+from dualsql.results.options import (
+    ProfileOption,
+    checked_count,
+    checked_create_options,
+    checked_listing,
+    checked_queries,
+    checked_registry,
+)
+from dualsql.results.pages import ResultPage
+from dualsql.results.reader import ResultReader
+from dualsql.results.streams import ResultStream, StreamRequest, Streams
+from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, SettingsOptions
-from dualsql.statement import Statement
+from dualsql.sql.service import QueryResolver
 from dualsql.store import MemoryStore
-from dualsql.store.accesses import AccessLog
-from dualsql.store.housekeeping import Housekeeper
+from dualsql.store.housekeeping import AccessLog, Housekeeper
+from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore
-from dualsql.totals import Count
-from dualsql.watching import Watch
-from dualsql_client.figures import Profile
-from dualsql_client.keywords import checked_keywords
-from dualsql_client.wire import ResourceMetadata, SortKey
+from dualsql.tenancy import Hook, Policy
+from dualsql_client.errors import checked_keywords
+from dualsql_client.wire import Profile, ResourceDescription, SortKey
 
 
 class DualResponseServer:
@@ -76,7 +73,7 @@ class DualResponseServer:
         store: where resources are kept; in memory unless told otherwise.
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
         hooks: rules, and functions, that narrow every statement at every execution; with any of them, every
-            table has to be filtered or declared shared (see `dualsql.narrowing`).
+            table has to be filtered or declared shared (see `dualsql.tenancy`).
         queries: what callers may run by name; each is checked to be one that can be stored.
         authenticate: tells who sent a REST request; without it every caller is anonymous. Ready-made ones are in
             `dualsql.identity`.
@@ -109,18 +106,18 @@ class DualResponseServer:
         self.store: ResourceStore = MemoryStore() if store is None else store
         self._addresses = Addresses.of(base_url, self.settings.uri_scheme)
         seal = seal_for(self.store, secrets)
-        self._gate = Gate(
+        self._gate = AccessControl(
             self.store, seal, self.settings, authenticate=authenticate, authorize=authorize, audit=audit
         )
         self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
         registry = checked_registry(tables, self.settings)
         self._policy = Policy(registry, hooks)
         self._sources = open_sources(databases, registry, self.settings)
-        self.questions = Questions(
+        self.questions = QueryResolver(
             registry, self._sources, self._policy, checked_queries(queries, self._sources)
         )
         accesses = AccessLog(self.store)
-        self._reader = Reader(
+        self._reader = ResultReader(
             self._sources,
             self._policy,
             self._gate,
@@ -132,19 +129,19 @@ class DualResponseServer:
             streams=Streams(seal, self.settings),
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
-        self.inquiries = Inquiries(self._reader, self.settings)
-        self._refinements = Refinements(self._gate, self.inquiries, self.settings, self._addresses)
+        self.inquiries = QueryService(self._reader, self.settings)
+        self._refinements = RefineService(self._gate, self.inquiries, self.settings, self._addresses)
         made = (self._sources, self._reader, self._gate, self._jobs)
         self.responses = Creator(*made, settings=self.settings, addresses=self._addresses)
         parts = (self.responses, self._reader, self._gate, self.inquiries)
-        self.charts = Charts(*parts, settings=self.settings, start=self._ready)
+        self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
             self.store,
             accesses,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
         )
-        self.watch = Watch(self.store, self.settings)
+        self.watch = ChangeNotifier(self.store, self.settings)
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -178,7 +175,7 @@ class DualResponseServer:
         source: str | None = None,
         wait: timedelta | None = None,
         parent: Resource | str | None = None,
-        refinement: Mapping[str, Any] | Inquiry | None = None,
+        refinement: Mapping[str, Any] | ResultQuery | None = None,
         is_text: bool = False,
     ) -> DualResponse:
         """Store `select` as a resource and show its first rows.
@@ -204,7 +201,7 @@ class DualResponseServer:
                 "pending", and the query goes on (see docs/pending.md).
             parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one
                 who may read it.
-            refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.asking` has it.
+            refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.query` has it.
             is_text: `select` is what `questions.of_text` made of a caller's SQL. An operation that the database does
                 not have for its types is then the caller's mistake: InvalidSQLError, not QueryExecutionError.
 
@@ -221,7 +218,7 @@ class DualResponseServer:
             TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
             StorageError: the resource could not be kept.
         """
-        creation = checked_creation(
+        creation = checked_create_options(
             self.settings,
             name=name,
             sample_size=sample_size,
@@ -261,7 +258,7 @@ class DualResponseServer:
         """The live resource, once it is certain that `principal` may do `action` with it.
 
         Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.gate.access`.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
             TamperedError: the stored row is not one this server wrote.
         """
         await self._ready()
@@ -377,7 +374,7 @@ class DualResponseServer:
 
     async def describe_resource(
         self, resource: Resource, *, principal: Principal | None = None, count: Count = "none"
-    ) -> ResourceMetadata:
+    ) -> ResourceDescription:
         """What GET answers about a resource without showing its rows, which are counted anew if `count` says how.
 
         Raises:
@@ -386,7 +383,7 @@ class DualResponseServer:
         asked = checked_count(count, self.settings)
         return await self._reader.describe(resource, principal=principal, asked=asked)
 
-    def metadata_of(self, resource: Resource) -> ResourceMetadata:
+    def metadata_of(self, resource: Resource) -> ResourceDescription:
         """What may be said of a resource, without a word to the audit."""
         return self._reader.metadata_of(resource)
 

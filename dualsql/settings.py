@@ -1,4 +1,4 @@
-"""What an operator may tune; the rule: every number a caller can push against has its bound here."""
+"""What an operator may tune. Every number a caller can push against has its bound here."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def modules() -> dict[str, str]:
             DualResponseClient,
             "Tool results in, dual responses out, for code that waits",
             "from dualsql_client.portal import Portal\n"
-            "from dualsql_client.stepping import each_of, stepped\n"
+            "from dualsql_client.portal import each_of, stepped\n"
             "from dualsql_client.client import DualResponseClient, _RETRY\n"
             "from dualsql_client.sync_parsed import SyncParsedDualResponse\n",
         ),
@@ -82,7 +82,8 @@ def module(kind: type, purpose: str, more_imports: str) -> str:
     """One module with the synchronous form of `kind`, as ruff has it."""
     body = client_class(kind) if kind is DualResponseClient else parsed_class(kind)
     text = f"{HEAD.format(purpose=purpose)}{imports_of(kind, more_imports)}\n\n{body}"
-    for command in (["check", "--quiet", "--fix-only", "--select", "F401,F811,I"], ["format", "--quiet"]):
+    fix = ["check", "--quiet", "--fix-only", "--select"]
+    for command in ([*fix, "F401,F811"], [*fix, "I"], ["format", "--quiet"]):
         text = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PACKAGE / "sync.py"), "-"],
             input=text, capture_output=True, text=True, check=True, cwd=PACKAGE.parent,
@@ -249,13 +250,33 @@ def parsed(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionD
 
 
 def imports_of(kind: type, more: str) -> str:
-    """All imports of the modules its methods are written in; ruff removes those that are too many."""
+    """All imports and names of the modules its methods are written in; ruff removes those that are too many."""
     lines = ["from collections.abc import Generator, Iterable", *more.splitlines()]
-    for module_name in dict.fromkeys(base.__module__ for base in kind.__mro__[:-1]):
-        tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
+    modules = dict.fromkeys(base.__module__ for base in kind.__mro__[:-1])
+    trees = {name: ast.parse(inspect.getsource(importlib.import_module(name))) for name in modules}
+    imported = {alias.asname or alias.name for tree in trees.values() for alias in aliases_in(tree)}
+    for module_name, tree in trees.items():
         lines += [ast.unparse(node) for node in tree.body if is_import(node)]
+        if module_name != kind.__module__:
+            lines += [f"from {module_name} import {name}" for name in names_in(tree) if name not in imported]
     lines.sort(key=lambda line: line.startswith("if "))  # what only type checkers import comes last
     return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def aliases_in(tree: ast.Module) -> Iterator[ast.alias]:
+    """All that a module imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from node.names
+
+
+def names_in(tree: ast.Module) -> Iterator[str]:
+    """The public names that a module defines."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from () if node.name.startswith("_") else (node.name,)
+        elif isinstance(node, ast.Assign):
+            yield from (each.id for each in node.targets if isinstance(each, ast.Name) and each.id[0] != "_")
 
 
 def is_import(node: ast.stmt) -> bool:

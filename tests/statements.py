@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import aliased
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.schools import Program, School, visits
 
 Other = aliased(School, name="other")

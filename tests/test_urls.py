@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dualsql.databases.engines import async_url
 from dualsql.errors import ConfigurationError
-from dualsql.urls import async_url
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ The rule: httpx is all it needs to run, and it fetches only from the `base_url` 
 from __future__ import annotations
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
-from dualsql_client.asked import StreamOptions
 from dualsql_client.client import DualResponseClient
 from dualsql_client.codemode import CodeMode
+from dualsql_client.detect import KeptResults
 from dualsql_client.errors import (
     DualResponseClientError,
     FetchError,
@@ -34,17 +34,16 @@ from dualsql_client.errors import (
     ToolFailedError,
     UntrustedOriginError,
 )
-from dualsql_client.kept import KeptResults
 from dualsql_client.markdown import parse_markdown
+from dualsql_client.ndjson import decode_rows
 from dualsql_client.origins import Origin
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Progress
-from dualsql_client.questions import Condition, Question, where
-from dualsql_client.retrying import Retry
-from dualsql_client.rows import decode_rows
+from dualsql_client.query import Condition, Question, StreamOptions, where
 from dualsql_client.sync_client import SyncDualResponseClient
 from dualsql_client.sync_parsed import SyncParsedDualResponse
 from dualsql_client.tool_answers import ToolAnswer
+from dualsql_client.transport import Retry
 
 __all__ = [
     "CodeMode",

@@ -1,4 +1,4 @@
-"""Tool results in, dual responses out; the rule: the client fetches only below the base_url it was given."""
+"""Tool results in, dual responses out. The client fetches only below the base_url it was given."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Literal, Self, overload
 import httpx
 
 from dualsql_client import detect
-from dualsql_client.address import checked_base_url, resource_id
+from dualsql_client.addresses import checked_base_url, resource_id
 from dualsql_client.answers import ResourceMetadata, read_listing
-from dualsql_client.credentials import Auth
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError
 from dualsql_client.origins import Origin, Origins
 from dualsql_client.parsed import ParsedDualResponse, status_of
-from dualsql_client.retrying import Retry
-from dualsql_client.transport import HTTPClient, Transport
+from dualsql_client.transport import Auth, HTTPClient, Retry, Transport
 from dualsql_client.wire import Row
 
 _RETRY = Retry()

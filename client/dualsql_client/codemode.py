@@ -1,4 +1,4 @@
-"""Tools called by a program instead of a model (seeds/001); the rule: any MCP client will do, none is imported.
+"""Tools called by a program instead of a model (seeds/001). Any MCP client will do, none is imported.
 
 In short:
 
@@ -20,8 +20,7 @@ from typing import Any, Literal, overload
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import ToolFailedError
 from dualsql_client.markdown import ParseStrategy
-from dualsql_client.tool_answers import ToolAnswer, read_answer
-from dualsql_client.tool_lists import ToolDescription, list_all, search
+from dualsql_client.tool_answers import ToolAnswer, ToolDescription, list_all, read_answer, search
 from dualsql_client.wire import Row
 
 ReturnFormat = Literal["auto", "parsed", "raw"]

@@ -1,15 +1,11 @@
-"""Texts of others as values: bounded before they are converted, and ValueError is the only error.
-
-Python's own conversions raise several kinds of errors, and some of them work for as long as the text allows:
-int() refuses more than 4,300 digits, Decimal("sNaN") is made and fails at its first comparison, and 1E+999999999
-takes gigabytes when it is written out.
-"""
+"""Texts as values: bounded before they are converted, ValueError on failure."""
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from typing import Any
 from uuid import UUID
 
@@ -155,3 +151,37 @@ def _short(text: Any) -> str:
     if not isinstance(text, str) or len(text) > LONGEST:
         raise ValueError("no text, or a long one")
     return text
+
+
+def read_instant(written: object) -> datetime | None:
+    """An ISO 8601 string or a datetime as an aware datetime; None for anything else.
+
+    One without an offset is UTC, as the server keeps them.
+    """
+    if isinstance(written, str):
+        try:
+            written = instant(written)
+        except ValueError:
+            return None
+    return _aware(written) if isinstance(written, datetime) else None
+
+
+def read_http_date(written: str | None) -> datetime | None:
+    """A date as HTTP writes it (RFC 9110, 5.6.7), aware; None for anything else."""
+    if not written or len(written) > LONGEST:
+        return None
+    try:
+        return _aware(parsedate_to_datetime(written))
+    except (ValueError, TypeError, OverflowError):  # an offset of many digits is an OverflowError
+        return None
+
+
+def _aware(moment: datetime) -> datetime | None:
+    """None for one that has no UTC: the first and the last hours of the calendar, with an offset."""
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        return None
+    return moment

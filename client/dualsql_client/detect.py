@@ -1,23 +1,75 @@
-"""Dual responses in whatever a tool call returned; the rule: never an exception, and in doubt it is none.
-
-Three things count as evidence: the structure of the specification (results, resource, metadata), a resource link
-whose URI looks like one a server minted, and last such a URI in a text. Which SDK carried them does not matter.
-"""
+"""Dual responses in whatever a tool call returned."""
 
 from __future__ import annotations
 
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from itertools import pairwise
+from typing import Any, TypeVar
 
-from dualsql_client.address import is_handle, resource_id
-from dualsql_client.answers import kind_of_total
-from dualsql_client.columns import read_columns
-from dualsql_client.conversions import is_count
-from dualsql_client.handles import uris_in
-from dualsql_client.instants import read_instant
-from dualsql_client.nodes import Fields, Walk, fields_of
+from dualsql_client.addresses import is_handle, resource_id
+from dualsql_client.answers import kind_of_total, read_columns
+from dualsql_client.conversions import is_count, read_instant
+from dualsql_client.object_walk import Fields, Walk, fields_of
 from dualsql_client.wire import Column, Row, TotalCountKind
+
+MAXIMUM_CHARACTERS = 4 * 1024 * 1024
+
+# What follows must not be able to belong to it: an id that was cut short is another id.
+_IN_TEXT = re.compile(
+    r"(?<![\w+./:-])[a-z][a-z0-9+.-]{1,31}://(?:[a-z0-9][\w.-]{0,63}/){0,8}[\w-]{1,128}"
+    r"(?![\w/%?#&=@:~+\\-]|\.[\w.]|…|\[)",
+    re.ASCII | re.IGNORECASE,
+)
+_NAMES_A_RESULT = re.compile(r"(?:resource|result|dataset|dualsql|row)s?", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]?[a-z]{3,}")
+_ANNOUNCED = "gets every row from "
+"""What `dualsql` writes before the URI."""
+
+_LEAST_CHANGES = 0.36
+"""Changes between small letters, capitals, digits and signs, per character: 0.64 on average where an id is drawn, with
+0.3 % below this; about 0.3 where words are joined."""
+
+
+def uris_in(texts: Iterable[str]) -> list[str]:
+    """The URIs of results in these texts, each once; a text with several has none."""
+    found: dict[str, None] = {}
+    left = MAXIMUM_CHARACTERS
+    for text in texts:
+        left -= len(text)
+        if left < 0:
+            break
+        uris = {
+            match.group(): text[: match.start()].endswith(_ANNOUNCED) for match in _IN_TEXT.finditer(text)
+        }
+        handles = [
+            uri for uri, is_announced in uris.items() if is_handle(uri) and (is_announced or _is_made(uri))
+        ]
+        if len(handles) == 1:
+            found[handles[0]] = None
+    return list(found)
+
+
+def _is_made(uri: str) -> bool:
+    scheme, _, path = uri.partition("://")
+    *places, identifier = path.split("/")
+    if not any(_NAMES_A_RESULT.fullmatch(word) for word in (*re.split(r"[+.-]", scheme), *places)):
+        return False
+    return bool(_UUID.fullmatch(identifier)) or _is_drawn(identifier)
+
+
+def _is_drawn(identifier: str) -> bool:
+    """Whether its characters look drawn by lot, and not written by a person."""
+    kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in identifier]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    words = sum(bool(_WORD.fullmatch(piece)) for piece in re.split(r"[-_]", identifier))
+    return {"a", "A"} <= set(kinds) and changes >= _LEAST_CHANGES * (len(kinds) - 1) and words < 2
+
 
 _TELLING = frozenset({"resource", "uri", "is_error", "isError", "status"})
 """A mapping with none of these names is neither a dual response nor a link, nor does it say that it is an error."""
@@ -174,3 +226,57 @@ def _text(value: object) -> str | None:
     if isinstance(value, str):
         return value
     return str(value) if type(value).__name__ == "AnyUrl" else None
+
+
+Session = TypeVar("Session")
+
+
+class KeptResults:
+    """The results of the tool calls of the sessions it watches.
+
+    Args:
+        maximum: the most that are kept; the oldest go first.
+    """
+
+    def __init__(self, *, maximum: int = 1_000) -> None:
+        self._results: deque[Any] = deque(maxlen=maximum)
+
+    @property
+    def results(self) -> list[Any]:
+        """What was kept, the oldest first."""
+        return list(self._results)
+
+    def take(self) -> list[Any]:
+        """What was kept, which is then forgotten: for one run of an agent after another."""
+        results = self.results
+        self._results.clear()
+        return results
+
+    def watch(self, session: Session, *, drop_links: bool = False) -> Session:
+        """Keep what `call_tool` of the session returns from now on; the same session is returned.
+
+        Args:
+            drop_links: hand the SDK results without their resource_link blocks: anthropic's takes a result that has one
+                for an error.
+        """
+        original = session.call_tool  # type: ignore[attr-defined]  # whatever has one
+
+        @wraps(original)
+        async def call_tool(*args: Any, **options: Any) -> Any:
+            result = await original(*args, **options)
+            self._results.append(result)
+            return _without_links(result) if drop_links else result
+
+        session.call_tool = call_tool  # type: ignore[attr-defined]
+        return session
+
+
+def _without_links(result: Any) -> Any:
+    content = [block for block in result.content if block.type != "resource_link"]
+    return result.model_copy(update={"content": content})
+
+
+def keep_structured_content(context: Any) -> Mapping[str, Any] | None:
+    """For openai-agents: the `custom_data_extractor` of an MCP server, so that run items hold the structure."""
+    structured = context.structured_content
+    return None if structured is None or context.is_error else {"structured_content": dict(structured)}

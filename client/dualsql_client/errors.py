@@ -1,4 +1,4 @@
-"""Every error the client raises on purpose; the rule: `code` is stable, `hint` says what to do next.
+"""Every error the client raises, and how a server's error becomes one.
 
 DualResponseClientError
 ├── ParseError                 PARSE_ERROR          no dual response, several, or a wrong value in a column
@@ -17,8 +17,15 @@ DualResponseClientError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from importlib import import_module
+from typing import Any, TypeVar
+
+from typing_extensions import is_typeddict
 
 _PASSING_STATUSES = frozenset({429, 502, 503, 504})
 _PASSING_CODES = frozenset({"DATABASE_BUSY", "DATABASE_UNREACHABLE", "STORAGE_ERROR", "TOO_MANY_QUERIES"})
@@ -166,3 +173,145 @@ class UntrustedOriginError(FetchError):
 
     default_code = "UNTRUSTED_ORIGIN"
     default_hint = "If that host is right, make it the client's base_url."
+
+
+MAXIMUM_TEXT = 2_000
+
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_BY_STATUS: Mapping[int, type[FetchError]] = {404: ResourceNotFoundError, 410: ResourceExpiredError}
+_KINDS: tuple[type[FetchError], ...] = (*_BY_STATUS.values(), ResourcePendingError, ResourceFailedError)
+_BY_CODE: Mapping[str, type[FetchError]] = {kind.default_code: kind for kind in _KINDS}
+
+
+def fetch_error(status: int, body: object) -> FetchError:
+    """The error for an answer with an error status.
+
+    Args:
+        body: the decoded JSON of the answer (wire.Problem, or less), or None when it had none.
+    """
+    problem: Mapping[str, Any] = body if isinstance(body, dict) else {}
+    code = problem.get("code")
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        code = None
+    kind = _BY_CODE.get(code or "") or _BY_STATUS.get(status, FetchError)
+    details = problem.get("details")
+    return kind(
+        _text(problem, "message") or f"The server answered with status {status}.",
+        status=status,
+        code=code,
+        hint=_text(problem, "hint"),
+        details=details if isinstance(details, dict) else None,
+    )
+
+
+def failed_with(error: Mapping[str, Any]) -> ResourceFailedError:
+    """The error for a resource whose metadata says what its query failed with."""
+    said = _text(error, "message") or "The server does not say why."
+    return ResourceFailedError(
+        f"The query failed: {said}", hint=_text(error, "hint"), details={"error": dict(error)}
+    )
+
+
+def _text(problem: Mapping[str, Any], name: str) -> str | None:
+    value = problem.get(name)
+    return value[:MAXIMUM_TEXT] if isinstance(value, str) and value else None
+
+
+def needed(module: str, extra: str) -> Any:
+    """The module, which `dualsql-client[extra]` brings.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"This needs {module.partition('.')[0]}, which is not installed.",
+            hint=f'pip install "dualsql-client[{extra}]"',
+            details={"extra": extra},
+        ) from error
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMPARED = 80
+"""Characters of a name: difflib's time grows with the product of the lengths."""
+
+_LEFT_OUT = type("LeftOut", (), {"__repr__": lambda _: "..."})()
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def checked_keywords(options: Callable[..., Any] | None = None) -> Callable[[F], F]:
+    """A decorator: the function raises TypeError for a keyword argument that it has not.
+
+    Python's own TypeError names no near name before 3.13, and `**options` of a TypedDict refuse nothing.
+
+    Args:
+        options: what the `**options` of the function are: a TypedDict, or a callable. Its parameters that have a
+            default take the place of `**options` in the signature, so that help() shows them.
+    """
+
+    def decorated(function: F) -> F:
+        signature = _signature(function, options)
+        known = [each.name for each in signature.parameters.values() if each.kind in _BY_NAME]
+        name = function.__qualname__
+
+        @wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            refuse_unknown_keywords(name, keywords, known)
+            return function(*args, **keywords)
+
+        @wraps(function)
+        async def call_async(*args: Any, **keywords: Any) -> Any:
+            refuse_unknown_keywords(name, keywords, known)
+            return await function(*args, **keywords)
+
+        checked: Any = call_async if inspect.iscoroutinefunction(function) else call
+        checked.__signature__ = signature
+        return checked  # type: ignore[no-any-return]
+
+    return decorated
+
+
+def refuse_unknown_keywords(function: str, given: Collection[str], known: Collection[str]) -> None:
+    """Raises TypeError for the first name that is not known."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() has no argument {name[:_COMPARED]!r}. {_hint(name, known)}")
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    names = [each for each in known if each != "self"]
+    close = get_close_matches(name[:_COMPARED], names, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(names)}."
+
+
+def _signature(function: Callable[..., Any], options: Callable[..., Any] | None) -> inspect.Signature:
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if options is None:
+        return signature
+    own = [each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    names = {each.name for each in own}
+    return signature.replace(
+        parameters=[*own, *(each for each in _options(options) if each.name not in names)]
+    )
+
+
+def _options(options: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of `options` that have a default, keyword-only; `...` stands for a key that may be left out."""
+    if is_typeddict(options):
+        return [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_LEFT_OUT,
+                annotation=getattr(kind, "__forward_arg__", kind),
+            )
+            for name, kind in options.__annotations__.items()
+        ]
+    found = inspect.signature(options).parameters.values()
+    named = [each for each in found if each.kind in _BY_NAME and each.default is not inspect.Parameter.empty]
+    return [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in named]

@@ -1,17 +1,17 @@
-"""The formats a client asks for; the rule: one table of names, media types, suffixes and framers."""
+"""The formats a client asks for, with their media types, suffixes and framers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dualsql_client.framing import Framer, Lines, Records, Whole
-from dualsql_client.messages import Messages
+from dualsql_client.arrow_ipc import ArrowFramer
+from dualsql_client.framing import Framer, LineFramer, RecordFramer, WholeFileFramer
 from dualsql_client.wire import StreamFormat
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class DownloadFormat:
     """A format of streams.
 
     Attributes:
@@ -24,10 +24,12 @@ class Format:
     framer: Callable[[int], Framer]
 
 
-NDJSON = Format("ndjson", "application/x-ndjson", (".ndjson", ".jsonl"), Lines)
-CSV = Format("csv", "text/csv", (".csv",), Records)
-ARROW = Format("arrow", "application/vnd.apache.arrow.stream", (".arrows", ".arrow"), Messages)
-PARQUET = Format("parquet", "application/vnd.apache.parquet", (".parquet",), lambda _: Whole())
+NDJSON = DownloadFormat("ndjson", "application/x-ndjson", (".ndjson", ".jsonl"), LineFramer)
+CSV = DownloadFormat("csv", "text/csv", (".csv",), RecordFramer)
+ARROW = DownloadFormat("arrow", "application/vnd.apache.arrow.stream", (".arrows", ".arrow"), ArrowFramer)
+PARQUET = DownloadFormat(
+    "parquet", "application/vnd.apache.parquet", (".parquet",), lambda _: WholeFileFramer()
+)
 
 _FORMATS = (NDJSON, CSV, ARROW, PARQUET)
 BY_NAME = {found.name: found for found in _FORMATS}

@@ -1,16 +1,11 @@
-"""Where a row ends in the bytes of a stream; the rule: what is handed on are whole rows, and an end that was told.
-
-A framer takes a body in pieces, wherever the network cut it, and gives blocks of whole rows. Nothing is handed on
-before the first row, so that a stream which broke until then can begin anew.
-"""
+"""Where a row ends in the bytes of a stream."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple, Protocol
 
-from dualsql_client.errors import FetchError
-from dualsql_client.problems import fetch_error
+from dualsql_client.errors import FetchError, fetch_error
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY, row_digest
 
 _MARKS = tuple(f'{{"{key}":'.encode() for key in (SUMMARY_KEY, PROBLEM_KEY))
@@ -54,7 +49,7 @@ class Framer(Protocol):
         ...
 
 
-class Lines:
+class LineFramer:
     """NDJSON: a row a line, and a last line that is none."""
 
     def __init__(self, maximum_bytes: int) -> None:
@@ -96,7 +91,7 @@ class Lines:
         return [Block(data, data.count(b"\n"))]
 
 
-class Records:
+class RecordFramer:
     """CSV: a first record of names, then a row each; a line break inside quotes is part of a value."""
 
     def __init__(self, maximum_bytes: int) -> None:
@@ -158,7 +153,7 @@ class Records:
         return Block(data, rows)
 
 
-class Whole:
+class WholeFileFramer:
     """Parquet: bytes that mean nothing before their end, so that a break is the end of it."""
 
     _MAGIC = b"PAR1"

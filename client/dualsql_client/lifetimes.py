@@ -1,4 +1,4 @@
-"""How long a resource is still there; the rule: by the server's clock, as far as it is known."""
+"""How long a resource lives, by the server's clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
+from dualsql_client.conversions import read_http_date
 from dualsql_client.errors import DualResponseClientError
-from dualsql_client.instants import read_http_date
 
 _UNDETECTABLE = timedelta(seconds=2)
 """A Date header has whole seconds and was on its way for a while: less is no skew."""
@@ -19,7 +19,7 @@ _INCREDIBLE = timedelta(days=3_650)
 _SHORTEST_WAIT, _LONGEST_WAIT = timedelta(seconds=0.1), timedelta(days=1)
 
 
-class Clock:
+class ServerClock:
     """What time it is at the server."""
 
     def __init__(self) -> None:

@@ -1,21 +1,137 @@
-"""What a program can use out of an answer that was written for people; the rule: what is uncertain stays None.
-
-For servers that know no structure (seeds/001). A value counts where the text gives it a label, in a form that only such
-a value has; two different ones under one label are none.
-"""
+"""Values, tables and code blocks in a Markdown answer."""
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from dualsql_client.fences import Fence, split_fences
-from dualsql_client.labels import LONGEST_LINE, compact, labels_in, plain, undecorated
-from dualsql_client.markdown_tables import read_tables
 from dualsql_client.wire import Row
+
+LONGEST_LINE = 2_000
+
+# The colon may be an ideographic one, as Chinese and Japanese write it.
+_COLON = "[:=\\uff1a]"
+_LABELLED = re.compile(
+    rf"^[\s>*+\-•·\d.)#]*(?P<label>[^\s:=|\uff1a][^:=|\uff1a]{{0,60}}?)[\s*_`]*{_COLON}[\s*_`]*(?P<value>[^|]*)$"
+)
+_TWO_CELLS = re.compile(r"^\s*\|\s*(?P<label>[^|]{1,60}?)\s*\|\s*(?P<value>[^|]*?)\s*\|\s*$")
+_MARKS = " \t*_`'\"“”«»|,;\u2018\u2019"
+# Symbols, modifiers, marks that combine, format signs and what Unicode has not assigned yet: emoji are made of these.
+_PICTURES = frozenset({"So", "Sk", "Mn", "Cf", "Cn"})
+
+
+def labels_in(prose: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Label, as `plain` has it, and value: of each line that has both, and of rows of two cells."""
+    for line in prose:
+        if len(line) <= LONGEST_LINE and (match := _TWO_CELLS.match(line) or _LABELLED.match(line)):
+            yield plain(match["label"]), undecorated(match["value"])
+
+
+def plain(label: str) -> str:
+    """A label, or a word, as it is compared."""
+    kept = "".join(c for c in unicodedata.normalize("NFKC", label) if c.isalnum() or c in " _'-/")
+    return " ".join(kept.lower().split()).strip("_- ")
+
+
+def compact(label: str) -> str:
+    """A label as a program spells names: `Data Access ID`, `data_access_id` and `dataAccessId` are one."""
+    return re.sub(r"[\s_'-]", "", label).lower()
+
+
+def undecorated(value: str) -> str:
+    """A value without the marks, and the pictures, before and behind it."""
+    previous = None
+    while value != previous:
+        previous, value = value, value.strip(_MARKS)
+        while value and unicodedata.category(value[0]) in _PICTURES:
+            value = value[1:]
+        while value and unicodedata.category(value[-1]) in _PICTURES:
+            value = value[:-1]
+    return value
+
+
+_OPENING = re.compile(
+    r"^(?P<indent> {0,3}(?:[-*+>]|\d{1,3}[.)])?\s{0,4})(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`\s]*)[^`]*$"
+)
+
+
+class Fence(NamedTuple):
+    """A block of code: its language in small letters, and whether its end was there."""
+
+    language: str
+    text: str
+    is_closed: bool
+
+
+def split_fences(text: str) -> tuple[list[str], list[Fence]]:
+    """The lines outside of all fences, and the fences."""
+    prose: list[str] = []
+    fences: list[Fence] = []
+    opened: str | None = None
+    language, held = "", list[str]()
+    for line in text.splitlines():
+        if opened is None:
+            match = _OPENING.match(line[:200])
+            if match is None:
+                prose.append(line)
+            else:
+                opened, language, held = match["fence"], match["info"].lower(), []
+        elif _closes(line, opened):
+            fences.append(Fence(language, "\n".join(held), is_closed=True))
+            opened = None
+        else:
+            held.append(line)
+    if opened is not None:
+        fences.append(Fence(language, "\n".join(held), is_closed=False))
+    return prose, fences
+
+
+def _closes(line: str, opened: str) -> bool:
+    mark = line.strip()
+    return len(mark) >= len(opened) and set(mark) == {opened[0]}
+
+
+_MAXIMUM_ROWS = 10_000
+_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
+_BETWEEN = re.compile(r"(?<!\\)\|")
+
+
+def read_tables(lines: Sequence[str]) -> list[list[Row]]:
+    """All tables among these lines. Cells are text; an empty one is None."""
+    return [rows for start in _heads(lines) if (rows := _rows(lines, start)) is not None]
+
+
+def _heads(lines: Sequence[str]) -> Iterator[int]:
+    for number in range(1, len(lines)):
+        if "|" in lines[number - 1] and "-" in lines[number] and _DELIMITER.fullmatch(lines[number][:2_000]):
+            yield number - 1
+
+
+def _rows(lines: Sequence[str], start: int) -> list[Row] | None:
+    names = _cells(lines[start])
+    if not all(names) or len(set(names)) < len(names) or len(_cells(lines[start + 1])) != len(names):
+        return None
+    rows: list[Row] = []
+    for line in lines[start + 2 : start + 2 + _MAXIMUM_ROWS]:
+        if "|" not in line:
+            break
+        cells = _cells(line)
+        if len(cells) != len(names):
+            return None
+        rows.append({name: cell or None for name, cell in zip(names, cells, strict=True)})
+    return rows
+
+
+def _cells(line: str) -> list[str]:
+    inner = line.strip()
+    inner = inner.removeprefix("|")
+    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
+    return [cell.replace("\\|", "|").strip().strip("*`").strip() for cell in _BETWEEN.split(inner)]
+
 
 ParseStrategy = Literal["conservative", "aggressive"]
 

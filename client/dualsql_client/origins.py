@@ -1,4 +1,4 @@
-"""Where the client may fetch; the rule: a tool result chooses among configured addresses, it adds none."""
+"""The configured servers. A tool result chooses among them, it adds none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from dualsql_client.address import origin_of
-from dualsql_client.credentials import Auth
-from dualsql_client.transport import Transport
+from dualsql_client.addresses import origin_of
+from dualsql_client.transport import Auth, Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

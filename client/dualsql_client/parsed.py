@@ -1,4 +1,4 @@
-"""A dual response in the application's hands; the rule: pages joined are the result, each row once."""
+"""A dual response in the application's hands. Pages joined are the result, each row once."""
 
 from __future__ import annotations
 
@@ -14,33 +14,28 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
-from dualsql_client.asked import StreamOptions, beside, page_request, rows_request
-from dualsql_client.asking import Asking
+from dualsql_client.conversions import read_instant
 from dualsql_client.errors import (
     FetchError,
     NotConfiguredError,
     ResourceExpiredError,
     ResourceNotFoundError,
     UntrustedOriginError,
+    checked_keywords,
+    failed_with,
+    needed,
 )
-from dualsql_client.extras import needed
-from dualsql_client.formats import ARROW, NDJSON, Format
+from dualsql_client.formats import ARROW, NDJSON, DownloadFormat
 from dualsql_client.framing import Block
-from dualsql_client.glance import glance, html, rich_group
-from dualsql_client.instants import read_instant
-from dualsql_client.keywords import checked_keywords
 from dualsql_client.lifetimes import kept_alive
+from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import described
-from dualsql_client.parsing import rows_of
-from dualsql_client.problems import failed_with
+from dualsql_client.preview import html, preview, rich_group
 from dualsql_client.progress import Meter
-from dualsql_client.rows import decode_rows
-from dualsql_client.saving import format_of, write
-from dualsql_client.streaming import RowStream
-from dualsql_client.tables import read_table
-from dualsql_client.transport import Allowance, Transport
-from dualsql_client.waiting import settled
-from dualsql_client.wire import Column, PageRequest, Row, SortKey, StreamFormat, TotalCountKind
+from dualsql_client.query import Asking, StreamOptions, beside, page_request, rows_request
+from dualsql_client.streaming import RowStream, format_of, read_table, write
+from dualsql_client.transport import Allowance, Transport, settled
+from dualsql_client.wire import Column, PageBody, Row, SortKey, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,10 +93,10 @@ class ParsedDualResponse(Asking):
         return kept_alive(partial(self.fetch, limit=1), self.time_left)
 
     def _repr_html_(self) -> str:
-        return html(glance(self, is_configured=self._transport is not None))
+        return html(preview(self, is_configured=self._transport is not None))
 
     def __rich__(self) -> Group:
-        return rich_group(glance(self, is_configured=self._transport is not None))
+        return rich_group(preview(self, is_configured=self._transport is not None))
 
     async def fetch(
         self,
@@ -126,7 +121,7 @@ class ParsedDualResponse(Asking):
             FetchError: see `dualsql_client.errors`.
             ParseError: with `typed`, a value is not what its column says.
         """
-        start = PageRequest(offset=offset) if cursor is None else beside(cursor, offset)
+        start = PageBody(offset=offset) if cursor is None else beside(cursor, offset)
         return await self._page(page_request(start, limit, sort), typed=typed)
 
     @checked_keywords(StreamOptions)
@@ -337,7 +332,7 @@ class ParsedDualResponse(Asking):
                 transport.has_streams = False
                 yield page
 
-    async def _blocks(self, wanted: Format, options: StreamOptions) -> AsyncGenerator[Block, None]:
+    async def _blocks(self, wanted: DownloadFormat, options: StreamOptions) -> AsyncGenerator[Block, None]:
         stream = RowStream(
             transport=self._configured(),
             uri=self.resource_uri,
@@ -360,7 +355,7 @@ class ParsedDualResponse(Asking):
             async with self.kept_alive():
                 while offset is not None and offset != most:
                     size = batch_size if most is None else min(batch_size, most - offset)
-                    asked = page_request(PageRequest(offset=offset), size, options.get("sort"))
+                    asked = page_request(PageBody(offset=offset), size, options.get("sort"))
                     page = await self._page(asked, typed=typed, allowance=allowance)
                     offset = page.next_offset
                     await meter.tell(page.offset + len(page.data), page.total_count, 0)
@@ -368,9 +363,7 @@ class ParsedDualResponse(Asking):
                         page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
                     )
 
-    async def _page(
-        self, asked: PageRequest, *, typed: bool, allowance: Allowance | None = None
-    ) -> FetchResult:
+    async def _page(self, asked: PageBody, *, typed: bool, allowance: Allowance | None = None) -> FetchResult:
         transport = self._configured()
         answer = await transport.send("POST", self.resource_uri, asked, allowance=allowance)
         page = read_page(answer, offset=asked.get("offset"), known_columns=self.columns, typed=typed)

@@ -1,20 +1,55 @@
-"""An event loop in a thread of its own, for code that waits; the rule: its thread ends with whoever opened it."""
+"""An event loop in a thread of its own, for synchronous code."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from threading import Lock, Thread, current_thread
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _END: Any = object()
+
+
+async def each_of(items: Iterable[T]) -> AsyncGenerator[T, None]:
+    """The items, for an `async for`."""
+    for item in items:
+        yield item
+
+
+def stepped(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """What it yields, in the thread that asks, without an event loop: it awaits nothing but `each_of`."""
+    try:
+        while (item := _result(_next_step(items))) is not _END:
+            yield item
+    finally:
+        _result(_close_steps(items))
+
+
+async def _next_step(items: AsyncGenerator[T, None]) -> T:
+    return await anext(items, _END)
+
+
+async def _close_steps(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()
+
+
+def _result(step: Coroutine[Any, Any, T]) -> T:
+    try:
+        step.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise RuntimeError("It awaits something else.")
+
+
+P = ParamSpec("P")
+
 
 # Seconds. Python sees a Ctrl-C when the waiting thread wakes, and nothing else wakes it once polars is imported: its
 # handler has the kernel go on with what was interrupted.

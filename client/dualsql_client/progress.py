@@ -1,4 +1,4 @@
-"""How far a fetch is; the rule: it is told what came, and never slows down what comes by more than the telling."""
+"""How far a fetch is. It is told what came, and never slows down what comes by more than the telling."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from dualsql_client.extras import needed
-from dualsql_client.plain import printable
+from dualsql_client.errors import needed
+from dualsql_client.preview import printable
 
 OnProgress = Callable[[int, int | None], Awaitable[object] | object]
 """Called with the rows fetched so far and the total, None when unknown; may be a coroutine function."""

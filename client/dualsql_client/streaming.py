@@ -1,28 +1,113 @@
-"""All rows of a result, over as many connections as it takes; the rule: each row once, or an error that says so.
-
-A connection that breaks is followed by another one, which begins after the last row that was handed on. The server
-refuses that where it cannot find the place again; then the stream ends with StreamBrokenError.
-"""
+"""All rows of a result: as a stream, a table or a file."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from dualsql_client.errors import FetchError, StreamBrokenError
-from dualsql_client.formats import Format
+from dualsql_client.errors import FetchError, StreamBrokenError, needed
+from dualsql_client.formats import BY_NAME, BY_SUFFIX, DownloadFormat
 from dualsql_client.framing import Block, Framer
-from dualsql_client.retrying import Attempts
-from dualsql_client.transport import Transport
+from dualsql_client.transport import Attempts, Transport
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
     TOTAL_COUNT_HEADER,
     TOTAL_COUNT_KIND_HEADER,
-    RowsRequest,
+    RowsBody,
+    StreamFormat,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+async def read_table(blocks: AsyncIterable[Block]) -> pa.Table:
+    """The messages of an Arrow stream as one table; their bytes are its memory.
+
+    Raises:
+        FetchError: they are none.
+        MissingExtraError: pyarrow is not installed.
+    """
+    pyarrow = needed("pyarrow", "arrow")
+    schema, batches = None, []
+    async for block in blocks:
+        try:
+            if schema is None:
+                schema = _schema(block)
+            elif block.rows:
+                batches.append(_batch(block, schema))
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise FetchError("The stream is no Arrow IPC stream.", status=200) from error
+    if schema is None:
+        raise FetchError("The stream has no schema.", status=200)
+    return pyarrow.Table.from_batches(batches, schema)
+
+
+def _schema(block: Block) -> Any:
+    from pyarrow import ipc, py_buffer
+
+    schema = ipc.read_schema(py_buffer(block.data))
+    list(schema.names)  # a name that is no text is found now, and not by whoever asks for it
+    return schema
+
+
+def _batch(block: Block, schema: Any) -> Any:
+    from pyarrow import ipc, py_buffer
+
+    batch = ipc.read_record_batch(py_buffer(block.data), schema)
+    # Arrow follows a batch's offsets wherever they lead; those of a stranger are looked at first.
+    batch.validate(full=True)
+    if batch.num_rows != block.rows:
+        raise ValueError("another number of rows")
+    return batch
+
+
+_BUFFER_BYTES = 1024 * 1024
+
+
+def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
+    """The format of that name, or that the suffix names.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
+    if found is None and name is None:
+        raise ValueError(f"The file's suffix must be one of {', '.join(BY_SUFFIX)}.")
+    if found is None:
+        raise ValueError(f"A file can be of {', '.join(BY_NAME)}, not {name}.")
+    return found
+
+
+async def write(blocks: AsyncIterable[Block], path: Path) -> None:
+    """Write all blocks beside `path`, and give the file its name when it is whole and on the disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{token_hex(4)}.part")
+    file = part.open("xb", buffering=_BUFFER_BYTES)
+    try:
+        with file:
+            async for block in blocks:
+                await asyncio.to_thread(file.write, block.data)
+            await asyncio.to_thread(_settle, file)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _settle(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
 
 _WHY_NOT = {
     "NO_TOTAL_ORDER": "Give the query an ORDER BY that no two rows share, or sort= by such columns.",
@@ -41,8 +126,8 @@ class RowStream:
 
     transport: Transport
     uri: str
-    format: Format
-    request: RowsRequest
+    format: DownloadFormat
+    request: RowsBody
     rows: int = 0
     bytes: int = 0
     total: int | None = None
@@ -84,7 +169,7 @@ class RowStream:
         for block in framer.finish(self.rows):
             yield self._counted(block)
 
-    def _body(self) -> RowsRequest:
+    def _body(self) -> RowsBody:
         request = self.request | {"format": self.format.name}
         if self._token is None or not self.rows:
             return request

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
-from dualsql_client.asked import StreamOptions
-from dualsql_client.figures import Profile, ProfileKind
-from dualsql_client.keywords import checked_keywords
+from dualsql_client.errors import checked_keywords
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
-from dualsql_client.questions import Question
-from dualsql_client.wire import Column, Row, SortKey, StreamFormat, TotalCountKind
+from dualsql_client.query import Question, StreamOptions
+from dualsql_client.wire import Column, Profile, ProfileKind, Row, SortKey, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,26 +1,168 @@
-"""Requests to the one configured address; the rule: nothing is sent elsewhere, nothing unbounded is read.
-
-The HTTP client is httpx's or httpx2's, which share their interface; the errors to expect are taken from the
-library the client comes from, so none has to be imported here.
-"""
+"""Requests to the configured address: credentials, retries, bounds, waiting for a pending result."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import random
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, cast
 from urllib.parse import urlencode
 
-from dualsql_client.address import is_this_computer, leaves_origin, resource_id
-from dualsql_client.credentials import Auth, Credentials
-from dualsql_client.errors import FetchError, FetchTimeoutError, ParseError, UntrustedOriginError
-from dualsql_client.lifetimes import Clock
-from dualsql_client.problems import fetch_error
-from dualsql_client.retrying import Attempts, Retry, retry_after
+from dualsql_client.addresses import is_this_computer, leaves_origin, resource_id
+from dualsql_client.conversions import read_http_date
+from dualsql_client.errors import (
+    FetchError,
+    FetchTimeoutError,
+    NotConfiguredError,
+    ParseError,
+    UntrustedOriginError,
+    fetch_error,
+)
+from dualsql_client.lifetimes import ServerClock
+
+_LONGEST_TOKEN = 16 * 1024
+
+
+class HTTPAuth(Protocol):
+    """What is used of an httpx.Auth or httpx2.Auth: it is handed to the library it comes from."""
+
+    @property
+    def auth_flow(self) -> Callable[..., Any]: ...
+
+
+TokenProvider = Callable[[], Awaitable[str]]
+"""Called without arguments for a bearer token: at the first request, and again when the server refused the last one."""
+
+Auth = HTTPAuth | TokenProvider | tuple[str, str]
+
+
+class Credentials:
+    """What `auth=` means for a request."""
+
+    def __init__(self, auth: Auth | None) -> None:
+        is_httpx = auth is None or isinstance(auth, tuple) or hasattr(auth, "auth_flow")
+        self._provide = None if is_httpx else cast(TokenProvider, auth)
+        # Without the option, and not with None, which would take the HTTP client's own auth away.
+        self.options: Mapping[str, Any] = {"auth": auth} if is_httpx and auth is not None else {}
+        self._token: str | None = None
+        self._lock = asyncio.Lock()
+
+    async def headers(self) -> Mapping[str, str]:
+        """The headers of a request that has not been refused.
+
+        Raises:
+            NotConfiguredError: the provider gave no token.
+        """
+        if self._provide is None:
+            return {}
+        if self._token is None:
+            await self._renew(None)
+        return {"authorization": f"Bearer {self._token}"}
+
+    async def renewed_headers(self, refused: Mapping[str, str]) -> Mapping[str, str] | None:
+        """The headers to try once more with; None where there are no others.
+
+        Raises:
+            NotConfiguredError: the provider gave no token.
+        """
+        if self._provide is None:
+            return None
+        await self._renew(refused["authorization"].removeprefix("Bearer "))
+        headers = await self.headers()
+        return None if headers == refused else headers
+
+    async def _renew(self, refused: str | None) -> None:
+        # Many requests may be refused at once; the first of them asks for all.
+        async with self._lock:
+            if self._token == refused and self._provide is not None:
+                self._token = _checked(await self._provide())
+
+
+def _checked(token: object) -> str:
+    is_one = isinstance(token, str) and 0 < len(token) <= _LONGEST_TOKEN
+    if (
+        not is_one
+        or not cast(str, token).isascii()
+        or not cast(str, token).isprintable()
+        or " " in cast(str, token)
+    ):
+        # Not told what it is: it may be a good one with a line break at its end.
+        raise NotConfiguredError(
+            "The token provider given as auth= returned no token.", hint="Return the token alone, as a str."
+        )
+    return cast(str, token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How requests that failed for a reason that may pass are repeated, and broken streams are resumed.
+
+    Attributes:
+        budget: how long after a failure another attempt is made. Any new row of a stream starts it anew. The default
+            outlasts the restart of a server or of its database. Requests for less than a stream also stay within the
+            client's `timeout`, and a server that has never answered is given up after 5 seconds.
+        times: the most attempts in a row that bring no new row; 0 for none.
+        first: the longest wait before the first of them. It doubles each time, and the actual wait is drawn below it,
+            so that many clients of one server do not come back at once.
+        longest: what the doubling stops at. A server may ask for more (Retry-After), as long as the budget allows it.
+    """
+
+    budget: timedelta = timedelta(seconds=90)
+    times: int = 100
+    first: timedelta = timedelta(milliseconds=250)
+    longest: timedelta = timedelta(seconds=15)
+
+
+class Attempts:
+    """Failures in a row, and how long to wait after each."""
+
+    def __init__(self, retry: Retry, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._retry = retry
+        self._now = now
+        self._failures = 0
+        self._began_at = 0.0
+
+    def restart(self) -> None:
+        """Forget the failures: something was achieved."""
+        self._failures = 0
+
+    def delay(self, asked: float | None = None, *, most: float = math.inf) -> float | None:
+        """Seconds to wait after one more failure; None when there were enough.
+
+        Args:
+            asked: seconds that the server wants to be left alone.
+            most: seconds that bound the budget further.
+        """
+        now = self._now()
+        if not self._failures:
+            self._began_at = now
+        left = min(self._retry.budget.total_seconds(), most) - (now - self._began_at)
+        if self._failures >= self._retry.times or left <= 0 or (asked or 0.0) > left:
+            return None
+        # Beyond 2**40 the doubling has long stopped at `longest`.
+        doubled = self._retry.first.total_seconds() * 2.0 ** min(self._failures, 40)
+        drawn = random.uniform(0, min(self._retry.longest.total_seconds(), doubled))  # noqa: S311 - no secret
+        self._failures += 1
+        # The last attempt is made when the budget ends, not before.
+        return max(min(drawn, left), asked or 0.0)
+
+
+def retry_after(written: str | None) -> float | None:
+    """Seconds that a Retry-After header (RFC 9110, 10.2.3) asks for; None when it cannot be read."""
+    if not written:
+        return None
+    if written.isascii() and written.isdigit():
+        return float(written[:9])
+    moment = read_http_date(written)
+    return None if moment is None else max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
 
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
@@ -106,7 +248,7 @@ class Transport:
     """Sends requests to resources below one base URL.
 
     Args:
-        base_url: checked by `address.checked_base_url`.
+        base_url: checked by `addresses.checked_base_url`.
         headers, auth: sent with every request.
         seconds: time for one request, its whole body included.
         maximum_bytes: size of the largest answer that is read, after decompression; of a stream, of one row.
@@ -138,7 +280,7 @@ class Transport:
         named = {name.lower(): value for name, value in headers.items() if name.lower() not in _OF_OTHERS}
         self._headers = named | _HEADERS
         self._credentials = Credentials(auth)
-        self.clock = Clock()
+        self.clock = ServerClock()
         self._seconds = seconds
         self.maximum_bytes = maximum_bytes
         self.maximum_stream_bytes = maximum_stream_bytes
@@ -421,3 +563,43 @@ def _errors_of(http: HTTPClient, names: Sequence[str] = _FAILURES) -> tuple[Erro
             library = sys.modules[kind.__module__.partition(".")[0]]
             return (TimeoutError, library.TimeoutException), tuple(getattr(library, name) for name in names)
     raise TypeError("http= takes an httpx.AsyncClient or an httpx2.AsyncClient")
+
+
+_FIRST, _LONGEST = 0.1, 5.0
+"""Seconds between the first two questions, and the most that the client waits by itself."""
+
+_LONGEST_ASKED = 60.0
+"""The most that a server may ask to be left alone."""
+
+
+async def settled(transport: Transport, uri: str, seconds: float | None) -> Any:
+    """What the server says about a resource once it is no longer pending.
+
+    Raises:
+        FetchTimeoutError: it still is after so many seconds.
+        FetchError: no usable answer came, again and again.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _settled(transport, uri)
+    except TimeoutError as error:
+        raise FetchTimeoutError(
+            f"The query still runs after {seconds:g} seconds.", hint="Wait again, or fetch the rows later."
+        ) from error
+
+
+async def _settled(transport: Transport, uri: str) -> Any:
+    pause, attempts = _FIRST, Attempts(transport.retry)
+    while True:
+        try:
+            answer, asked = await transport.describe(uri)
+        except FetchError as error:
+            asked = error.retry_after
+            if not error.may_pass or attempts.delay(min(asked or 0.0, _LONGEST_ASKED)) is None:
+                raise
+        else:
+            attempts.restart()
+            if not isinstance(answer, dict) or answer.get("status") != "pending":
+                return answer
+        await asyncio.sleep(max(pause, min(asked or 0.0, _LONGEST_ASKED)))
+        pause = min(2 * pause, _LONGEST)

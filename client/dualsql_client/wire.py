@@ -1,7 +1,4 @@
-"""The JSON that crosses between server and client; the rule: both packages read these shapes from here.
-
-Names are the specification's (seeds/000), in snake_case except where MCP demands otherwise.
-"""
+"""The JSON shapes that cross between server and client. Both packages read them from here."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ class SortKey(TypedDict):
     order: NotRequired[Literal["asc", "desc"]]
 
 
-class PageRequest(TypedDict, total=False):
+class PageBody(TypedDict, total=False):
     """Body of POST /{id}. `sort` takes one key or several, the first decides first.
 
     `cursor` is a page's next_cursor or previous_cursor, and stands in place of `offset`; the sort is repeated.
@@ -125,7 +122,7 @@ Such a cell is a text: what the database holds, as it writes it. A row without t
 """
 
 
-class RowsRequest(TypedDict, total=False):
+class RowsBody(TypedDict, total=False):
     """Body of POST /{id}/rows; GET has the same names as parameters, lists joined by commas.
 
     `text_columns` are given as text, whatever they hold: in Arrow and Parquet as columns of texts. `resume`, `after`
@@ -182,7 +179,7 @@ class ToolProblem(TypedDict):
     details: dict[str, Any]
 
 
-class ResourceMetadata(TypedDict):
+class ResourceDescription(TypedDict):
     """Answer of GET /{id}. `error` says why a failed one has no rows."""
 
     status: ResourceStatus
@@ -199,7 +196,7 @@ class ResourceMetadata(TypedDict):
     error: NotRequired[ToolProblem]
 
 
-class ListedResource(ResourceMetadata):
+class ListedResource(ResourceDescription):
     """One entry of a listing."""
 
     url: str
@@ -307,3 +304,60 @@ class ProblemContent(TypedDict):
     """`structuredContent` of a tool result that is an error."""
 
     error: ToolProblem
+
+
+ProfileKind = Literal["sample", "full"]
+"""Whether all rows are looked at, or the first so many of the result's own order."""
+
+Figure = Literal["nulls", "distinct", "minimum", "maximum", "most_frequent", "histogram", "longest"]
+
+
+class FrequentValue(TypedDict):
+    """A value and how many rows have it."""
+
+    value: Any
+    count: int
+
+
+class Bin(TypedDict):
+    """How many values lie from `low` on and below `high`; of the last bin `high` is the highest value itself."""
+
+    low: Any
+    high: Any
+    count: int
+
+
+class ColumnFigures(TypedDict):
+    """What is known of one column, of the rows that `covers` tells.
+
+    A figure that is not there does not exist for this type, or is named in `missing`: time ran out before it.
+    Values are written as the column's rows are; texts are their first 100 characters, `longest` counts them.
+    A `masked` column has no figures at all.
+    """
+
+    name: str
+    type: ColumnType
+    covers: Covered
+    masked: bool
+    missing: list[Figure]
+    nulls: NotRequired[int]
+    distinct: NotRequired[int]
+    distinct_kind: NotRequired[Literal["exact", "approximate"]]
+    minimum: NotRequired[Any]
+    maximum: NotRequired[Any]
+    most_frequent: NotRequired[list[FrequentValue]]
+    histogram: NotRequired[list[Bin]]
+    longest: NotRequired[int]
+
+
+class Profile(TypedDict):
+    """Answer of GET /{id}/profile.
+
+    `complete` is false when a figure is missing, or when `left_out` columns were too many to be looked at.
+    """
+
+    kind: ProfileKind
+    covers: Covered
+    complete: bool
+    left_out: int
+    columns: list[ColumnFigures]

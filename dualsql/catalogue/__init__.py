@@ -1,4 +1,4 @@
-"""What may be seen of the registered tables and saved queries; the rule: denied and unknown look the same.
+"""What may be seen of the registered tables and saved queries. Denied and unknown look the same.
 
     addresses   names as a hierarchy of URIs
     describing  a Table, or a saved query, as JSON: types, keys, comments
@@ -9,8 +9,7 @@
 READ IN THIS ORDER. Nothing here asks a database or knows MCP.
 """
 
-from dualsql.catalogue.addresses import Address, Addressing, Kind
-from dualsql.catalogue.catalogue import Catalogue, Entry, Seen, Visible
-from dualsql.catalogue.paging import paged
+from dualsql.catalogue.addresses import Address, Addressing, Kind, paged
+from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, Visible
 
-__all__ = ["Address", "Addressing", "Catalogue", "Entry", "Kind", "Seen", "Visible", "paged"]
+__all__ = ["Address", "Addressing", "Catalogue", "CatalogueView", "Entry", "Kind", "Visible", "paged"]

@@ -1,14 +1,17 @@
-"""Names as a hierarchy of URIs; the rule: a URI is taken apart into names, which are looked up and never walked."""
+"""Names of tables and saved queries as a hierarchy of URIs, and cursors over long lists of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
-from dualsql.addresses import checked_scheme
+from dualsql.errors import BadParameterError
+from dualsql.resource import checked_scheme
 
 Kind = Literal["catalog", "schema", "table", "view", "query"]
 
@@ -135,3 +138,41 @@ def _matched(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | 
 
 def _quoted(name: str) -> str:
     return quote(name, safe="")
+
+
+Item = TypeVar("Item")
+
+_LONGEST_CURSOR = 8_192
+
+
+def paged(
+    items: Sequence[Item], place: Callable[[Item], str], *, cursor: str | None, limit: int
+) -> tuple[Sequence[Item], str | None]:
+    """At most `limit` items after the cursor, and the cursor for what comes after them (None at the end).
+
+    Args:
+        place: a text by which `items` are sorted. What comes or goes between two pages moves nothing else.
+
+    Raises:
+        BadParameterError: the cursor is none of ours.
+    """
+    start = 0 if cursor is None else bisect_right(items, _read(cursor), key=place)
+    page = items[start : start + limit]
+    is_last = start + limit >= len(items)
+    return page, None if is_last else _write(place(page[-1]))
+
+
+def _write(place: str) -> str:
+    return urlsafe_b64encode(place.encode("utf-8", "surrogatepass")).rstrip(b"=").decode()
+
+
+def _read(cursor: str) -> str:
+    try:
+        if len(cursor) > _LONGEST_CURSOR:
+            raise ValueError
+        place = urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8", "surrogatepass")
+    except ValueError:
+        place = ""
+    if not place or _write(place) != cursor:
+        raise BadParameterError("The cursor is none of this server's.", hint="Start without one.")
+    return place

@@ -1,21 +1,24 @@
-"""All tables and saved queries, and what one principal sees of them; the rule: what is seen is asked at every look."""
+"""All tables and saved queries, and the ones that one principal may see. Denied and unknown look the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Protocol
 
 from sqlalchemy.engine import Dialect
+from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind
-from dualsql.catalogue.describing import ColumnDefinition, Facts, brief, comment_of, facts_of, is_view
-from dualsql.catalogue.searching import Index, indexed
+from dualsql.catalogue.describe import ColumnDefinition, TableFacts, brief, comment_of, facts_of, is_view
+from dualsql.catalogue.search import Index, Match, checked_terms, indexed, search
+from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
-from dualsql.narrowing import Sight
-from dualsql.queries import SavedQuery
 from dualsql.resource import Principal
+from dualsql.saved_queries import SavedQuery
+from dualsql.tenancy import VisibleNames
 
 Visible = Callable[[Principal | None, Any], bool]
 """An operator's own word on whether a principal may know of a Table: it hides what the rules allow, and shows no more.
@@ -23,10 +26,10 @@ Visible = Callable[[Principal | None, Any], bool]
 It must be quick: it is asked about every table at every look."""
 
 
-class Rules(Protocol):
-    """What is asked of a `dualsql.narrowing.Policy`."""
+class VisibilityRules(Protocol):
+    """What is asked of a `dualsql.tenancy.Policy`."""
 
-    def sight(self, principal: Principal | None, source: str) -> Sight:
+    def sight(self, principal: Principal | None, source: str) -> VisibleNames:
         """Which tables `principal` could query on `source`."""
         ...
 
@@ -49,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedTable:
     """A registered table, and where it stands."""
 
     key: str
@@ -80,7 +83,7 @@ class Catalogue:
         self,
         registry: Registry,
         dialects: Mapping[str, Dialect],
-        rules: Rules,
+        rules: VisibilityRules,
         *,
         queries: Iterable[SavedQuery] = (),
         visible: Visible | None = None,
@@ -97,9 +100,9 @@ class Catalogue:
             Address(source=query.source or self.sources[0], kind="query", name=query.name): query
             for query in queries
         }
-        self._facts: dict[tuple[str, str], Facts] = {}
+        self._facts: dict[tuple[str, str], TableFacts] = {}
 
-    def seen_by(self, principal: Principal | None) -> Seen:
+    def seen_by(self, principal: Principal | None) -> CatalogueView:
         """What `principal` sees now."""
         sights = {source: self._rules.sight(principal, source) for source in self.sources}
         allowed = [placed for placed in self._placed if self._shows(principal, placed)]
@@ -109,17 +112,17 @@ class Catalogue:
             for placed in allowed
             if placed.key in sight.tables
         }
-        return Seen(self, tables, self._runnable(tables), sights)
+        return CatalogueView(self, tables, self._runnable(tables), sights)
 
     def dialect_of(self, source: str) -> str:
         """Which SQL a source speaks: "sqlite", "postgresql", "mysql", "duckdb"."""
         return self._dialects[source].name
 
-    def place_of(self, table: Any) -> Placed | None:
+    def place_of(self, table: Any) -> PlacedTable | None:
         """Where a Table stands, if it is registered."""
         return self._names.get(id(table))
 
-    def facts(self, source: str, placed: Placed) -> Facts:
+    def facts(self, source: str, placed: PlacedTable) -> TableFacts:
         """What holds of a table for whoever sees it."""
         key = source, placed.key
         if key not in self._facts:
@@ -142,7 +145,7 @@ class Catalogue:
         for address, query in self._queries.items():
             yield address, brief(query), ()
 
-    def _runnable(self, tables: Mapping[Address, Placed]) -> Mapping[Address, SavedQuery]:
+    def _runnable(self, tables: Mapping[Address, PlacedTable]) -> Mapping[Address, SavedQuery]:
         """The queries whose tables are all seen: the others would be refused, or say what is there."""
         seen = {(at.source, id(placed.table)) for at, placed in tables.items()}
         return {
@@ -151,11 +154,11 @@ class Catalogue:
             if all((at.source, id(table)) in seen for table in query.tables)
         }
 
-    def _shows(self, principal: Principal | None, placed: Placed) -> bool:
+    def _shows(self, principal: Principal | None, placed: PlacedTable) -> bool:
         return self._visible is None or self._visible(principal, placed.table) is True
 
 
-class Seen:
+class CatalogueView:
     """The catalogue as one principal sees it at one moment.
 
     Attributes:
@@ -167,9 +170,9 @@ class Seen:
     def __init__(
         self,
         catalogue: Catalogue,
-        tables: Mapping[Address, Placed],
+        tables: Mapping[Address, PlacedTable],
         queries: Mapping[Address, SavedQuery],
-        sights: Mapping[str, Sight],
+        sights: Mapping[str, VisibleNames],
     ) -> None:
         self.catalogue = catalogue
         self.tables = tables
@@ -208,7 +211,7 @@ class Seen:
         return Entry(address, self.catalogue.addressing.write(address), comment)
 
 
-def _placed(registry: Registry) -> Iterator[Placed]:
+def _placed(registry: Registry) -> Iterator[PlacedTable]:
     """Each table by its own schema and name; of two with the same, the registry's name tells them apart."""
     named = {getattr(table, "schema", None) for table in registry.tables.values()}
     unnamed = "default" if "default" not in named else "(default)"
@@ -217,4 +220,140 @@ def _placed(registry: Registry) -> Iterator[Placed]:
         schema, name = getattr(table, "schema", None) or unnamed, str(getattr(table, "name", key))
         name = key if (schema, name) in taken else name
         taken.add((schema, name))
-        yield Placed(key, table, "view" if is_view(table) else "table", schema, name)
+        yield PlacedTable(key, table, "view" if is_view(table) else "table", schema, name)
+
+
+_LONGEST_NAME = 300
+_MOST_COLUMNS = 10
+
+
+class Found(TypedDict):
+    """A thing that a term found: how well, out of 100, and by which of its columns."""
+
+    term: str
+    kind: Kind
+    source: str
+    schema: str | None
+    name: str
+    columns: list[str]
+    score: float
+    comment: str | None
+    uri: str
+
+
+def tables_of(seen: CatalogueView, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
+    """The tables and views that are seen, of one source or schema if it is named; sorted by URI.
+
+    Raises:
+        BadParameterError: there is no such source or schema for this reader.
+    """
+    checked_source(seen, source)
+    schemas = {at.schema for at in seen.tables if source in (None, at.source)}
+    if schema is not None and schema not in schemas:
+        raise BadParameterError(
+            f"There is no schema {schema[:80]!r}.", hint=_instead(schema, sorted(schemas))
+        )
+    return [
+        entry
+        for entry in seen.entries
+        if entry.address in seen.tables
+        and source in (None, entry.address.source)
+        and schema in (None, entry.address.schema)
+    ]
+
+
+def checked_source(seen: CatalogueView, source: str | None) -> str | None:
+    """The source, if there is one of that name.
+
+    Raises:
+        BadParameterError: there is none.
+    """
+    known = seen.catalogue.sources
+    if source is not None and source not in known:
+        raise BadParameterError(f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(known)))
+    return source
+
+
+def find_table(
+    seen: CatalogueView, name: str, *, source: str | None = None, schema: str | None = None
+) -> Address:
+    """The table or view of that name, which may be "schema.name", in any case of letters if only one fits.
+
+    Where several sources have it, it is that of the first.
+
+    Raises:
+        UnknownTableError: there is none for this reader.
+        BadParameterError: there are several, or no such source or schema.
+    """
+    addresses = [entry.address for entry in tables_of(seen, source=source, schema=schema)]
+    wanted = name.strip()[:_LONGEST_NAME]
+    found = [at for at in addresses if wanted in _spellings(at)]
+    found = found or [at for at in addresses if wanted.lower() in map(str.lower, _spellings(at))]
+    if not found:
+        raise _unknown(wanted, addresses)
+    order = seen.catalogue.sources
+    first = [at for at in found if at.source == min((at.source for at in found), key=order.index)]
+    if len(first) > 1:
+        choices = ", ".join(f"{at.schema}.{at.name}" for at in first[:10])
+        raise BadParameterError(f"Several tables are called {wanted[:80]!r}.", hint=f"Name one of {choices}.")
+    return first[0]
+
+
+def nearest(seen: CatalogueView, address: Address) -> list[str]:
+    """URIs of what is seen and has a name like the one that nothing is found by; at most three."""
+    alike = {at.called: entry.uri for entry in seen.entries if (at := entry.address).kind == address.kind}
+    close = get_close_matches(address.called[:_LONGEST_NAME], alike, n=3, cutoff=0.6)
+    return [alike[name] for name in close]
+
+
+def search_all(seen: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
+    """What each term finds among names and comments of all that is seen: at most `limit` things each, best first.
+
+    Raises:
+        BadParameterError: there are too many terms, or one is too long.
+        ConfigurationError: rapidfuzz is not installed.
+    """
+    checked = checked_terms(terms)
+    entries = {entry.address: entry for entry in seen.entries}
+    index = seen.catalogue.index
+    return [
+        _found(term, entries[match.address], match)
+        for term in checked
+        for match in search(term, index, entries.__contains__, limit)
+    ]
+
+
+def _found(term: str, entry: Entry, match: Match) -> Found:
+    at = entry.address
+    return Found(
+        term=term,
+        kind=at.kind,
+        source=at.source,
+        schema=at.schema or None,
+        name=at.called,
+        columns=list(match.columns[:_MOST_COLUMNS]),
+        score=match.score,
+        comment=entry.comment,
+        uri=entry.uri,
+    )
+
+
+def _spellings(address: Address) -> tuple[str, str]:
+    return address.name, f"{address.schema}.{address.name}"
+
+
+def _unknown(name: str, addresses: Sequence[Address]) -> UnknownTableError:
+    known = list(dict.fromkeys(address.name for address in addresses))
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    return UnknownTableError(
+        f"There is no table {name[:80]!r}.",
+        hint=_instead(name, known) if known else "No table can be seen by you.",
+        details={"table": name[:80], "suggestions": close},
+    )
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=0.5)
+    if close:
+        return f"Did you mean {' or '.join(map(repr, close))}?"
+    return f"There is {', '.join(known[:20])}."

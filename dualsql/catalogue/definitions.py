@@ -1,4 +1,4 @@
-"""What an address stands for, in words for a model; the rule: nothing is named here that its reader does not see."""
+"""What an address stands for, in words for a model. Nothing is named here that its reader does not see."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind
-from dualsql.catalogue.catalogue import Entry, Seen
-from dualsql.catalogue.describing import (
+from dualsql.catalogue.catalogue import CatalogueView, Entry
+from dualsql.catalogue.describe import (
     MOST_COLUMNS,
     ColumnDefinition,
     ForeignKey,
-    Link,
     QueryDefinition,
     TableDefinition,
+    TableLink,
     brief,
 )
 
@@ -46,7 +46,7 @@ _WORDS: Mapping[Kind, tuple[str, str]] = {
 }
 
 
-class Metadata(TypedDict):
+class ContentMetadata(TypedDict):
     """What a thing of this kind is and is for, and where the things around it are."""
 
     kind: Kind
@@ -60,7 +60,7 @@ class Reading(TypedDict):
     """What is read at an address."""
 
     definition: Mapping[str, Any]
-    metadata: Metadata
+    metadata: ContentMetadata
 
 
 class Listed(TypedDict):
@@ -81,7 +81,7 @@ class Content(TypedDict):
     metadata: Mapping[str, Any]
 
 
-def read(seen: Seen, address: Address) -> Reading | list[Content] | None:
+def read(seen: CatalogueView, address: Address) -> Reading | list[Content] | None:
     """The definition and metadata of what stands at an address, or the list of what is in it; None for nothing."""
     if not seen.has(address.thing):
         return None
@@ -90,7 +90,7 @@ def read(seen: Seen, address: Address) -> Reading | list[Content] | None:
     return Reading(definition=_definition(seen, address), metadata=_metadata(seen, address))
 
 
-def table_definition(seen: Seen, address: Address) -> TableDefinition:
+def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
     """A table or view that is seen there."""
     placed, sight = seen.tables[address], seen.sights[address.source]
     facts = seen.catalogue.facts(address.source, placed)
@@ -117,7 +117,7 @@ def table_definition(seen: Seen, address: Address) -> TableDefinition:
     )
 
 
-def query_definition(seen: Seen, address: Address) -> QueryDefinition:
+def query_definition(seen: CatalogueView, address: Address) -> QueryDefinition:
     """A saved query that is seen there."""
     query = seen.queries[address]
     places = (seen.catalogue.place_of(table) for table in query.tables)
@@ -147,7 +147,7 @@ def listed(entry: Entry) -> Listed:
     return item
 
 
-def _definition(seen: Seen, address: Address) -> Mapping[str, Any]:
+def _definition(seen: CatalogueView, address: Address) -> Mapping[str, Any]:
     if address.kind in ("table", "view"):
         return table_definition(seen, address)
     if address.kind == "query":
@@ -168,10 +168,10 @@ def _definition(seen: Seen, address: Address) -> Mapping[str, Any]:
     return named
 
 
-def _metadata(seen: Seen, address: Address) -> Metadata:
+def _metadata(seen: CatalogueView, address: Address) -> ContentMetadata:
     description, usage = _WORDS[address.kind]
     write = seen.catalogue.addressing.write
-    metadata = Metadata(kind=address.kind, description=description, usage=usage)
+    metadata = ContentMetadata(kind=address.kind, description=description, usage=usage)
     if address.parent is not None:
         metadata["parent"] = write(address.parent)
     if address.kind in HAVE_CONTENTS:
@@ -179,7 +179,7 @@ def _metadata(seen: Seen, address: Address) -> Metadata:
     return metadata
 
 
-def _contents(seen: Seen, address: Address) -> list[Content]:
+def _contents(seen: CatalogueView, address: Address) -> list[Content]:
     entries = seen.within(address)
     shown = [Content(uri=entry.uri, metadata=listed(entry)) for entry in entries[:MOST_CONTENTS]]
     if len(entries) > MOST_CONTENTS:
@@ -192,7 +192,7 @@ def _masked(column: ColumnDefinition) -> ColumnDefinition:
     return {**column, "masked": True}
 
 
-def _foreign_key(seen: Seen, address: Address, link: Link) -> ForeignKey | None:
+def _foreign_key(seen: CatalogueView, address: Address, link: TableLink) -> ForeignKey | None:
     target = seen.catalogue.place_of(link.target)
     if target is None or target.at(address.source) not in seen.tables:
         return None

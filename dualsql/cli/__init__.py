@@ -1,4 +1,4 @@
-"""The command `dualsql`; the rule: what is missing is named in one line, with the words that mend it."""
+"""The command `dualsql`. What is missing is named in one line, with the words that mend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command `dualsql` can do; the rule: parse here, work elsewhere, end every error in one line."""
+"""The commands of `dualsql`. Each error ends in one line."""
 
 from __future__ import annotations
 
@@ -6,15 +6,49 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from dualsql.cli.migrate import migrate
 from dualsql.errors import DualResponseError
+from dualsql.store.migrations import current_revision, downgrade, upgrade
 from dualsql_client.cli.commands import fetch_command, view_command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated:
+    """From which revision to which; None is a database without dualsql's tables."""
+
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        if self.before == self.after:
+            return f"The database was at {_named(self.after)} already."
+        return f"The database went from {_named(self.before)} to {_named(self.after)}."
+
+
+def migrate(database: str, *, down_to: str | None = None) -> Migrated:
+    """Bring the database up to date, or down to a revision ("base": remove everything of dualsql).
+
+    Raises:
+        StorageError: the database failed or is out of reach.
+        ConfigurationError: the URL cannot be used, or the revision is unknown.
+    """
+    before = current_revision(database)
+    if down_to is None:
+        upgrade(database)
+    else:
+        downgrade(database, down_to)
+    return Migrated(before=before, after=current_revision(database))
+
+
+def _named(revision: str | None) -> str:
+    return "no revision" if revision is None else f"revision {revision}"
+
 
 app = typer.Typer(
     help="The dual response pattern for SQLAlchemy.", no_args_is_help=True, pretty_exceptions_enable=False
@@ -48,10 +82,10 @@ def demo_command(
     """Show the whole idea on real data: a model, an application, 106,145 college programs."""
     with _errors_in_one_line():
         try:
-            from dualsql.demo.run import Options, run
+            from dualsql.demo.run import DemoOptions, run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "demo") from error
-        options = Options(host=host, port=port, database=database, serve=serve)
+        options = DemoOptions(host=host, port=port, database=database, serve=serve)
         asyncio.run(run(options, Console()))
 
 
@@ -101,12 +135,12 @@ def serve_command(
     """Serve a database to models (MCP) and applications (REST), read-only, without a line of code."""
     with _errors_in_one_line():
         try:
-            from dualsql.cli.serve import Options, run
-            from dualsql.serving import Selection
+            from dualsql.cli.serve import ServeOptions, run
+            from dualsql.serve import Selection
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
         named = tuple(part.strip() for part in (tables or "").split(",") if part.strip())
-        options = Options(
+        options = ServeOptions(
             database=database,
             selection=Selection(schema=schema, tables=named, everything=everything),
             name=name,

@@ -1,4 +1,4 @@
-"""The work of `dualsql serve`; the rule: a URL and a token are used, and never shown."""
+"""The work of `dualsql serve`. A URL and a token are used, and never shown."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from sqlalchemy import URL
 
-from dualsql.dialects import capabilities_of
+from dualsql.capabilities import capabilities_of
+from dualsql.databases.engines import parsed_url
 from dualsql.errors import ConfigurationError
 from dualsql.identity import Authenticate
-from dualsql.serving import Built, Selection, build_mcp, build_server, one_token, required, serve_app
-from dualsql.serving.application import mcp_path
-from dualsql.serving.hosts import over_http, over_stdio
-from dualsql.serving.listening import heed_sigterm, is_loopback, is_wildcard, listen, origin_of, running
+from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
+from dualsql.serve.application import mcp_path
+from dualsql.serve.hosts import over_http, over_stdio
+from dualsql.serve.listening import heed_sigterm, is_loopback, is_wildcard, listen, origin_of, running
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.migrations import is_migrated
 from dualsql.store.protocol import ResourceStore
-from dualsql.urls import parsed_url
 
 DEFAULT_PORT = 8000
 _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ServeOptions:
     """What the command line can choose; texts that may hold a secret stay out of the repr.
 
     Attributes:
@@ -62,7 +62,7 @@ class Options:
     wait: timedelta | None = None
 
 
-async def run(options: Options, console: Console) -> None:
+async def run(options: ServeOptions, console: Console) -> None:
     """Serve until cancelled, or with stdio until the host hangs up.
 
     Raises:
@@ -97,7 +97,7 @@ def _is_of_this_machine(base_url: str | None) -> bool:
     return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
-async def _built(options: Options, origin: str, authenticate: Authenticate | None) -> Built:
+async def _built(options: ServeOptions, origin: str, authenticate: Authenticate | None) -> Built:
     return await build_server(
         options.database,
         options.selection,
@@ -109,7 +109,7 @@ async def _built(options: Options, origin: str, authenticate: Authenticate | Non
     )
 
 
-async def _store(options: Options) -> ResourceStore:
+async def _store(options: ServeOptions) -> ResourceStore:
     if options.store is None:
         return MemoryStore()
     if not options.secrets:
@@ -125,10 +125,7 @@ async def _store(options: Options) -> ResourceStore:
     return SQLResourceStore(options.store)
 
 
-# --- who may call --------------------------------------------------------------------------------------------------
-
-
-def _authenticate(options: Options) -> Authenticate | None:
+def _authenticate(options: ServeOptions) -> Authenticate | None:
     if options.token is not None and options.authenticate is not None:
         raise ConfigurationError("Two ways to tell who calls.", hint="Give --authenticate, or a token.")
     if options.token is not None:
@@ -154,10 +151,7 @@ def _found(place: str) -> Authenticate:
     return cast("Authenticate", found)
 
 
-# --- serving -------------------------------------------------------------------------------------------------------
-
-
-async def _over_http(options: Options, built: Built, listener: Any, console: Console) -> None:
+async def _over_http(options: ServeOptions, built: Built, listener: Any, console: Console) -> None:
     app = serve_app(built.server, build_mcp(built.server, name=options.name, wait=options.wait))
     async with running(app, listener) as server:
         _show(_announcement(options, built), console)
@@ -165,7 +159,7 @@ async def _over_http(options: Options, built: Built, listener: Any, console: Con
         await asyncio.wait({server})
 
 
-async def _over_stdio(options: Options, built: Built, listener: Any, console: Console) -> None:
+async def _over_stdio(options: ServeOptions, built: Built, listener: Any, console: Console) -> None:
     """MCP over the standard streams, on which nothing else is written; REST over HTTP."""
     mcp = build_mcp(built.server, name=options.name, wait=options.wait)
     try:
@@ -180,9 +174,6 @@ async def _over_stdio(options: Options, built: Built, listener: Any, console: Co
         _show(["Stopped."], console)
         sys.stderr.flush()
         os._exit(0)
-
-
-# --- what is said --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -202,7 +193,7 @@ def _show(lines: Iterable[str], console: Console) -> None:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-def _announcement(options: Options, built: Built) -> Iterator[str]:
+def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
     base_url, found = built.server.base_url, built.reflected
     tables = len(found.metadata.tables)
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options.database)}, read-only."
@@ -235,7 +226,7 @@ def _named(database: str) -> str:
     return f"{name} {url.database or ''}{at}"
 
 
-def _command(options: Options) -> tuple[list[str], dict[str, str]]:
+def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
     """How a host starts this; the URL of the database is for the person to fill in."""
     chosen = options.selection
     which = ["--all"] if chosen.everything else ["--tables", ",".join(chosen.tables)]

@@ -1,4 +1,4 @@
-"""One application for the model and the program around it; the rule: a tool hands over a Select, no more."""
+"""One application for the model and the program around it. A tool hands over a Select, no more."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import Field
 from sqlalchemy import Select, select
 from starlette.applications import Starlette
 
-from dualsql.demo.schema import FieldOfStudy, Institution, Program
+from dualsql.demo.database import FieldOfStudy, Institution, Program
+from dualsql.serve import serve_app
 from dualsql.server import DualResponseServer
-from dualsql.serving import serve_app
 
 State = Annotated[str, Field(pattern="^[A-Za-z]{2}$", description="Two letters, such as NJ.")]
 Words = Annotated[str, Field(max_length=100)]

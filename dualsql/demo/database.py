@@ -1,4 +1,4 @@
-"""Build the demo's database; the rule: all of it or nothing, and never over a table the demo did not make."""
+"""The demo's schema, and its database built from CSV files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,66 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    ForeignKey,
+    MetaData,
+    String,
+    Table,
+    delete,
+    insert,
+    inspect,
+    select,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from dualsql.demo.schema import Base
-from dualsql.engines import new_engine
+from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.store import upgrade
-from dualsql.store.engines import store_url
-from dualsql.store.failures import storage_errors
+from dualsql.store.engines import storage_errors, store_url
+
+
+class Base(DeclarativeBase):
+    """All tables the demo's tools may query."""
+
+
+class Institution(Base):
+    """A college or university."""
+
+    __tablename__ = "institutions"
+
+    unitid: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(120), index=True)
+    state: Mapped[str | None] = mapped_column(String(2), index=True)
+    control: Mapped[str] = mapped_column(String(40))
+    programs: Mapped[list[Program]] = relationship(back_populates="institution")
+
+
+class FieldOfStudy(Base):
+    """A subject, by its code in the Classification of Instructional Programs."""
+
+    __tablename__ = "fields_of_study"
+
+    cip_code: Mapped[str] = mapped_column(String(4), primary_key=True)
+    title: Mapped[str] = mapped_column(String(160))
+
+
+class Program(Base):
+    """A subject taught at an institution towards one credential."""
+
+    __tablename__ = "programs"
+
+    unitid: Mapped[int] = mapped_column(ForeignKey("institutions.unitid"), primary_key=True)
+    cip_code: Mapped[str] = mapped_column(ForeignKey("fields_of_study.cip_code"), primary_key=True)
+    credential_level: Mapped[int] = mapped_column(primary_key=True)
+    credential: Mapped[str] = mapped_column(String(80))
+    completers: Mapped[int | None]
+    earnings: Mapped[int | None] = mapped_column(index=True)
+    debt: Mapped[int | None]
+    institution: Mapped[Institution] = relationship(back_populates="programs")
+    field: Mapped[FieldOfStudy] = relationship()
+
 
 VERSION = "2026-06-10/1"
 """The release of the College Scorecard, and the number of our extract of it."""

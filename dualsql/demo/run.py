@@ -1,4 +1,4 @@
-"""Run the demo, server and host in one process; the rule: whatever ends it, the port is free afterwards."""
+"""Run the demo, server and host in one process. Whatever ends it, the port is free afterwards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from rich.console import Console
 from starlette.applications import Starlette
 
 from dualsql.demo.app import build_app
-from dualsql.demo.database import build, default_folder, keep_secret, sqlite_url
+from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
-from dualsql.demo.schema import Base
+from dualsql.serve.listening import heed_sigterm, listen, origin_of, running
 from dualsql.server import DualResponseServer
-from dualsql.serving.listening import heed_sigterm, listen, origin_of, running
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 
@@ -21,7 +20,7 @@ DEFAULT_PORT = 8765
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class DemoOptions:
     """What the command line can choose. Port 0 takes any that is free."""
 
     host: str = "127.0.0.1"
@@ -30,7 +29,7 @@ class Options:
     serve: bool = False
 
 
-async def run(options: Options, console: Console) -> None:
+async def run(options: DemoOptions, console: Console) -> None:
     """Build the database, serve it, and act as a host, or with `serve` leave it running until cancelled.
 
     Raises:
@@ -50,7 +49,7 @@ async def run(options: Options, console: Console) -> None:
                 await act(origin, console)
 
 
-async def _make_app(origin: str, options: Options, console: Console) -> Starlette:
+async def _make_app(origin: str, options: DemoOptions, console: Console) -> Starlette:
     folder = default_folder()
     database = options.database or sqlite_url(folder)
     with console.status("Building the database: 106,145 programs at 6,127 institutions ..."):

@@ -1,4 +1,4 @@
-"""No malformed answer leaves over HTTP; the rule: what is read is bounded, and what streams is not touched.
+"""No malformed answer leaves over HTTP. What is read is bounded, and what streams is not touched.
 
 An answer is read if it is JSON, not compressed, and complete within the limit: it says so by its Content-Length, or
 its first piece is its last. Everything else passes as it comes.

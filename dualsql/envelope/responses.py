@@ -1,20 +1,30 @@
-"""Answers in the envelope of seeds/004; the rule: whatever goes in, what comes out passes validate_response.
-
-Data too large, or of a type without JSON, is refused and never cut: the text beside it is cut, and says so.
-"""
+"""Answers in both envelopes: success and error."""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
-from dualsql.envelope.displays import readable
-from dualsql.envelope.items import checked_item, text_item
-from dualsql.envelope.shapes import ContentItem, ErrorBody, Response
+from dualsql.envelope.shapes import (
+    ContentItem,
+    DualModeAnswer,
+    ErrorBody,
+    Metadata,
+    Response,
+    StagedData,
+    Status,
+    checked_item,
+    text_item,
+)
+from dualsql.envelope.text import Display, DisplayType, display, readable
+from dualsql.envelope.validation import validate_dual_mode
 from dualsql.envelope.values import BOUNDS, Bounds, is_plain, plain
-from dualsql.errors import LimitExceededError
+from dualsql.errors import BadParameterError, DualResponseError, LimitExceededError
 from dualsql.formats.text import single_line
+from dualsql.log import log_failure, log_unforeseen, new_incident
 
 UNKNOWN_ERROR = "UNKNOWN_ERROR"
 _MESSAGE_WIDTH = 2_000
@@ -94,3 +104,153 @@ def as_object(made: Any) -> dict[str, Any]:
 def now() -> str:
     """This moment as the envelope has it: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+logger = logging.getLogger(__name__)
+
+TOOL_EXECUTION_ERROR = "TOOL_EXECUTION_ERROR"
+_FIXED = "The tool failed for a reason that is not told here."
+_SUGGESTION = "Tell the operator the incident; the server's log has the cause."
+
+
+def error_of(error: BaseException, tool: str) -> ErrorBody:
+    """The `error` of an answer for what the tool raised."""
+    if not isinstance(error, DualResponseError):
+        return _incident(error, tool)
+    message, hint = error.told
+    told: dict[str, Any] = {"suggestion": str(hint)} if hint else {}
+    if error.__cause__ is not None:  # its hint sends the reader to the log
+        told["incident"] = _log(error, tool)
+    try:
+        return error_body(str(message), error.code, {**error.details, **told})
+    except DualResponseError:  # its details are too large, or have no JSON
+        return error_body(str(message), error.code, told)
+
+
+def _incident(error: BaseException, tool: str) -> ErrorBody:
+    incident = _log(error, tool)
+    return error_body(_FIXED, TOOL_EXECUTION_ERROR, {"incident": incident, "suggestion": _SUGGESTION})
+
+
+def _log(error: BaseException, tool: str) -> str:
+    incident = new_incident()
+    if isinstance(error, DualResponseError):
+        log_failure(logger, error, f"the tool {tool!r}", incident=incident)
+    else:
+        log_unforeseen(logger, error, "incident %s: the tool %r failed", incident, tool)
+    return incident
+
+
+_NAME_WIDTH = 200
+
+
+def staged_data(
+    *,
+    data_access_id: str,
+    operation: str,
+    payload_size: int | None = None,
+    entities: int | None = None,
+    table: str | None = None,
+    endpoint: str | None = None,
+    example: str | None = None,
+) -> StagedData:
+    """The `data` of a result that is kept: how it is called, how large it is, how it is queried.
+
+    Args:
+        data_access_id: the kept result's id; a name, and not a right to it.
+        payload_size: bytes. What is None is left out, for nobody knows it.
+        entities: rows.
+        endpoint, example: `queryAccess`: where SQL is sent to, and a query that works there.
+    """
+    access = _known(endpoint=endpoint, example=example)
+    known = _known(payloadSize=payload_size, entities=entities, table=table, queryAccess=access or None)
+    return cast(StagedData, {"dataAccessId": data_access_id, "operation": operation, **known})
+
+
+def create_dual_mode_response(
+    data: Any = None,
+    *,
+    operation: str,
+    shown: Display | DisplayType = "markdown",
+    seconds: float = 0.0,
+    cached: bool = False,
+    schema: Mapping[str, Any] | None = None,
+    bounds: Bounds = BOUNDS,
+) -> DualModeAnswer:
+    """An answer for code and people alike. Its status is "staged" if the data has a dataAccessId, else "success".
+
+    Args:
+        data: any value with a JSON form; what is no object is put under `result`.
+        operation: the tool's name.
+        shown: how the data is displayed; or a display that is made, and escaped, already.
+        seconds: how long it took; the answer has milliseconds.
+        cached: only where a result cache answered.
+        schema: the JSON Schema of the data.
+
+    Raises:
+        LimitExceededError: the data is larger than `bounds`, or holds itself.
+        BadParameterError: the data has no JSON, or is not as staged data is; or there is no such display.
+    """
+    made = plain(data, bounds)
+    held = {} if made is None else as_object(made)
+    metadata = _metadata(operation, "staged" if "dataAccessId" in held else "success", seconds)
+    metadata["cached"] = cached
+    if schema is not None:
+        metadata["schema"] = plain(schema)
+    seen: Display = display(made, shown, bounds=bounds) if isinstance(shown, str) else plain(shown, bounds)
+    answer = DualModeAnswer(success=True, data=held, display=seen, metadata=metadata)
+    if issues := validate_dual_mode(answer, bounds=bounds):
+        raise BadParameterError(f"Not a dual-mode answer: {issues[0]}", details={"issues": issues})
+    return answer
+
+
+def create_dual_mode_error(
+    message: str,
+    code: str = UNKNOWN_ERROR,
+    *,
+    operation: str,
+    suggestion: str | None = None,
+    details: Mapping[str, Any] | None = None,
+    shown: DisplayType = "markdown",
+    seconds: float = 0.0,
+) -> DualModeAnswer:
+    """An answer that something went wrong; `suggestion` says what to do next and becomes `details.suggestion`.
+
+    Raises:
+        LimitExceededError, BadParameterError: the details are too large, or have no JSON.
+    """
+    told = {**(details or {}), **_known(suggestion=suggestion)}
+    return dual_mode_error(error_body(message, code, told), operation=operation, shown=shown, seconds=seconds)
+
+
+def dual_mode_error(
+    error: ErrorBody, *, operation: str, shown: DisplayType = "markdown", seconds: float = 0.0
+) -> DualModeAnswer:
+    """An answer with an error that was made already."""
+    suggestion = error.get("details", {}).get("suggestion")
+    read = {"Error": error["message"], "Code": error["code"]} | _known(Suggestion=suggestion)
+    return DualModeAnswer(
+        success=False,
+        error=error,
+        display=display(read, shown),
+        metadata=_metadata(operation, "error", seconds),
+    )
+
+
+def _metadata(operation: str, status: Status, seconds: float) -> Metadata:
+    return Metadata(
+        operation=single_line(operation, _NAME_WIDTH) or "unknown",
+        timestamp=time.time_ns() // 1_000_000,
+        status=status,
+        executionTime=milliseconds(seconds),
+        cached=False,
+    )
+
+
+def milliseconds(seconds: float) -> float:
+    """A duration as `executionTime` has it."""
+    return round(max(seconds, 0.0) * 1_000, 1)
+
+
+def _known(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

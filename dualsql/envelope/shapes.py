@@ -1,15 +1,16 @@
-"""The shapes of answers, as types; the rule: `schemas` says the same to a program, and a test compares them.
-
-A Response is the envelope of seeds/004, a DualModeAnswer that of seeds/001. What either means in MCP, `mcp` says.
-"""
+"""The shapes of answers as types, and their content items."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from dualsql.envelope.displays import Display
+from dualsql.envelope.text import Display
+from dualsql.envelope.validation import CONTENT_ITEM_SCHEMA, validate
+from dualsql.envelope.values import plain
+from dualsql.errors import BadParameterError
 
 
 class TextItem(TypedDict):
@@ -111,3 +112,73 @@ class StagedData(TypedDict, total=False):
     table: str
     rows: list[dict[str, Any]]
     queryAccess: QueryAccess
+
+
+Item = TypeVar("Item", bound=ContentItem)
+
+
+def text_item(text: str) -> TextItem:
+    """A text to be read.
+
+    Raises:
+        BadParameterError: it is no text.
+    """
+    return checked_item(TextItem(type="text", text=plain(text)))
+
+
+def image_item(
+    url: str,
+    alt_text: str,
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    caption: str | None = None,
+) -> ImageItem:
+    """A picture by its address: http, https, a path on the same server, or a data: URL. Sizes are pixels.
+
+    Raises:
+        BadParameterError: the address is of another kind (no picture is a script), or a size is no size.
+    """
+    item: ImageItem = plain({"type": "image", "url": url, "altText": alt_text})
+    if width is not None:
+        item["width"] = width
+    if height is not None:
+        item["height"] = height
+    if caption is not None:
+        item["caption"] = plain(caption)
+    return checked_item(item)
+
+
+def resource_item(
+    resource_type: str,
+    identifier: str,
+    name: str,
+    *,
+    description: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> ResourceItem:
+    """Something that exists elsewhere, such as a stored result: type "dual_response", its URI, its name.
+
+    Raises:
+        BadParameterError: type or identifier is empty, or `metadata` has no JSON.
+    """
+    item: ResourceItem = plain(
+        {"type": "resource", "resourceType": resource_type, "identifier": identifier, "name": name}
+    )
+    if description is not None:
+        item["description"] = plain(description)
+    if metadata is not None:
+        item["metadata"] = plain(metadata)
+    return checked_item(item)
+
+
+def checked_item(item: Item) -> Item:
+    """The item itself.
+
+    Raises:
+        BadParameterError: it is no content item.
+    """
+    issues = validate(item, CONTENT_ITEM_SCHEMA)
+    if issues:
+        raise BadParameterError(f"Not a content item: {issues[0]}", details={"issues": issues})
+    return item

@@ -1,8 +1,4 @@
-"""What a tool returned, as a Response; the rule: an answer that is one stays, a lack is filled in, a fault is refused.
-
-A tool may return plain data, half an envelope (`success` with `data` or `message`), a whole one, or a tool result of
-MCP's. What cannot be made whole is answered with INVALID_RESPONSE_FORMAT, and the log says why.
-"""
+"""What a tool returned, as an answer of either envelope."""
 
 from __future__ import annotations
 
@@ -11,20 +7,21 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
-from dualsql.envelope.displays import readable
-from dualsql.envelope.items import text_item
 from dualsql.envelope.mcp import from_mcp_content
 from dualsql.envelope.responses import (
     UNKNOWN_ERROR,
     as_object,
+    create_dual_mode_response,
     create_success_response,
+    dual_mode_error,
     error_body,
     error_text,
+    milliseconds,
     now,
 )
-from dualsql.envelope.schemas import TIMESTAMP_PATTERN
-from dualsql.envelope.shapes import ErrorBody, Response
-from dualsql.envelope.validation import validate_response
+from dualsql.envelope.shapes import DualModeAnswer, ErrorBody, Response, text_item
+from dualsql.envelope.text import DisplayType, readable
+from dualsql.envelope.validation import TIMESTAMP_PATTERN, validate_dual_mode, validate_response
 from dualsql.envelope.values import Bounds, plain
 
 logger = logging.getLogger(__name__)
@@ -147,3 +144,35 @@ def _timestamp_of(fields: Mapping[str, Any]) -> str:
     given = fields.get("timestamp")
     is_one = isinstance(given, str) and re.fullmatch(TIMESTAMP_PATTERN[1:-1], given)
     return cast(str, given) if is_one else now()
+
+
+def dual_mode_of(
+    result: Any, operation: str, *, shown: DisplayType, seconds: float, bounds: Bounds
+) -> DualModeAnswer:
+    """What the tool returned, as an answer that passes validate_dual_mode.
+
+    Raises:
+        LimitExceededError, BadParameterError: the result is too large, or has no JSON.
+    """
+    if isinstance(result, BringsItsText):
+        result = result.to_structured_content()
+    made = plain(result, bounds)
+    if _is_answer(made):
+        answer = cast(DualModeAnswer, made)
+        answer["metadata"]["executionTime"] = milliseconds(seconds)
+        issues = validate_dual_mode(answer, bounds=bounds)
+        return dual_mode_error(malformed(issues, operation), operation=operation) if issues else answer
+    if isinstance(made, dict) and made.get("success") is False:
+        return dual_mode_error(error_told(made), operation=operation, shown=shown, seconds=seconds)
+    if isinstance(made, dict) and made.get("success") is True and "data" in made:
+        made = made["data"]
+    return create_dual_mode_response(made, operation=operation, shown=shown, seconds=seconds, bounds=bounds)
+
+
+def _is_answer(made: Any) -> bool:
+    return (
+        isinstance(made, dict)
+        and isinstance(made.get("success"), bool)
+        and isinstance(made.get("metadata"), dict)
+        and ("data" in made or "error" in made)
+    )

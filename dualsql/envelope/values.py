@@ -1,4 +1,4 @@
-"""Any value of a tool's as plain JSON values; the rule: exact or refused, never cut, guessed or printed by `repr`.
+"""Any value of a tool's as plain JSON values. Exact or refused, never cut, guessed or printed by `repr`.
 
 An object nobody knows may hold a password in its `repr`, a generator may never end, and a value that holds itself
 never does. So what has no JSON is refused, and all that is read is counted.

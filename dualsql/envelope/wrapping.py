@@ -1,20 +1,226 @@
-"""Tools that answer in an envelope; the rule: whatever a tool does, its answer passes validation."""
+"""Tools that answer in an envelope, and the audit of their answers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, ParamSpec, TypeVar, overload
+import inspect
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial, wraps
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from dualsql.envelope.audit import AnswerAudit, AnswerEvent, event_of, require_plain_function
-from dualsql.envelope.calling import Outcome, Tool, answered, name_of
-from dualsql.envelope.displays import DisplayType
-from dualsql.envelope.dual_mode import dual_mode_error
-from dualsql.envelope.dual_shaping import dual_mode_of
-from dualsql.envelope.failures import error_of
+from dualsql.envelope.responses import dual_mode_error, error_of
 from dualsql.envelope.shapes import DualModeAnswer, Response
-from dualsql.envelope.shaping import failed, response_of
+from dualsql.envelope.shaping import dual_mode_of, failed, response_of
+from dualsql.envelope.text import DisplayType
 from dualsql.envelope.values import BOUNDS, Bounds
+from dualsql.errors import ConfigurationError, refuse_unknown
+
+Returned = TypeVar("Returned")
+Tool = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a tool returned, or what it raised."""
+
+    value: Any = None
+    error: Exception | None = None
+    seconds: float
+
+
+def answered(tool: Tool, answer: Callable[[Outcome], Returned]) -> Tool:
+    """A tool with the parameters of `tool`, plain or async as it is, that returns `answer` of each outcome.
+
+    Its return annotation is `dict[str, Any]`: SDKs publish and enforce a schema made of the annotation, and that of
+    `tool` describes its data and not the envelope.
+    """
+    wrapped = _async if is_async(tool) else _plain
+    return _annotated(wrapped(tool, answer, _known(tool)), tool)
+
+
+def is_async(tool: Tool) -> bool:
+    """Whether calling it gives a coroutine; also of an object with an async `__call__`."""
+    return inspect.iscoroutinefunction(tool) or inspect.iscoroutinefunction(type(tool).__call__)
+
+
+def name_of(tool: Tool) -> str:
+    """What a tool is called where nobody named it."""
+    return str(getattr(tool, "__name__", type(tool).__name__))
+
+
+def _plain(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[str] | None) -> Tool:
+    @wraps(tool)
+    def call(*args: Any, **kwargs: Any) -> Returned | Awaitable[Returned]:
+        start = time.perf_counter()
+        try:
+            _refuse_unknown(kwargs, known)
+            value = tool(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer
+            return answer(_outcome(start, error=error))
+        if inspect.isawaitable(value):  # a plain function that hands on another's coroutine
+            return _awaited(value, start, answer)
+        return answer(_outcome(start, value=value))
+
+    return call
+
+
+def _async(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[str] | None) -> Tool:
+    @wraps(tool)
+    async def call(*args: Any, **kwargs: Any) -> Returned:
+        start = time.perf_counter()
+        try:
+            _refuse_unknown(kwargs, known)
+            pending = tool(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - wrong arguments raise before there is a coroutine
+            return answer(_outcome(start, error=error))
+        return await _awaited(pending, start, answer)
+
+    return call
+
+
+def _known(tool: Tool) -> Collection[str] | None:
+    """The names of its arguments; None where it takes any, or does not say."""
+    try:
+        parameters = inspect.signature(tool).parameters
+    except (TypeError, ValueError):  # written in C, and says nothing of its parameters
+        return None
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    return None if takes_any else [*parameters]
+
+
+def _refuse_unknown(given: Collection[str], known: Collection[str] | None) -> None:
+    if known is not None:
+        refuse_unknown(given, known, "argument")
+
+
+async def _awaited(pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Returned]) -> Returned:
+    try:
+        value = await pending
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer
+        return answer(_outcome(start, error=error))
+    return answer(_outcome(start, value=value))
+
+
+def _outcome(start: float, *, value: Any = None, error: Exception | None = None) -> Outcome:
+    return Outcome(value=value, error=error, seconds=time.perf_counter() - start)
+
+
+def _annotated(call: Tool, tool: Tool) -> Tool:
+    try:
+        signature = _signature(tool)
+    except (TypeError, ValueError):  # written in C, and says nothing of its parameters
+        return call
+    parameters = signature.parameters.values()
+    annotations = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
+    call.__annotations__ = {**annotations, "return": dict[str, Any]}
+    call.__signature__ = signature.replace(return_annotation=dict[str, Any])  # type: ignore[attr-defined]
+    return call
+
+
+def _signature(tool: Tool) -> inspect.Signature:
+    try:
+        # Resolved here, because names in annotations mean what they mean in the tool's own module.
+        return inspect.signature(tool, eval_str=True)
+    except Exception:  # noqa: BLE001 - annotations are anybody's code, often for type checkers only
+        return inspect.signature(tool)
+
+
+_MOST_TYPES = 20
+_LONGEST_WORD = 40
+_INCIDENT = re.compile(r"[0-9a-f]{16}")
+
+Envelope = Literal["response", "dual_mode"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerEvent:
+    """One answer.
+
+    Attributes:
+        tool: the name it was wrapped with.
+        envelope: of seeds/004, or of seeds/001.
+        code: of a failure, the error's code.
+        content_types: the kinds of its content items, at most twenty; of seeds/001, the kind of its display.
+        text_characters: of all that is read in it.
+        data_bytes: of its data as JSON.
+        seconds: how long the tool took.
+        incident: of an exception that is not told to callers, its number in the log.
+    """
+
+    tool: str
+    envelope: Envelope
+    success: bool
+    code: str | None
+    content_types: tuple[str, ...]
+    text_characters: int
+    data_bytes: int
+    seconds: float
+    incident: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+AnswerAudit = Callable[[AnswerEvent], None]
+"""Takes every event. A plain function that does not wait: it writes to a log, a queue or a counter.
+
+SDKs run plain tools in threads, so it is called from several at once.
+"""
+
+
+def require_plain_function(audit: AnswerAudit | None) -> None:
+    """Refuse a coroutine function: its events would never be written.
+
+    Raises:
+        ConfigurationError: it is one.
+    """
+    if audit is not None and is_async(audit):
+        raise ConfigurationError(
+            "An audit hook of answers is a plain function.", hint="Put events into a queue, and await there."
+        )
+
+
+def event_of(answer: Mapping[str, Any], *, tool: str, envelope: Envelope, seconds: float) -> AnswerEvent:
+    """What is remembered of a valid answer in either envelope."""
+    shown = answer["content"] if envelope == "response" else [answer.get("display") or {}]
+    error = answer.get("error") or {}
+    incident = error.get("details", {}).get("incident")
+    return AnswerEvent(
+        tool=tool,
+        envelope=envelope,
+        success=answer["success"],
+        code=error.get("code"),
+        content_types=tuple(item["type"][:_LONGEST_WORD] for item in shown[:_MOST_TYPES] if "type" in item),
+        text_characters=sum(_length(item) for item in shown),
+        data_bytes=len(json.dumps(answer["data"], ensure_ascii=False).encode()) if "data" in answer else 0,
+        seconds=seconds,
+        incident=incident if isinstance(incident, str) and _INCIDENT.fullmatch(incident) else None,
+    )
+
+
+def _length(item: Mapping[str, Any]) -> int:
+    text = item.get("text", item.get("content", ""))
+    return len(text) if isinstance(text, str) else 0
+
+
+def log_answers(event: AnswerEvent) -> None:
+    """A hook that writes one line to the logger "dualsql.audit"."""
+    logging.getLogger("dualsql.audit").info(
+        "answer tool=%r envelope=%s success=%s code=%r content=%s text=%d data=%d seconds=%.3f incident=%s",
+        event.tool,
+        event.envelope,
+        event.success,
+        event.code,
+        ",".join(event.content_types),
+        event.text_characters,
+        event.data_bytes,
+        event.seconds,
+        event.incident,
+    )
+
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer", Response, DualModeAnswer)

@@ -1,1 +1,1 @@
-"""Rows as JSON and text; the rule: values are written once, here, and never by hand elsewhere."""
+"""Rows as JSON and text. Values are written once, here, and never by hand elsewhere."""

@@ -1,24 +1,240 @@
-"""Rows as an Arrow IPC stream or a Parquet file; the rule: the counts are in the last thing written.
-
-Arrow: the last message is a batch of no rows whose custom metadata holds `rows` and `complete`, or `problem`, as
-the last record of NDJSON has them. Parquet: the footer has the number of rows, and `dualsql.complete`; a stream that
-failed has no footer, and is no Parquet file.
-"""
+"""Rows as an Arrow IPC stream or a Parquet file, with the schema read off the Select."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import time
+from decimal import Decimal
 from typing import Any, Protocol, runtime_checkable
+from uuid import UUID
 
+from sqlalchemy import Column as TableColumn
+from sqlalchemy import Label, types
+from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn
-from dualsql.errors import DualResponseError
+from dualsql.capabilities import capabilities_of
+from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.arrow_types import ArrowSchema
+from dualsql.formats.cells import ColumnFit, fit_of, kinds_of
 from dualsql.formats.ndjson import problem
-from dualsql.formats.writer import Chunk, Options, Rows, Summary
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
+from dualsql_client.wire import Column
+
+_DIGITS = 38
+"""The most that a decimal128 holds."""
+
+_LISTED = frozenset({"integer", "float", "boolean", "text", "date"})
+_LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
+
+
+class ArrowSchema:
+    """A schema, and how rows become batches of it.
+
+    Attributes:
+        schema: a pyarrow.Schema.
+        texts: positions of the columns that are asked for as text.
+
+    Raises:
+        BadParameterError: pyarrow is not installed.
+    """
+
+    def __init__(
+        self, columns: Sequence[ResultColumn], dialect: Dialect, text_columns: Sequence[str] = ()
+    ) -> None:
+        self._pa = _pyarrow()
+        self.texts = json.texts_at(columns, text_columns)
+        self.schema = self._pa.schema(
+            [
+                self._text_field(column.name) if position in self.texts else self._field(column, dialect)
+                for position, column in enumerate(columns)
+            ]
+        )
+        self._converters = json.converters(columns, dialect)
+        written = [
+            (place, None if place in self.texts else _as_text(column, dialect))
+            for place, column in enumerate(columns)
+        ]
+        self._written = [(place, as_text) for place, as_text in written if as_text is not None]
+        self._fits = [
+            ColumnFit((str,)) if self._pa.types.is_string(field.type) else _strict_fit(column, field.type)
+            for column, field in zip(columns, self.schema, strict=True)
+        ]
+
+    def batch(self, rows: Rows) -> Any:
+        """The rows, at least one of them, as a pyarrow.RecordBatch.
+
+        Raises:
+            ValueNotRepresentableError: a value is not what its column declares.
+        """
+        ready = json.converted(json.converted(rows, self._converters), self._written)
+        ready = json.with_texts(ready, self.texts)
+        return self.batch_of_columns(list(zip(*ready)))  # noqa: B905 - rows are equally long
+
+    def batch_of_columns(self, columns: Sequence[Any]) -> Any:
+        """Columns of values, or Arrow's own arrays, as a pyarrow.RecordBatch.
+
+        Raises:
+            ValueNotRepresentableError: a value is not what its column declares.
+        """
+        arrays = [self._array(position, values) for position, values in enumerate(columns)]
+        return self._pa.record_batch(arrays, schema=self.schema)
+
+    def empty(self) -> Any:
+        """A batch of no rows."""
+        # pa.array() would import pandas, where it is installed, to ask whether a list is one of its own.
+        return self._pa.record_batch(
+            [self._pa.nulls(0, field.type) for field in self.schema], schema=self.schema
+        )
+
+    def unfit(self, position: int) -> ValueNotRepresentableError:
+        """The error for a column that holds what its type cannot carry."""
+        field = self.schema.field(position)
+        return ValueNotRepresentableError(
+            f"The column {field.name[:80]!r} holds a value that is no {field.type}.",
+            hint=f'Ask again with text_columns=["{field.name[:80]}"], which gives that column as text.',
+            details={"column": field.name, "type": str(field.type), "text_columns": [field.name]},
+        )
+
+    def _array(self, position: int, values: Any) -> Any:
+        """Arrow would cut 2.5 to 2, and take the time of day from an instant: what does not fit is seen before."""
+        type_, fit = self.schema.field(position).type, self._fits[position]
+        try:
+            if isinstance(values, self._pa.Array):
+                return values if values.type == type_ else values.cast(type_)
+            if not fit.holds(values):
+                values = [fit.fitted(value) for value in values]
+            return self._pa.array(values, type=type_)
+        except (self._pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise self.unfit(position) from error
+
+    def _text_field(self, name: str) -> Any:
+        return self._pa.field(name, self._pa.string(), metadata={"dualsql.encoding": "text"})
+
+    def _field(self, column: ResultColumn, dialect: Dialect) -> Any:
+        described = column.describe()
+        metadata = {"dualsql.encoding": described["encoding"]}
+        if "items" in described:
+            metadata["dualsql.items"] = described["items"]
+        return self._pa.field(column.name, self._type(column, described, dialect), metadata=metadata)
+
+    def _type(self, column: ResultColumn, described: Column, dialect: Dialect) -> Any:
+        pa, plain, encoding = self._pa, column.shown, described["encoding"]
+        if encoding == "datetime":
+            zone = "UTC" if has_zone(column, keeps_zones=_keeps_zones(dialect)) else None
+            return pa.timestamp("us", tz=zone)
+        if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
+            return pa.string()  # Arrow's times have no zone
+        if encoding == "decimal" and (digits := declared_digits(column)):
+            return pa.decimal128(*digits)
+        if is_list(column):
+            return pa.list_(self._plain_types()[described["items"]])
+        return self._plain_types().get(encoding) or pa.string()
+
+    def _plain_types(self) -> dict[str, Any]:
+        pa = self._pa
+        return {
+            "integer": pa.int64(),
+            "float": pa.float64(),
+            "boolean": pa.bool_(),
+            "date": pa.date32(),
+            "time": pa.time64("us"),
+            "interval": pa.duration("us"),
+            "base64": pa.binary(),
+            "text": pa.string(),
+        }
+
+
+def declared_digits(column: ResultColumn) -> tuple[int, int] | None:
+    """Precision and scale, for a column of a table: what is computed from one (a sum) may have more."""
+    inner: Any = column.expression
+    while isinstance(inner, Label):
+        inner = inner.element
+    plain: Any = column.shown
+    if not isinstance(inner, TableColumn) or not isinstance(plain, types.Numeric):
+        return None
+    if plain.precision is None or plain.scale is None or not plain.scale <= plain.precision <= _DIGITS:
+        return None
+    return plain.precision, plain.scale
+
+
+def is_list(column: ResultColumn) -> bool:
+    """Whether an array becomes a list; one of anything but plain items is text."""
+    plain = column.shown
+    if not isinstance(plain, types.ARRAY) or plain.dimensions not in {None, 1}:
+        return False
+    return column.describe()["items"] in _LISTED
+
+
+def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
+    """What an Arrow type takes as it is."""
+    import pyarrow as pa
+
+    if is_list(column):
+        kinds = _LISTED_KINDS[column.describe()["items"]]
+        return ColumnFit(*kinds, is_list=True)
+    fit = fit_of(column)
+    if pa.types.is_timestamp(type_):
+        return replace(fit, zone=type_.tz is not None)
+    return replace(fit, zone=False) if pa.types.is_time(type_) else fit
+
+
+def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:
+    """What makes text of the values that Arrow has no type for; they are written as in JSON."""
+    encoding, plain = column.encoding, column.shown
+    if encoding == "decimal":
+        return None if declared_digits(column) else _digits
+    if encoding == "uuid":
+        return lambda value: str(value) if isinstance(value, UUID) else value
+    if isinstance(plain, ranges.AbstractRange):
+        return _range
+    if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
+        return lambda value: value.isoformat() if isinstance(value, time) else value
+    if encoding == "any" and not column.meaning.is_made:
+        return _plainly
+    if encoding in {"json", "any"} or (encoding == "array" and not is_list(column)):
+        return lambda value: json.dumps(json.with_words(value)).decode()
+    return None
+
+
+def _plainly(value: Any) -> str:
+    """A value of no declared type: as in JSON, without the quotes that only JSON needs."""
+    written = json.dumps(json.with_words(value))
+    return str(json.loads(written)) if written.startswith(b'"') else written.decode()
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(value) if type(value) is int else value
+
+
+def _range(value: Any) -> Any:
+    """A range, or several of them in JSON."""
+    if isinstance(value, ranges.Range):
+        return str(value)
+    return json.dumps(value).decode() if isinstance(value, list | tuple) else value
+
+
+def _keeps_zones(dialect: Dialect) -> bool:
+    abilities = capabilities_of(dialect)
+    return abilities is not None and abilities.keeps_zones
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise BadParameterError(
+            "This server cannot write Arrow or Parquet.",
+            hint="Ask for ndjson, json or csv.",
+            developer_hint="pip install 'dualsql[arrow]'",
+        ) from error
+    return pa
+
 
 ROW_GROUP_BYTES = 8 * 1024 * 1024
 """In memory, as Arrow has it: what is held back until a row group is written."""
@@ -47,7 +263,7 @@ class BatchWriter(Protocol):
 class ArrowWriter:
     """An Arrow IPC stream; a BatchWriter."""
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)
 
     def head(self) -> bytes:
@@ -61,10 +277,10 @@ class ArrowWriter:
         """See `BatchWriter.batch`."""
         return Chunk(batch.serialize().to_pybytes(), batch.num_rows)
 
-    def end(self, summary: Summary) -> bytes:
+    def end(self, summary: StreamEnd) -> bytes:
         return self._said(summary._asdict()) + _END
 
-    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return self._said({"problem": problem(error, summary)}) + _CUT_OFF
 
     def _said(self, said: dict[str, Any]) -> bytes:
@@ -82,7 +298,7 @@ class ArrowWriter:
 class ParquetWriter:
     """A Parquet file, whose row groups are written as they fill; a BatchWriter."""
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)
         self._sink = _Sink()
         self._file: Any = None
@@ -107,7 +323,7 @@ class ParquetWriter:
             self._write_held()
         return Chunk(self._sink.taken(), batch.num_rows, batch.nbytes)
 
-    def end(self, summary: Summary) -> bytes:
+    def end(self, summary: StreamEnd) -> bytes:
         self._write_held()
         self._file.add_key_value_metadata(
             {f"dualsql.{name}": json.dumps(value).decode() for name, value in summary._asdict().items()}
@@ -115,7 +331,7 @@ class ParquetWriter:
         self._file.close()
         return self._sink.taken()
 
-    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return None
 
     def _write_held(self) -> None:

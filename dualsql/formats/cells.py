@@ -1,28 +1,27 @@
-"""Whether the cells of a column are what its encoding says, and those that are not, as text.
-
-A database may hold what its column does not declare: a text in an INTEGER column of SQLite, a date before the year 1.
-Such a cell is an `Unfit`: JSON shows its text and names its column in `$unfit`, CSV shows the text, and Arrow and
-Parquet, whose types are fixed before the first row, refuse it.
-"""
+"""Cells made values by SQLAlchemy's types, and those that do not fit their column, as text."""
 
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn, is_sqlalchemys_own
-from dualsql.dialects import capabilities_of
+from dualsql.capabilities import capabilities_of
+from dualsql.columns.exact import ODD, ValueReader
+from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 
 Rows = Sequence[Sequence[Any]]
 Kinds = tuple[type[Any], ...]
@@ -58,7 +57,7 @@ class Unfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class ColumnFit:
     """What the values of one column may be.
 
     Attributes:
@@ -105,7 +104,7 @@ class Fit:
 
 def loose_fits(
     columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool
-) -> list[tuple[int, Fit]]:
+) -> list[tuple[int, ColumnFit]]:
     """What to look at, by position, where the database may hold values of other types than a column's own.
 
     Args:
@@ -131,16 +130,16 @@ def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
     return _KINDS[encoding]
 
 
-def fit_of(column: ResultColumn) -> Fit:
+def fit_of(column: ResultColumn) -> ColumnFit:
     """What the column's encoding allows, as the values are before any of them is converted."""
     plain = column.shown
     known = _KINDS.get(column.encoding)
     if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
-        return Fit(None)
-    return Fit((*known[0], float, Decimal) if column.is_computed else known[0], known[1])
+        return ColumnFit(None)
+    return ColumnFit((*known[0], float, Decimal) if column.is_computed else known[0], known[1])
 
 
-def marked(rows: Rows, fits: Iterable[tuple[int, Fit]]) -> Rows:
+def marked(rows: Rows, fits: Iterable[tuple[int, ColumnFit]]) -> Rows:
     """The rows with an Unfit in the place of each value that does not fit; the very same rows where all do."""
     bad = [(place, fit) for place, fit in fits if not fit.holds(list(map(itemgetter(place), rows)))]
     if not bad:
@@ -152,7 +151,7 @@ def marked(rows: Rows, fits: Iterable[tuple[int, Fit]]) -> Rows:
     return found
 
 
-class Watch:
+class CellWatch:
     """Sees cells that do not fit while orjson writes them, at no cost to those that do.
 
     orjson asks how to write what is neither text, number, date nor UUID: an Unfit, bytes in a column of texts, a
@@ -188,3 +187,151 @@ def _text(value: Any) -> str:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     return str(value)
+
+
+Processor = Callable[[Any], Any]
+
+_GIVE_UNFITS = frozenset({"psycopg", "psycopg2"})
+"""Drivers whose loaders do; see `dualsql.columns.exact`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerant:
+    """SQLAlchemy's processor of a type, and an Unfit where it fails."""
+
+    processor: Processor
+
+    def __call__(self, value: Any) -> Any:
+        try:
+            return self.processor(value)
+        # Each type raises errors of its own: a date ValueError, an enumeration LookupError.
+        except Exception:  # noqa: BLE001
+            return Unfit.of(value)
+
+
+def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
+    """The driver's rows with SQLAlchemy's processors applied, which know NULL themselves."""
+    processors = [(place, one) for place, one in processors if _is_needed(one, place, rows)]
+    if not processors:
+        return rows
+    found = [list(row) for row in rows]
+    for place, processor in processors:
+        if isinstance(processor, Tolerant):
+            _process_tolerantly(rows, found, place, processor)
+            continue
+        for row in found:
+            row[place] = processor(row[place])
+    return found
+
+
+def _process_tolerantly(
+    rows: Sequence[Sequence[Any]], found: Sequence[list[Any]], place: int, tolerant: Tolerant
+) -> None:
+    processor = tolerant.processor
+    try:
+        for row in found:
+            row[place] = processor(row[place])
+    except Exception:  # noqa: BLE001 - see Tolerant
+        for raw, row in zip(rows, found, strict=True):
+            row[place] = tolerant(raw[place])
+
+
+def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
+    # Almost no date is an infinity: asked for all rows at once, that costs a tenth of processing each.
+    return not isinstance(processor, ValueReader) or processor.changes_any(list(map(itemgetter(place), rows)))
+
+
+def read_tolerantly(dialect: Any) -> None:
+    """Give a copy of an engine's dialect the processors of this module."""
+    dialect._type_memos = _Memos(dialect.driver)  # noqa: SLF001
+
+
+class _Memos(WeakKeyDictionary[Any, Any]):
+    """What a dialect remembers of its types."""
+
+    def __init__(self, driver: str) -> None:
+        super().__init__()
+        self._by_code = _BY_CODE.get(driver, {})
+        self._odd = ODD if driver in _GIVE_UNFITS else frozenset()
+
+    def __setitem__(self, type_: Any, memo: Any) -> None:
+        impl: Any = memo["impl"]
+        # A decorator's own code says what its values are; what it raises is its author's to know.
+        is_foreign = isinstance(impl, types.TypeDecorator) and not isinstance(impl, types.Interval)
+        if is_foreign:
+            impl.__dict__["result_processor"] = self._spared(impl.result_processor)
+        elif not isinstance(type_, DriverValue):
+            impl.__dict__["result_processor"] = self._tolerant(impl.result_processor)
+        super().__setitem__(type_, memo)
+
+    def _spared(self, own: Callable[[Any, Any], Processor | None]) -> Callable[[Any, Any], Processor | None]:
+        """The application's own code, which never sees an Unfit."""
+
+        def result_processor(dialect: Any, code: Any) -> Processor | None:
+            processor = own(dialect, code)
+            if processor is None or code not in self._odd:
+                return processor
+            return lambda value: value if type(value) is Unfit else processor(value)
+
+        return result_processor
+
+    def _tolerant(
+        self, own: Callable[[Any, Any], Processor | None]
+    ) -> Callable[[Any, Any], Processor | None]:
+        def result_processor(dialect: Any, code: Any) -> Processor | None:
+            processor = own(dialect, code)
+            read = self._by_code.get(code)
+            if read is not None and (processor is None or isinstance(processor, ValueReader)):
+                processor = read
+            if processor is None or isinstance(processor, Tolerant | ValueReader):
+                return processor
+            return Tolerant(processor)
+
+        return result_processor
+
+
+def _shortest(value: float | None) -> float | None:
+    """A number of four bytes with the fewest digits that are it: 0.1, and not 0.10000000149011612."""
+    if value is None or value != value or value in (_INFINITE, -_INFINITE):  # noqa: PLR0124 - NaN
+        return value
+    for digits in (6, 7, 8, 9) if abs(value) >= _SMALLEST_NORMAL else range(1, 10):
+        found = float(f"{value:.{digits}g}")
+        if abs(found) <= _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", found))[0] == value:
+            return found
+    return value
+
+
+_INFINITE = float("inf")
+_SMALLEST_NORMAL = 2.0**-126
+_LARGEST_SINGLE = 3.4028235677973366e38
+"""Beyond it, struct finds no number of four bytes: half a step above the largest."""
+
+
+def _log_position(value: int | None) -> str | None:
+    return None if value is None else f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
+
+
+def _bits(value: Any) -> Any:
+    """Bits as a number, which MariaDB compares them with."""
+    return int.from_bytes(value) if isinstance(value, bytes) else value
+
+
+def _time_text(value: Any) -> Any:
+    """A TIME as MariaDB writes and reads it: up to 838 hours, of either sign."""
+    if not isinstance(value, timedelta):
+        return value
+    length, sign = abs(value), "-" if value < timedelta() else ""
+    minutes, seconds = divmod(length // timedelta(seconds=1), 60)
+    fraction = f".{length.microseconds:06d}" if length.microseconds else ""
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
+
+
+# https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
+# https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
+_ASYNCPG = {700: _shortest, 3220: _log_position}
+_MARIADB = {11: _time_text, 16: _bits}
+_BY_CODE: Mapping[str, Mapping[Any, Processor]] = {
+    "asyncpg": _ASYNCPG,
+    **dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _MARIADB),
+}
+"""By driver, and by its code of a column's type: float4 and pg_lsn; TIME and BIT."""

@@ -1,4 +1,4 @@
-"""Rows as CSV (RFC 4180); the rule: NULL is an empty field, and an empty text is "".
+"""Rows as CSV (RFC 4180). NULL is an empty field, and an empty text is "".
 
 A value is written as in JSON, without the quotes that only JSON needs; NaN and the infinities are words here, as
 PostgreSQL spells them, in a field of JSON too, which whatever is no scalar is.
@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
 from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import Chunk, Options, Rows, Summary
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _STRUCTURED = frozenset({"json", "array"})
@@ -27,7 +27,7 @@ _STRUCTURED = frozenset({"json", "array"})
 class CSVWriter:
     """A line of names, then one for each row."""
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
         self._structured = [
@@ -41,10 +41,10 @@ class CSVWriter:
         ready = json.converted(json.converted(rows, self._converters), self._structured)
         return Chunk(self._lines(ready), len(rows))
 
-    def end(self, summary: Summary) -> bytes:
+    def end(self, summary: StreamEnd) -> bytes:
         return b""
 
-    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return None
 
     def _name(self, name: str) -> str:
@@ -79,7 +79,7 @@ class GuardedCSVWriter(CSVWriter):
         return _one_by_one(rows, _guarded_cell)
 
 
-def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> CSVWriter:
+def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
     """The writer that `options` ask for."""
     chosen = GuardedCSVWriter if options.guard_formulas else DatabaseCSVWriter
     return chosen(columns, dialect, options)

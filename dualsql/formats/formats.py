@@ -1,4 +1,4 @@
-"""Which formats a stream may have; the rule: one table, which requests, answers and documentation go by."""
+"""Which formats a stream may have. One table, which requests, answers and documentation go by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as exact JSON; the rule: no digit is lost, and a value nobody declared is refused, not guessed."""
+"""Rows as exact JSON. No digit is lost, and a value of an undeclared type is refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
 from itertools import chain
@@ -20,11 +22,11 @@ from sqlalchemy import types
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn, SQLType, plain_type
-from dualsql.digits import Digits
+from dualsql.columns.exact import Digits
+from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, plain_type
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits, marked
-from dualsql.meanings import is_instance
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
@@ -392,3 +394,30 @@ def _plainly(value: Any, encode: Converter) -> Any:
 
 
 _LARGEST = 2**63
+
+
+def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
+    """A value that was shown, as the application's type takes it: it would be shown the same again.
+
+    Raises:
+        ValueError: the type takes none such, would show another one, or stores it differently each time.
+    """
+    if meaning.shown_class is not None:
+        if meaning.reading_of(value) != value:
+            raise ValueError("shown as another one")
+        return value
+    written = dumps(value)
+    for candidate in _candidates(value):
+        with suppress(ValueError, ValueNotRepresentableError):
+            if dumps(meanings.converted(meaning.reading_of(candidate))) == written:
+                return candidate
+    raise ValueError("not taken")
+
+
+def _candidates(value: Any) -> Iterator[Any]:
+    """What a value of no declared kind may stand for: itself, or what is written like it."""
+    yield value
+    if isinstance(value, str):
+        for read in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):
+            with suppress(ValueError, ArithmeticError):
+                yield read(value)

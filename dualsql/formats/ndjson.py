@@ -1,4 +1,4 @@
-"""Rows as JSON lines, or as one JSON array; the rule: the last record says whether the stream is whole.
+"""Rows as JSON lines, or as one JSON array. The last record says whether the stream is whole.
 
 NDJSON: one object a line, then {"$summary": {"rows": n, "complete": true}} or {"$problem": {...}}.
 """
@@ -11,24 +11,24 @@ from typing import Any
 
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn, is_sqlalchemys_own
+from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
-from dualsql.formats.cells import Watch, fit_of, loose_fits, marked
-from dualsql.formats.writer import Chunk, Options, Rows, Summary
+from dualsql.formats.cells import CellWatch, fit_of, loose_fits, marked
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 from dualsql_client.wire import Row
 
 
 class NDJSONWriter:
     """One object a line."""
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
         self._texts = json.texts_at(columns, options.text_columns)
         watched = [column for column in columns if column.name not in options.text_columns]
-        self._watch = Watch(watched, json.encoded)
+        self._watch = CellWatch(watched, json.encoded)
         # Bytes are seen while they are written, unless some column may hold them.
         with_texts = self._watch.expects(bytes)
         fits = loose_fits(columns, dialect, with_texts=with_texts)
@@ -56,14 +56,14 @@ class NDJSONWriter:
         # As maps, in three quarters of the time of a comprehension: this is most of what a row costs.
         return list(map(dict, map(zip, repeat(self._names), ready)))
 
-    def end(self, summary: Summary) -> bytes:
+    def end(self, summary: StreamEnd) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n"
 
-    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return json.dumps({"$problem": problem(error, summary)}) + b"\n"
 
 
-def problem(error: DualResponseError, summary: Summary) -> dict[str, Any]:
+def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
     """What a stream's last record says of the error that ended it."""
     said: dict[str, Any] = {
         "code": error.code,
@@ -76,7 +76,7 @@ def problem(error: DualResponseError, summary: Summary) -> dict[str, Any]:
 class JSONArrayWriter:
     """One array of objects; a stream that failed lacks its closing bracket."""
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> None:
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._lines = NDJSONWriter(columns, dialect, options)
         self._separator = b""
 
@@ -89,8 +89,8 @@ class JSONArrayWriter:
         self._separator = b",\n"
         return Chunk(data, chunk.rows)
 
-    def end(self, summary: Summary) -> bytes:
+    def end(self, summary: StreamEnd) -> bytes:
         return b"]\n"
 
-    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         return None

@@ -1,21 +1,67 @@
-"""A sample as text for a model, within a number of characters; the rule: every cut is said.
-
-Rows go first, down to ten; then cells shrink; then columns go, and at last the other rows.
-"""
+"""A sample as text or JSON for a model, within a number of characters. Every cut is stated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
+from dualsql.formats.json import dumps
 from dualsql.formats.text import cell, csv_cell, json_cell
 from dualsql_client.wire import Row
+
+_CELL_WIDTHS = (1_000, 200, 80)
+_KEPT_ROWS = 3
+
+
+class Fitted(NamedTuple):
+    """Rows that fit. `width` is what longer cells were cut to, or None where none was."""
+
+    rows: list[Row]
+    width: int | None
+
+
+def fit(rows: Sequence[Row], budget: int) -> Fitted:
+    """As many of `rows` as have their place in `budget` characters, if need be with shorter cells."""
+    # Bytes are never fewer than characters, and one call tells of all rows.
+    if len(dumps(rows)) <= budget:
+        return Fitted(list(rows), None)
+    fitted = Fitted(_within(rows, budget), None)
+    for width in _CELL_WIDTHS:
+        if len(fitted.rows) >= min(_KEPT_ROWS, len(rows)):
+            break
+        fitted = Fitted(_within([_shortened(row, width) for row in rows], budget), width)
+    return fitted
+
+
+def _within(rows: Sequence[Row], budget: int) -> list[Row]:
+    room, kept = budget - 2, 0
+    for row in rows:
+        room -= len(dumps(row).decode()) + 1
+        if room < 0:
+            break
+        kept += 1
+    return list(rows[:kept])
+
+
+def _shortened(row: Row, width: int) -> Row:
+    return {name: _short(value, width) for name, value in row.items()}
+
+
+def _short(value: Any, width: int) -> Any:
+    """What is longer than `width` as the beginning of its text, also where it was a list or an object."""
+    if isinstance(value, dict | list):
+        text = dumps(value).decode()
+        return value if len(text) <= width else text[: width - 1] + "…"
+    if isinstance(value, str) and len(value) > width:
+        return value[: width - 1] + "…"
+    return value
+
 
 TextFormat = Literal["markdown", "csv", "json", "none"]
 """How the sample stands in a text; "json" is an object a line, "none" leaves it to the structured content."""
 
-_CELL_WIDTHS = (80, 40, 20, 12)
-_KEPT_ROWS = 10
+_SAMPLE_CELL_WIDTHS = (80, 40, 20, 12)
+_SAMPLE_KEPT_ROWS = 10
 _LONGEST_NAME = 80
 
 Line = list[str]
@@ -86,10 +132,10 @@ def table(
 ) -> Table:
     """The largest rendering within `budget` characters."""
     layout = LAYOUTS[text_format]
-    for width in _CELL_WIDTHS:
+    for width in _SAMPLE_CELL_WIDTHS:
         head = layout.head(names, width)
         lines = head + [[layout.cell(name, row[name], width) for name in names] for row in rows]
-        room = _without_rows(lines, layout, budget, kept=len(head) + _KEPT_ROWS)
+        room = _without_rows(lines, layout, budget, kept=len(head) + _SAMPLE_KEPT_ROWS)
         if room >= 0:
             break
     else:

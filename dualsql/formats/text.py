@@ -1,4 +1,4 @@
-"""Values as text for a model, one line each; the rule: a cell is data, and cannot end its cell or its line."""
+"""Values as text for a model, one line each. A cell is data, and cannot end its cell or its line."""
 
 from __future__ import annotations
 

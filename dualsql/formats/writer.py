@@ -1,4 +1,4 @@
-"""What every format of a stream has in common; the rule: a stream that was cut never looks whole."""
+"""What every format of a stream has in common. A stream that was cut never looks whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns import ResultColumn
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
 
 Rows = Sequence[Sequence[Any]]
@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
         return max(len(self.data), self.held)
 
 
-class Summary(NamedTuple):
+class StreamEnd(NamedTuple):
     """How a stream ended."""
 
     rows: int
@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class WriterOptions:
     """How values are written.
 
     Attributes:
@@ -65,11 +65,11 @@ class Writer(Protocol):
         """Some rows. Called where they are read, which may be another thread."""
         ...
 
-    def end(self, summary: Summary) -> bytes:
+    def end(self, summary: StreamEnd) -> bytes:
         """What stands after the last row."""
         ...
 
-    def failure(self, error: DualResponseError, summary: Summary) -> bytes | None:
+    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         """The problem that ended the stream; None when the format has no place for it, and must be cut off."""
         ...
 
@@ -77,7 +77,9 @@ class Writer(Protocol):
 class WriterFactory(Protocol):
     """Makes the writer of one stream."""
 
-    def __call__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: Options) -> Writer: ...
+    def __call__(
+        self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
+    ) -> Writer: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A Select kept as a safe document; the rule: what `thaw` returns is what `freeze` was given, or an error is raised.
+"""A Select kept as a safe document. What `thaw` returns is what `freeze` was given, or an error is raised.
 
     registry = Registry(Base, functions=["my_pure_function"])
     document = freeze(select(User).where(User.name == "ada"), registry, dialect=engine.dialect)
@@ -18,15 +18,23 @@ from sqlalchemy import CompoundSelect, Select, TextualSelect
 from sqlalchemy.engine import Dialect
 
 from dualsql.errors import DualResponseError, NotFreezableError
-from dualsql.freeze.decode import Decoder
-from dualsql.freeze.document import deflate, dump, parse, unpack
-from dualsql.freeze.encode import Encoder
+from dualsql.freeze.codec import Decoder, Encoder
+from dualsql.freeze.document import (
+    MalformedError,
+    Seal,
+    Statement,
+    deflate,
+    dump,
+    expect,
+    malformed,
+    parse,
+    refuse,
+    tampered,
+    unpack,
+)
 from dualsql.freeze.kinds_options import has_options
-from dualsql.freeze.refusals import MalformedError, expect, malformed, refuse, tampered
 from dualsql.freeze.registry import Registry
-from dualsql.freeze.seal import Seal
 from dualsql.freeze.verify import prove_equal
-from dualsql.statement import Statement
 
 __all__ = ["Registry", "Seal", "freeze", "is_bound_to_dialect", "thaw"]
 

@@ -1,20 +1,75 @@
-"""The bytes of a document; the rule: nothing is inflated or parsed before its size and version are known.
-
-2 bytes   b"\\xd5" and the format version
-4 bytes   size of the body before compression, big endian
-rest      zlib stream of the body: a JSON object
-            {"nodes": [[tag, fields], ...], "clones": [[number, ...], ...], "print": fingerprint, "text": bool}
-"""
+"""What may be stored, the bytes of a document, and its signature."""
 
 from __future__ import annotations
 
+import hmac
 import zlib
-from typing import Any
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any, NoReturn, TypeVar
 
 import orjson
+from sqlalchemy import CompoundSelect, Select, TextualSelect
 
-from dualsql.errors import LimitExceededError, NotFreezableError
-from dualsql.freeze.refusals import expect, malformed, refuse
+from dualsql.errors import ConfigurationError, LimitExceededError, NotFreezableError, TamperedError
+
+AnySelect = Select[*tuple[Any, ...]]
+"""A Select of any columns: since SQLAlchemy 2.1 `Select[Any]` is a Select of one."""
+
+AnyCompound = CompoundSelect[*tuple[Any, ...]]
+"""A set operation of any columns."""
+
+Statement = AnySelect | AnyCompound | TextualSelect
+"""A Select, a set operation, or text().columns()."""
+
+
+Value = TypeVar("Value")
+
+
+class MalformedError(Exception):
+    """A document says what no encoder of ours writes; `thaw` turns it into one TamperedError."""
+
+
+def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
+    """The statement holds `what`, which cannot be stored; `hint` says how to write it instead."""
+    error = NotFreezableError(
+        f"The statement cannot be stored: {what}.", hint=hint, details={"construct": what}
+    )
+    raise error if where is None else located(error, where)
+
+
+def located(error: NotFreezableError, where: str) -> NotFreezableError:
+    """The error with the place in the statement, unless it has one."""
+    if "where" not in error.details:
+        error.details["where"] = where
+        error.message = f"{error.message.removesuffix('.')}, in {where}."
+    return error
+
+
+def malformed(what: str) -> NoReturn:
+    """The document is not one of ours; `what` goes to the log through the exception chain only."""
+    raise MalformedError(what)
+
+
+def changed() -> NoReturn:
+    """The document is for tables or classes that are not, or no longer, what they were."""
+    raise NotFreezableError(
+        "The stored statement names tables or columns that have changed since.",
+        hint="Run the query again to store it anew.",
+    )
+
+
+def tampered() -> TamperedError:
+    """The one error for every malformed document."""
+    return TamperedError("The stored document is not one that this server wrote.")
+
+
+def expect(value: object, kind: type[Value]) -> Value:
+    """`value`, if it is exactly of the JSON type `kind` (a bool is not an int here)."""
+    if type(value) is not kind:
+        malformed(f"{type(value).__name__} where {kind.__name__} is due")
+    return value
+
 
 MAGIC = 0xD5
 VERSION = 1
@@ -67,3 +122,58 @@ def unpack(document: bytes, maximum_size: int) -> dict[str, Any]:
 def parse(plain: bytes) -> dict[str, Any]:
     """The body of its JSON."""
     return expect(orjson.loads(plain), dict)
+
+
+_LABEL = b"dualsql.freeze.seal/1"
+_MINIMUM_SECRET = 32
+_HOW = 'Make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+
+
+class Seal:
+    """HMAC-SHA256 with rotating secrets: the first signs, every one of them verifies.
+
+    Raises:
+        ConfigurationError: no secret, or one shorter than 32 bytes.
+    """
+
+    def __init__(self, secrets: Sequence[str | bytes]) -> None:
+        if isinstance(secrets, (str, bytes)) or not secrets:
+            raise ConfigurationError("A seal needs a sequence of at least one secret.", hint=_HOW)
+        self._secrets = tuple(s.encode() if isinstance(s, str) else bytes(s) for s in secrets)
+        if any(len(secret) < _MINIMUM_SECRET for secret in self._secrets):
+            raise ConfigurationError(f"A secret is shorter than {_MINIMUM_SECRET} bytes.", hint=_HOW)
+
+    def __repr__(self) -> str:
+        return f"Seal({len(self._secrets)} secrets)"
+
+    def subkeys(self, purpose: bytes) -> tuple[bytes, ...]:
+        """32 bytes for each secret, in their order, that tell nothing of it: HKDF-SHA256 (RFC 5869)."""
+        # Without a salt, and of a single block.
+        return tuple(
+            hmac.digest(hmac.digest(bytes(32), secret, sha256), purpose + b"\x01", sha256)
+            for secret in self._secrets
+        )
+
+    def sign(self, *parts: bytes | str | None) -> bytes:
+        """32 bytes that only a holder of the first secret can make for exactly these parts."""
+        return _digest(self._secrets[0], parts)
+
+    def verify(self, signature: bytes, *parts: bytes | str | None) -> bool:
+        """Whether `signature` was made for exactly these parts with one of the secrets."""
+        # Every secret is tried, so that the time does not tell which one signed.
+        matches = [hmac.compare_digest(_digest(secret, parts), bytes(signature)) for secret in self._secrets]
+        return any(matches)
+
+
+def _digest(secret: bytes, parts: Sequence[bytes | str | None]) -> bytes:
+    return hmac.digest(secret, b"".join(_encoded(parts)), sha256)
+
+
+def _encoded(parts: Sequence[bytes | str | None]) -> Iterator[bytes]:
+    """Tag and length before each part: ("ab", "c") and ("a", "bc"), "x" and b"x", None and "" all differ."""
+    yield _LABEL + len(parts).to_bytes(4, "big")
+    for part in parts:
+        tag, body = (
+            (b"n", b"") if part is None else (b"s", part.encode()) if isinstance(part, str) else (b"b", part)
+        )
+        yield tag + len(body).to_bytes(8, "big") + body

@@ -1,22 +1,159 @@
-"""How one attribute of an element becomes JSON and back; the rule: each kind of text has its own check.
-
-A `Kind` is one row of the explicit table `tag -> (class, fields)`. Most kinds are only that; a few (a table, a
-function, an ORM entity) bring their own `write` and `read`, because they are references by name.
-"""
+"""The attributes of an element as JSON and back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
+from sqlalchemy.orm import Bundle, Mapper
+from sqlalchemy.orm.util import AliasedInsp
+from sqlalchemy.sql import elements, operators, selectable
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.operators import OperatorClass, custom_op
+from sqlalchemy.util import immutabledict
+
 from dualsql.freeze import names
-from dualsql.freeze.operands import check_call, check_operand
-from dualsql.freeze.refusals import expect, malformed, refuse
+from dualsql.freeze.document import expect, malformed, refuse
+from dualsql.freeze.types import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
+    from dualsql.freeze.codec import Decoder, Encoder
+
+
+_OPEN_ENDED = (
+    aggregate_order_by,
+    elements.CollationClause,
+    elements.Slice,
+    elements._label_reference,
+    elements._textual_label_reference,
+)
+_CLOSED = (selectable.SelectStatementGrouping, selectable.FromGrouping, elements.TextClause)
+_MEMBERSHIP = (operators.in_op, operators.not_in_op)
+_CALLS = (FunctionElement, elements.FunctionFilter, elements.AggregateOrderBy)
+
+PREFIXED = frozenset(
+    {"neg", "inv", "distinct_op", "exists", "any_op", "all_op", "bitwise_not_op", "is_true", "is_false"}
+)
+ORDERING = frozenset({"desc_op", "asc_op", "nulls_first_op", "nulls_last_op"})
+CHAINED = frozenset(
+    """and_ or_ add mul concat_op comma_op bitwise_and_op bitwise_or_op bitwise_xor_op is_distinct_from
+    is_not_distinct_from""".split()
+)
+_NOWHERE = frozenset({"from_", "as_", "filter_op", "null_op", "comma_op", "function_as_comparison_op"})
+INFIX = frozenset(
+    name
+    for name in vars(operators)
+    if name not in PREFIXED | ORDERING | _NOWHERE and not name.startswith("_")
+)
+
+
+def check_operand(element: Any) -> Any:
+    """`element`, if it is an expression that is whole once `self_group` has put its parentheses."""
+    is_whole = _is_whole(element.__class__) or _is_whole_itself(element)
+    return element if is_whole else malformed("an open-ended operand")
+
+
+@cache
+def _is_whole(cls: Any) -> bool:
+    """Whether all elements of the class are."""
+    if issubclass(cls, elements.ColumnElement):
+        return not issubclass(cls, (*_OPEN_ENDED, elements.UnaryExpression, elements.BindParameter))
+    return issubclass(cls, _CLOSED)
+
+
+def _is_whole_itself(element: Any) -> bool:
+    if isinstance(element, elements.UnaryExpression):
+        return element.modifier is None
+    # A list of values belongs to IN, and SQLAlchemy's cache keys ignore it.
+    return isinstance(element, elements.BindParameter) and not element.expanding
+
+
+def check_one(element: Any) -> Any:
+    """`element`, if it is rendered as one value, or is a Bundle: `a, b` would shift what stands behind it."""
+    is_list = isinstance(element, elements.ClauseList | elements.ElementList) or (
+        isinstance(element, elements.ExpressionClauseList) and element.operator is operators.comma_op
+    )
+    is_bundle = "bundle" in getattr(element, "_annotations", ())
+    if is_list and not is_bundle and not isinstance(element, elements.Tuple | array):
+        malformed("a list where one value is due")
+    return element
+
+
+def check_right(element: Any, op: Any) -> Any:
+    """The right operand of `op`: COLLATE takes a collation, an index takes a slice, others a whole expression."""
+    if op in _MEMBERSHIP or getattr(op, "opstring", "").upper() in ("IN", "NOT IN"):
+        return _check_members(element)
+    if op is operators.collate and isinstance(element, elements.CollationClause):
+        return element
+    if op is operators.getitem and isinstance(element, elements.Slice):
+        return element
+    return check_operand(element)
+
+
+def _check_members(element: Any) -> Any:
+    """The right side of IN: to SQLite, a bare name there is a table, whoever registered it."""
+    bare = element
+    while isinstance(bare, elements.Label | elements.TypeCoerce):
+        bare = bare._element if isinstance(bare, elements.Label) else bare.clause
+    if isinstance(bare, elements.NamedColumn):
+        malformed("a name where the members of IN are due")
+    if isinstance(bare, elements.BindParameter):
+        return element if bare.expanding else malformed("one value where the members of IN are due")
+    return check_operand(element)
+
+
+def check_call(element: Any) -> Any:
+    """`element`, if it is a function call: OVER, FILTER and WITHIN GROUP bind to nothing else."""
+    return element if isinstance(element, _CALLS) else malformed("a clause of a function on something else")
+
+
+def enclosed(element: Any, against: Any) -> Any:
+    """`element` with the parentheses that `against` needs; a boolean gets no `= 1` as it would beside AND."""
+    grouped = element.self_group(against=against)
+    return element if isinstance(grouped, elements.AsBoolean) else grouped
+
+
+# Operators whose right side is a list without parentheses, and the operator of that list.
+BARE = {
+    operators.between_op: operators.and_,
+    operators.not_between_op: operators.and_,
+    operators.regexp_replace_op: operators.comma_op,
+}
+
+
+class Bare:
+    """A list as it is written between BETWEEN's operands: of use to a binary expression, and to nothing else."""
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def operand_of(self, op: Any) -> Any:
+        element = self._element
+        if element.operator is not BARE[op]:
+            malformed("operands of an operator")
+        grouped = [clause.self_group(against=element.operator) for clause in element.clauses]
+        # Parentheses only: without them a hostile OR would reach what is later added with AND.
+        element.clauses = tuple(
+            [
+                g if isinstance(g, elements.Grouping) else c
+                for c, g in zip(element.clauses, grouped, strict=True)
+            ]
+        )
+        return element
+
+
+def bare_copy(element: Any, expected: Any) -> Any:
+    """A copy of a list that is rendered without parentheses of its own."""
+    if element.operator is not expected:
+        malformed("operands of an operator")
+    cls: Any = type(element)
+    bare = cls.__new__(cls)
+    bare.__dict__.update(element.__dict__, group=False)
+    return bare
+
 
 REQUIRED: Any = object()
 """`absent` of a field that every node must have."""
@@ -47,7 +184,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class NodeKind:
     """One kind of node.
 
     Attributes:
@@ -70,8 +207,8 @@ class Kind:
     ignored: frozenset[str] = frozenset()
     constants: Mapping[str, Any] = field(default_factory=dict)
     derive: Callable[[Any], None] = lambda element: None
-    write: Callable[[Encoder, Kind, Any], dict[str, Any]] | None = None
-    read: Callable[[Decoder, Kind, dict[str, Any]], Any] | None = None
+    write: Callable[[Encoder, NodeKind, Any], dict[str, Any]] | None = None
+    read: Callable[[Decoder, NodeKind, dict[str, Any]], Any] | None = None
     is_shared: bool = False
     is_own: bool = True
     by_attribute: dict[str, Field] = field(default_factory=dict, init=False)
@@ -138,9 +275,6 @@ def _constants(fields: Sequence[Field]) -> dict[str, Any]:
         for attribute, value in absent.items()
         if value is not REQUIRED and value is not LEAVE and not isinstance(value, type)
     }
-
-
-# --- parts of a statement -------------------------------------------------------------------------------------
 
 
 def part(name: str, attribute: str | None = None, absent: Any = None) -> Field:
@@ -220,9 +354,6 @@ def pairs(name: str, attribute: str) -> Field:
         read=lambda dec, wire: [tuple([dec.element(number) for number in row]) for row in expect(wire, list)],
         absent=list,
     )
-
-
-# --- words ------------------------------------------------------------------------------------------------------
 
 
 def flag(name: str, attribute: str | None = None, *, default: bool = False, absent: Any = None) -> Field:
@@ -309,3 +440,168 @@ def value_(name: str, attribute: str) -> Field:
 
 # SQLAlchemy sets it on elements that it has adapted to an alias: ORDER BY then never means their label.
 _COMMON = (flag("resolves labels", "_allow_label_resolve", default=True, absent=LEAVE),)
+
+
+# Logical operators on some database (|| is OR on MySQL): they must always be grouped under AND.
+_LOOSE = frozenset({"||", "&&", "XOR", "OR", "AND", "NOT"})
+_POSTGRESQL_NAMES = {op: name for name, op in POSTGRESQL_OPERATORS.items()}
+
+
+def operator(name: str, places: frozenset[str], attribute: str | None = None, absent: Any = None) -> Field:
+    """An operator, by its name in SQLAlchemy or by a text of the allow-list.
+
+    Args:
+        places: names of the operators that can stand here.
+    """
+
+    def read(dec: Decoder, wire: Any) -> Any:
+        if type(wire) is str:
+            return OPERATORS[wire] if wire in places else malformed("operator in a wrong place")
+        return _read_custom(dec, wire, is_infix=places is INFIX)
+
+    return Field(name=name, attribute=attribute or name, write=_write_operator, read=read, absent=absent)
+
+
+def _write_operator(enc: Encoder, op: Any) -> Any:
+    known = OPERATOR_NAMES.get(op)
+    if known is not None:
+        return known
+    if not isinstance(op, custom_op):
+        refuse(f"the operator {getattr(op, '__name__', op)}", "Use a standard operator.")
+    known = _POSTGRESQL_NAMES.get(op)
+    if known is not None and POSTGRESQL_OPERATORS[known] is op:
+        return ["postgresql", known]
+    if (
+        type(op) is not custom_op
+        or op.visit_name is not None
+        or not enc.registry.allows_operator(op.opstring)
+    ):
+        refuse(f"the operator {op.opstring!r}"[:120], "Allow it: Registry(..., operators=[text]).")
+    returns = None if op.return_type is None else enc.type(op.return_type)
+    flags = [op.is_comparison, op.natural_self_precedent, op.eager_grouping]
+    return ["op", op.opstring, op.precedence, flags, returns, op.operator_class.name]
+
+
+def _read_custom(dec: Decoder, wire: Any, *, is_infix: bool) -> Any:
+    mark, text, *rest = wire
+    if text in _LOOSE and not is_infix:
+        malformed("operator in a wrong place")
+    if mark == "postgresql":
+        return POSTGRESQL_OPERATORS[text]
+    precedence, flags, returns, operator_class = rest
+    if not dec.registry.allows_operator(expect(text, str)) or not -20 <= expect(precedence, int) <= 20:
+        malformed("operator")
+    comparison, natural, eager = (expect(item, bool) for item in flags)
+    return custom_op(
+        text,
+        precedence=min(precedence, 0) if text.upper() in _LOOSE else precedence,
+        is_comparison=comparison,
+        natural_self_precedent=natural,
+        eager_grouping=eager,
+        return_type=None if returns is None else dec.type(returns),
+        operator_class=OperatorClass[operator_class],
+    )
+
+
+def _is_escape(value: Any) -> bool:
+    return type(value) is str and len(value) <= 2 and "\x00" not in value
+
+
+def _is_flags(value: Any) -> bool:
+    return type(value) is str and value.isprintable() and len(value) <= 20
+
+
+# Keyword arguments of operators: escape= and flags= are rendered as literals, the others switch words on.
+_MODIFIERS: dict[str, Callable[[Any], bool]] = {
+    "escape": _is_escape,
+    "flags": _is_flags,
+    "autoescape": lambda value: type(value) is bool,
+    "symmetric": lambda value: type(value) is bool,
+    "mysql_boolean_mode": lambda value: type(value) is bool,
+    "mysql_natural_language": lambda value: type(value) is bool,
+    "mysql_query_expansion": lambda value: type(value) is bool,
+    "postgresql_regconfig": lambda value: type(value) is str and names.is_identifier(value),
+}
+
+
+def modifiers(name: str = "with", attribute: str = "modifiers") -> Field:
+    """The keyword arguments of an operator."""
+    return Field(name=name, attribute=attribute, write=_write_modifiers, read=_read_modifiers, absent=dict)
+
+
+def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for key, item in value.items():
+        if key == "_python_is_types":  # steers how an operand was coerced, which has happened
+            continue
+        if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
+            refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
+        written[key] = item
+    return written
+
+
+def _read_modifiers(dec: Decoder, wire: Any) -> dict[str, Any]:
+    for key, item in expect(wire, dict).items():
+        if not (item is None or _MODIFIERS[key](item)):
+            malformed("modifier")
+    read: dict[str, Any] = wire
+    return read
+
+
+# Notes that SQLAlchemy reads and takes for entities and the like; none of them is ever a plain value.
+_MEANT = frozenset(
+    """parententity parentmapper entity_namespace proxy_owner proxy_key bundle dml_table for_loader_criteria
+    compile_state_plugin plugin_subject additional_entity_criteria warn_on_attribute_access""".split()
+)
+
+
+def write_plugin(enc: Encoder, value: Any) -> Any:
+    """The ORM entity that makes a statement an ORM statement; False for a statement of no entity."""
+    if set(value) != {"compile_state_plugin", "plugin_subject"} or value["compile_state_plugin"] != "orm":
+        refuse(
+            "a statement of a compile plugin other than the ORM", "Use select() of tables or mapped classes."
+        )
+    subject = value["plugin_subject"]
+    return False if subject is None else enc.ref(subject)
+
+
+def read_plugin(dec: Decoder, wire: Any) -> Any:
+    """The reverse of `write_plugin`."""
+    subject = None if wire is False else dec.neighbour(wire)
+    if not isinstance(subject, Mapper | AliasedInsp | Bundle | None):
+        malformed("something else where an entity is due")
+    return immutabledict({"compile_state_plugin": "orm", "plugin_subject": subject})
+
+
+ORM = Field(name="orm", attribute="_propagate_attrs", write=write_plugin, read=read_plugin, absent=LEAVE)
+
+
+def is_plain(key: Any, value: Any) -> bool:
+    """Whether SQLAlchemy takes the note for nothing but a part of the cache key."""
+    if (
+        key == "_no_filter_by"
+    ):  # on the secondary table of a write-only collection; only filter_by() asks for it
+        return value is True
+    named = type(key) is str and names.is_identifier(key) and not key.startswith("_") and key not in _MEANT
+    return named and (
+        value is None or type(value) in (bool, int) or (type(value) is str and len(value) < 200)
+    )
+
+
+def _write_plain(enc: Encoder, notes: Any) -> dict[str, Any]:
+    for key, value in notes.items():
+        if not is_plain(key, value):
+            refuse(f"a statement annotated with {key}"[:120], "Pass the statement as select() made it.")
+    return dict(notes)
+
+
+def _read_plain(dec: Decoder, wire: Any) -> Any:
+    if not all(is_plain(key, value) for key, value in expect(wire, dict).items()):
+        malformed("annotation")
+    return immutabledict(wire)
+
+
+PLAIN_NOTES = Field(
+    name="notes", attribute="_annotations", write=_write_plain, read=_read_plain, absent=LEAVE
+)
+NOTED = (ORM, PLAIN_NOTES)

@@ -1,4 +1,4 @@
-"""The explicit table of everything a document can hold; the rule: what is not in it is refused on both sides."""
+"""The explicit table of everything a document can hold. What is not in it is refused on both sides."""
 
 from __future__ import annotations
 
@@ -11,36 +11,34 @@ from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.freeze import (
-    kinds_bind,
     kinds_expression,
     kinds_function,
     kinds_options,
     kinds_orm,
-    kinds_own,
     kinds_select,
     kinds_source,
 )
-from dualsql.freeze.fields import Kind
+from dualsql.freeze.fields import NodeKind
 
 ALL = (
-    *kinds_bind.KINDS,
+    *kinds_function.BIND_KINDS,
     *kinds_expression.KINDS,
-    *kinds_function.KINDS,
+    *kinds_function.FUNCTION_KINDS,
     *kinds_source.KINDS,
     *kinds_select.KINDS,
     *kinds_orm.KINDS,
     *kinds_options.KINDS,
-    *kinds_own.KINDS,
+    *kinds_function.OWN_KINDS,
 )
-KINDS: dict[str, Kind] = {kind.tag: kind for kind in ALL}
+KINDS: dict[str, NodeKind] = {kind.tag: kind for kind in ALL}
 CLONABLE = frozenset(kind.tag for kind in ALL if kind.is_own)
 
-_BY_CLASS: dict[type, Kind] = {kind.cls: kind for kind in ALL}
+_BY_CLASS: dict[type, NodeKind] = {kind.cls: kind for kind in ALL}
 _BY_CLASS[ColumnClause] = KINDS["column"]
 _BY_CLASS[TableClause] = KINDS["table"]
 
 
-def kind_of(element: Any) -> Kind | None:
+def kind_of(element: Any) -> NodeKind | None:
     """The kind of an element by its exact class, or None for one that no document can hold."""
     cls = type(element)
     kind = _BY_CLASS.get(cls)
@@ -57,6 +55,6 @@ def kind_of(element: Any) -> Kind | None:
         return KINDS["table"]
     if issubclass(cls, ColumnClause):
         return KINDS["column"]
-    if kinds_own.is_own_class(cls):
-        return kinds_own.OWN
+    if kinds_function.is_own_class(cls):
+        return kinds_function.OWN
     return None

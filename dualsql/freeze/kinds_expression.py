@@ -1,4 +1,4 @@
-"""The kinds of column expressions; the rule: grouping and boolean flags are computed from the operator."""
+"""The kinds of column expressions. Grouping and boolean flags are computed from the operator."""
 
 from __future__ import annotations
 
@@ -14,49 +14,44 @@ from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGroup
 from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
-from dualsql.freeze import allowed, names
+from dualsql.freeze import names, types
+from dualsql.freeze.document import expect, malformed
 from dualsql.freeze.fields import (
+    BARE,
+    CHAINED,
+    INFIX,
     LEAVE,
+    NOTED,
+    ORDERING,
+    PREFIXED,
     REQUIRED,
+    Bare,
     Field,
-    Kind,
+    NodeKind,
+    bare_copy,
     call,
+    check_one,
+    check_operand,
+    check_right,
     choice,
+    enclosed,
+    modifiers,
     name_,
     needed,
     operand,
     operands,
+    operator,
     pairs,
     part,
     parts,
     type_,
     word,
 )
-from dualsql.freeze.notes import NOTED
-from dualsql.freeze.operands import (
-    BARE,
-    CHAINED,
-    INFIX,
-    ORDERING,
-    PREFIXED,
-    Bare,
-    bare_copy,
-    check_one,
-    check_operand,
-    check_right,
-    enclosed,
-)
-from dualsql.freeze.operator_fields import modifiers, operator
-from dualsql.freeze.refusals import expect, malformed
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
+    from dualsql.freeze.codec import Decoder, Encoder
 
 _SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
-
-
-# --- what is computed again ------------------------------------------------------------------------------------
 
 
 def _derive_binary(element: Any) -> None:
@@ -125,15 +120,12 @@ def _derive_label(element: Any) -> None:
     state["_proxies"] = [element._element]
 
 
-# --- writing with a second look -----------------------------------------------------------------------------------
-
-
-def _write_chain(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+def _write_chain(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     written = enc.fields(kind, element.__dict__)
     return written if element.group else {**written, "bare": True}
 
 
-def _read_chain(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if not fields.pop("bare", False):
         return dec.fill(kind, fields)
     element = elements.ExpressionClauseList.__new__(elements.ExpressionClauseList)
@@ -143,22 +135,22 @@ def _read_chain(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     return Bare(element)
 
 
-def _write_label(enc: Encoder, kind: Kind, label: Any) -> dict[str, Any]:
+def _write_label(enc: Encoder, kind: NodeKind, label: Any) -> dict[str, Any]:
     written = enc.fields(kind, label.__dict__)
     return written if label.key == label.name else {**written, "key": names.write_name(label.key, enc.seeds)}
 
 
-def _singleton(tag: str, element: Any) -> Kind:
-    return Kind(tag, type(element), write=lambda *_: {}, read=lambda *_: element, is_own=False)
+def _singleton(tag: str, element: Any) -> NodeKind:
+    return NodeKind(tag, type(element), write=lambda *_: {}, read=lambda *_: element, is_own=False)
 
 
-def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> Kind:
-    return Kind(tag, cls, (*fields, type_(NULLTYPE), *NOTED), **more)
+def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> NodeKind:
+    return NodeKind(tag, cls, (*fields, type_(NULLTYPE), *NOTED), **more)
 
 
-def _followed(tag: str, cls: Any, *fields: Field) -> Kind:
+def _followed(tag: str, cls: Any, *fields: Field) -> NodeKind:
     """A kind whose type is that of the function inside, which its class looks up."""
-    return Kind(tag, cls, (*fields, *NOTED), frozenset({"type"}))
+    return NodeKind(tag, cls, (*fields, *NOTED), frozenset({"type"}))
 
 
 def _position(name: str, attribute: str) -> Field:
@@ -191,8 +183,8 @@ KINDS = (
     _singleton("null", null()),
     _singleton("true", true()),
     _singleton("false", false()),
-    Kind("binary", elements.BinaryExpression, _BINARY, _FLAGS, {}, _derive_binary),
-    Kind(
+    NodeKind("binary", elements.BinaryExpression, _BINARY, _FLAGS, {}, _derive_binary),
+    NodeKind(
         "comparison",
         FunctionAsBinary,
         (
@@ -210,9 +202,9 @@ KINDS = (
             "_is_implicitly_boolean": True,
         },
     ),
-    Kind("index", elements.IndexExpression, _BINARY, _FLAGS, {}, _derive_binary),
-    Kind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_match),
-    Kind(
+    NodeKind("index", elements.IndexExpression, _BINARY, _FLAGS, {}, _derive_binary),
+    NodeKind("mysql match", mysql_match, _BINARY, _FLAGS, {}, _derive_match),
+    NodeKind(
         "boolean",
         elements.BooleanClauseList,
         (*_LIST, *NOTED),
@@ -220,7 +212,7 @@ KINDS = (
         {"group": True, "type": BOOLEANTYPE},
         _derive_list,
     ),
-    Kind(
+    NodeKind(
         "chain",
         elements.ExpressionClauseList,
         (*_LIST, type_(NULLTYPE), *NOTED),
@@ -230,8 +222,10 @@ KINDS = (
         _write_chain,
         _read_chain,
     ),
-    Kind("array", postgresql_array, (*_LIST, type_(NULLTYPE), *NOTED), _FLAGS, {"group": True}, _derive_list),
-    Kind(
+    NodeKind(
+        "array", postgresql_array, (*_LIST, type_(NULLTYPE), *NOTED), _FLAGS, {"group": True}, _derive_list
+    ),
+    NodeKind(
         "list",
         elements.ClauseList,
         (parts("clauses", cls=list), operator("operator", CHAINED, absent=operators.comma_op), *NOTED),
@@ -239,7 +233,7 @@ KINDS = (
         {"group": True, "group_contents": True, "_text_converter_role": roles.ByOfRole},
         _derive_clause_list,
     ),
-    Kind(
+    NodeKind(
         "tuple",
         elements.Tuple,
         (
@@ -252,20 +246,22 @@ KINDS = (
         {"group": True, "group_contents": True, "_text_converter_role": roles.WhereHavingRole},
         _derive_clause_list,
     ),
-    Kind("elements", elements.ElementList, (parts("clauses"),)),
-    Kind(
+    NodeKind("elements", elements.ElementList, (parts("clauses"),)),
+    NodeKind(
         "order list",
         elements.OrderByList,
         (parts("clauses", cls=list), *NOTED),
         _FLAGS,
         {"_text_converter_role": roles.OrderByRole},
     ),
-    Kind("unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), *NOTED), _FLAGS, {}, _derive_unary),
-    Kind(
+    NodeKind(
+        "unary", elements.UnaryExpression, (*_UNARY, type_(NULLTYPE), *NOTED), _FLAGS, {}, _derive_unary
+    ),
+    NodeKind(
         "any", elements.CollectionAggregate, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_unary
     ),
-    Kind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_exists),
-    Kind(
+    NodeKind("exists", Exists, (*_UNARY, type_(BOOLEANTYPE), *NOTED), _FLAGS, {}, _derive_exists),
+    NodeKind(
         "as boolean",
         elements.AsBoolean,
         (*_UNARY, operator("negate", PREFIXED), type_(BOOLEANTYPE), *NOTED),
@@ -273,11 +269,11 @@ KINDS = (
         {},
         _derive_as_boolean,
     ),
-    Kind(
+    NodeKind(
         "grouping", elements.Grouping, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_grouping
     ),
-    Kind("scalar", ScalarSelect, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_scalar),
-    Kind(
+    NodeKind("scalar", ScalarSelect, (needed("element"), *NOTED), frozenset({"type"}), {}, _derive_scalar),
+    NodeKind(
         "slice",
         elements.Slice,
         (needed("start"), needed("stop"), needed("step")),
@@ -296,19 +292,19 @@ KINDS = (
         derive=_derive_cast,
     ),
     _wrapped("coerce", elements.TypeCoerce, operand("of", "clause"), derive=lambda it: check_one(it.clause)),
-    Kind("type", elements.TypeClause, (type_(),)),
-    Kind(
+    NodeKind("type", elements.TypeClause, (type_(),)),
+    NodeKind(
         "extract",
         elements.Extract,
         (
-            word("field", "field", lambda text: text.lower() in allowed.EXTRACT_FIELDS, REQUIRED),
+            word("field", "field", lambda text: text.lower() in types.EXTRACT_FIELDS, REQUIRED),
             needed("from", "expr"),
             *NOTED,
         ),
         frozenset({"type"}),
         {"type": INTEGERTYPE},
     ),
-    Kind(
+    NodeKind(
         "label",
         elements.Label,
         (
@@ -324,8 +320,8 @@ KINDS = (
         _derive_label,
         _write_label,
     ),
-    Kind("label reference", elements._label_reference, (needed("element"), *NOTED)),
-    Kind("label name", elements._textual_label_reference, (name_("element", "element"),)),
+    NodeKind("label reference", elements._label_reference, (needed("element"), *NOTED)),
+    NodeKind("label name", elements._textual_label_reference, (name_("element", "element"),)),
     _followed(
         "over",
         elements.Over,
@@ -335,9 +331,9 @@ KINDS = (
         part("range", "range_"),
         part("rows"),
         part("groups"),
-        word("exclude", "exclude", lambda text: text.upper() in allowed.FRAME_EXCLUSIONS),
+        word("exclude", "exclude", lambda text: text.upper() in types.FRAME_EXCLUSIONS),
     ),
-    Kind(
+    NodeKind(
         "frame",
         elements.FrameClause,
         (
@@ -351,7 +347,7 @@ KINDS = (
     _followed("aggregate order", elements.AggregateOrderBy, call("element"), part("order", "order_by")),
     _wrapped("postgresql order", aggregate_order_by, needed("target"), needed("order", "order_by")),
     _followed("filter", elements.FunctionFilter, call("of", "func"), part("where", "criterion")),
-    Kind(
+    NodeKind(
         "collation",
         elements.CollationClause,
         (

@@ -1,23 +1,132 @@
-"""Functions; the rule: by name against the registry's allow-list, never by class."""
+"""Functions, bound parameters and elements of an application's own classes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.sql import functions
-from sqlalchemy.sql.elements import ClauseList, ColumnClause, Grouping
+from sqlalchemy import select
+from sqlalchemy.sql import elements, functions
+from sqlalchemy.sql.base import SyntaxExtension
+from sqlalchemy.sql.elements import (
+    ClauseElement,
+    ClauseList,
+    ColumnClause,
+    ColumnElement,
+    ElementList,
+    Grouping,
+    _anonymous_label,
+)
 from sqlalchemy.sql.functions import Function, FunctionElement, GenericFunction, ScalarFunctionColumn
+from sqlalchemy.sql.selectable import _OffsetLimitParam
 from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
+from sqlalchemy.sql.visitors import InternalTraversal
 
-from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, type_
-from dualsql.freeze.names import read_name, write_name
-from dualsql.freeze.notes import NOTED
-from dualsql.freeze.refusals import expect, malformed, refuse
+from dualsql.freeze import names
+from dualsql.freeze.document import expect, malformed, refuse
+from dualsql.freeze.fields import (
+    INFIX,
+    LEAVE,
+    NOTED,
+    ORM,
+    Field,
+    NodeKind,
+    check_operand,
+    flag,
+    name_,
+    needed,
+    operator,
+    type_,
+    value_,
+)
+from dualsql.freeze.names import is_identifier, read_name, write_name
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
+    from dualsql.freeze.codec import Decoder, Encoder
+
+
+def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
+    state = element.__dict__
+    if state.get("isoutparam"):
+        refuse("an OUT parameter", "Bind a plain value.")
+    if state.get("callable") is not None:
+        # Called now: what is stored is a value, as it is for every other parameter.
+        state = {**state, "callable": None, "value": enc.once(element, lambda: element.effective_value)}
+    written = enc.fields(kind, state)
+    key = element.key
+    original = _original_key(key)
+    if not _is_rendered(key, original):
+        refuse(f"the parameter name {str(key)!r}"[:120], "Choose a name of letters, digits and _.")
+    if written.get("was") == original:
+        del written["was"]
+    if type(key) is not _anonymous_label and element.unique:
+        refuse(
+            "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
+        )
+    return written
+
+
+class Row(elements.BindParameter[Any]):
+    """A list of values outside of IN: by the class, SQLAlchemy's cache keys tell it from a single value."""
+
+    inherit_cache = True
+
+
+def as_row(enc: Encoder, column: Any) -> Any:
+    """`column`, or a Row for a list of values."""
+    if type(column) is not elements.BindParameter or not column.expanding:
+        return column
+    row = enc.once(column, lambda: Row.__new__(Row))
+    row.__dict__.update(column.__dict__)
+    return row
+
+
+def _derive_bind(element: Any) -> None:
+    key = element.key
+    original = _original_key(key)
+    if not _is_rendered(key, original):
+        malformed("name of a bound parameter")
+    if isinstance(element, Row) and not element.expanding:
+        malformed("one value as a row")
+    state = element.__dict__
+    state["_identifying_key"] = key
+    state["unique"] = type(key) is _anonymous_label
+    if state["unique"]:
+        state["_anon_map_key"] = key[2:-2]
+    state["_orig_key"] = state.get("_orig_key") or original
+    state["required"] = state["required"] and state["value"] is None
+
+
+def _original_key(key: str) -> str:
+    """What a bound parameter was named before SQLAlchemy made the name unique."""
+    match = names.ANONYMOUS.fullmatch(key)
+    return match[2] if match else key
+
+
+def _is_rendered(key: str, original: str) -> bool:
+    """Whether every dialect can render the name of a bound parameter."""
+    if type(key) is not _anonymous_label:
+        return names.is_bind_name(str(key))
+    return names.is_bind_name(names.bodies(key) if original is key else original)
+
+
+_BIND_FIELDS = (
+    name_("name", "key"),
+    name_("was", "_orig_key", absent=LEAVE),
+    value_("value", "value"),
+    type_(NULLTYPE),
+    flag("expanding"),
+    flag("required"),
+    flag("literal", "literal_execute"),
+    operator("expands", INFIX, "expand_op"),
+)
+_BIND_STATE = {"callable": None, "isoutparam": False, "unique": False}
+_BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "callable", "isoutparam"})
+
+BIND_KINDS = tuple(
+    NodeKind(tag, cls, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind)
+    for tag, cls in (("bind", elements.BindParameter), ("count", _OffsetLimitParam), ("row", Row))
+)
 
 
 def _write_type(enc: Encoder, value: Any) -> Any:
@@ -77,7 +186,7 @@ _IGNORED = frozenset(
 )
 
 
-def _write(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     cls = type(element)
     if enc.registry.has_function_class(cls):
         return {**enc.fields(kind, element.__dict__), "class": cls.__name__}
@@ -98,9 +207,9 @@ def _write(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
     return written
 
 
-def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "class" in fields:
-        return _read_own(dec, kind, fields)
+        return _read_own_type(dec, kind, fields)
     name = read_name(fields.pop("name"), dec.seeds)
     packages = tuple([read_name(item, dec.seeds) for item in expect(fields.pop("packages", []), list)])
     if not dec.registry.allows_function(".".join([*packages, name])):
@@ -122,7 +231,7 @@ def _read(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     return element
 
 
-def _read_own(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_own_type(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     """A function of a class that the application has registered."""
     cls: Any = dec.registry.function_classes[expect(fields.pop("class"), str)]
     element = cls.__new__(cls)
@@ -152,10 +261,10 @@ def _derive_column(element: Any) -> None:
     element.key = element.name
 
 
-FUNCTION = Kind("function", Function, _FIELDS, _IGNORED, write=_write, read=_read)
-KINDS = (
+FUNCTION = NodeKind("function", Function, _FIELDS, _IGNORED, write=_write, read=_read)
+FUNCTION_KINDS = (
     FUNCTION,
-    Kind(
+    NodeKind(
         "function column",
         ScalarFunctionColumn,
         (name_(), needed("of", "fn"), type_(NULLTYPE)),
@@ -168,3 +277,101 @@ KINDS = (
 def is_function(cls: type) -> bool:
     """Whether elements of `cls` are encoded by the FUNCTION kind."""
     return issubclass(cls, FunctionElement)
+
+
+# How a class describes an attribute (`_traverse_internals`) -> the form that its values have in a document.
+_FORMS = {
+    InternalTraversal.dp_clauseelement: "one",
+    InternalTraversal.dp_clauseelement_list: "list",
+    InternalTraversal.dp_clauseelement_tuple: "tuple",
+}
+_LISTS: dict[str, type] = {"list": list, "tuple": tuple}
+_LARGEST = 2**63
+
+
+def is_own_class(cls: type) -> bool:
+    """Whether `cls` is an element that SQLAlchemy does not bring."""
+    return issubclass(cls, ClauseElement) and not cls.__module__.startswith("sqlalchemy.")
+
+
+def _forms(cls: Any, name: str) -> tuple[str, ...]:
+    """What documents may set the attribute to: as the class describes it; anything, if it knows nothing of it."""
+    described = dict(getattr(cls, "_traverse_internals", ()))
+    if name in described:
+        form = _FORMS.get(described[name])
+        return () if form is None else (form,)
+    return ("one", "list", "tuple", "plain") if is_identifier(name) and not hasattr(cls, name) else ()
+
+
+def _write_own(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
+    cls = type(element)
+    if not enc.registry.has_element_class(cls):
+        refuse(
+            f"a {cls.__module__}.{cls.__qualname__}",
+            "Register the class: Registry(..., elements=[TheClass]), or use SQLAlchemy's own constructs.",
+        )
+    held = {name: value for name, value in vars(element).items() if _forms(cls, name)}
+    state = {name: value for name, value in vars(element).items() if name not in held}
+    written: dict[str, Any] = {"class": cls.__name__, **enc.fields(kind, state)}
+    written["holds"] = {name: _write_held(enc, name, value) for name, value in held.items()}
+    return written
+
+
+def _write_held(enc: Encoder, name: str, value: Any) -> list[Any]:
+    if isinstance(value, ClauseElement):
+        return ["one", enc.ref(value)]
+    if type(value) in (list, tuple) and all(isinstance(item, ClauseElement) for item in value):
+        return [type(value).__name__, [enc.ref(item) for item in value]]
+    if not _is_plain(value):
+        refuse(f"an own element with {name}={value!r}"[:120], "Keep expressions in it: literal('x').")
+    return ["plain", value]
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) is bool or (type(value) is int and -_LARGEST <= value < _LARGEST)
+
+
+def _read_own(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
+    cls: Any = dec.registry.element_classes[expect(fields.pop("class"), str)]
+    element = cls.__new__(cls)
+    for name, wire in expect(fields.pop("holds"), dict).items():
+        form, value = expect(wire, list)
+        if form not in _forms(cls, name):
+            malformed("attribute of an own element")
+        element.__dict__[name] = _read_held(dec, form, value)
+    dec.fill_state(kind, fields, element.__dict__)
+    return element
+
+
+def _read_held(dec: Decoder, form: str, value: Any) -> Any:
+    if form == "one":
+        return check_operand(dec.element(value))
+    if form == "plain":
+        return value if _is_plain(value) else malformed("text in an own element")
+    return _LISTS[form]([check_operand(dec.element(number)) for number in expect(value, list)])
+
+
+def extension(name: str, attribute: str) -> Field:
+    """A clause of its own, as DISTINCT ON; any other element there would run into the clause before it."""
+
+    def read(dec: Decoder, wire: Any) -> Any:
+        element = dec.element(wire)
+        for clause in element.clauses if isinstance(element, ElementList) else [element]:
+            _check_place(clause, attribute)
+        return element
+
+    return Field(
+        name=name, attribute=attribute, write=lambda enc, value: enc.ref(value), read=read, absent=LEAVE
+    )
+
+
+def _check_place(clause: Any, attribute: str) -> None:
+    """Raise MalformedError unless `clause` puts itself into this place of a select."""
+    if not isinstance(clause, SyntaxExtension):
+        malformed("clause in a wrong place")
+    if getattr(select().ext(clause), attribute) is not clause:
+        malformed("clause of another place")
+
+
+OWN = NodeKind("own", ColumnElement, (type_(), ORM), write=_write_own, read=_read_own)
+OWN_KINDS = (OWN,)

@@ -1,8 +1,4 @@
-"""Loader options and criteria of the ORM; the rule: by registered attributes, and never left out when they matter.
-
-An option is stored only if the SQL is another one without it (see `freeze`): most shape objects, and rows here
-are plain columns. What remains adds joins, columns or, with_loader_criteria(), conditions.
-"""
+"""Loader options and criteria of the ORM, by registered attributes."""
 
 from __future__ import annotations
 
@@ -22,17 +18,13 @@ from sqlalchemy.orm.strategy_options import (
 from sqlalchemy.orm.util import LoaderCriteriaOption
 from sqlalchemy.util import EMPTY_DICT, immutabledict
 
-from dualsql.freeze import custody
-from dualsql.freeze.fields import LEAVE, Field, Kind
+from dualsql.freeze import registry
+from dualsql.freeze.document import expect, malformed, refuse
+from dualsql.freeze.fields import LEAVE, Field, NodeKind, check_operand
 from dualsql.freeze.kinds_orm import as_entity, mapped_property
-from dualsql.freeze.operands import check_operand
-from dualsql.freeze.refusals import expect, malformed, refuse
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
-
-# --- paths ------------------------------------------------------------------------------------------------------
+    from dualsql.freeze.codec import Decoder, Encoder
 
 
 def _write_path(enc: Encoder, path: Any) -> list[Any]:
@@ -63,8 +55,6 @@ def _read_path(dec: Decoder, wire: Any) -> Any:
             path = path[mapped_property(dec, entity, text)]
     return path
 
-
-# --- what a loader option does --------------------------------------------------------------------------------
 
 # Strategies are looked up by these keys and values, and rendered nowhere.
 _STRATEGY_KEYS = frozenset(
@@ -134,10 +124,7 @@ def _read_options(dec: Decoder, wire: Any) -> Any:
 _HINT = "Leave the option out: rows here are plain columns; name the ones you want in select()."
 
 
-# --- loader options -----------------------------------------------------------------------------------------------
-
-
-def _write_load(enc: Encoder, kind: Kind, load: Any) -> dict[str, Any]:
+def _write_load(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
     return {
         "path": _write_path(enc, load.path),
         "parts": [enc.ref(part) for part in load.context],
@@ -146,7 +133,7 @@ def _write_load(enc: Encoder, kind: Kind, load: Any) -> dict[str, Any]:
     }
 
 
-def _read_load(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_load(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     load = Load.__new__(Load)
     load.path = _read_path(dec, fields["path"])
     load.context = tuple([_part(dec.element(number)) for number in expect(fields["parts"], list)])
@@ -160,7 +147,7 @@ def _part(found: Any) -> Any:
     return found if isinstance(found, _LoadElement) else malformed("part of a loader option")
 
 
-def _write_part(enc: Encoder, kind: Kind, part: Any) -> dict[str, Any]:
+def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
     written: dict[str, Any] = {
         "path": _write_path(enc, part.path),
         "strategy": _write_strategy(enc, part.strategy),
@@ -175,7 +162,7 @@ def _write_part(enc: Encoder, kind: Kind, part: Any) -> dict[str, Any]:
     return written
 
 
-def _read_part(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     part: Any = kind.cls.__new__(kind.cls)
     part.path = _read_path(dec, fields["path"])
     part.strategy = _read_strategy(dec, fields["strategy"])
@@ -195,11 +182,11 @@ def _read_part(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
 def _criterion(dec: Decoder, number: Any) -> Any:
     element = check_operand(dec.element(number))
     # with_expression() puts it among the columns.
-    custody.check_column(element, dec.registry)
+    registry.check_column(element, dec.registry)
     return element
 
 
-def _write_wildcard(enc: Encoder, kind: Kind, load: Any) -> dict[str, Any]:
+def _write_wildcard(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
     (token,) = load.path
     return {
         "token": str(token),
@@ -208,7 +195,7 @@ def _write_wildcard(enc: Encoder, kind: Kind, load: Any) -> dict[str, Any]:
     }
 
 
-def _read_wildcard(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_wildcard(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     load = _WildcardLoad()
     load.path = (str(PathToken._intern[expect(fields["token"], str)]),)
     load.strategy = _read_strategy(dec, fields["strategy"])
@@ -216,10 +203,7 @@ def _read_wildcard(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     return load
 
 
-# --- with_loader_criteria -----------------------------------------------------------------------------------------
-
-
-def _write_criteria(enc: Encoder, kind: Kind, option: Any) -> dict[str, Any]:
+def _write_criteria(enc: Encoder, kind: NodeKind, option: Any) -> dict[str, Any]:
     """A function is called here, once for each class it is for: its result is stored, since code is not."""
     criteria = enc.once(option, lambda: list(_resolved(option)))
     return {
@@ -245,7 +229,7 @@ def _targets(option: Any) -> Sequence[Any]:
     return [mapper for mapper in dict.fromkeys(mappers) if mapper.inherits not in mappers]
 
 
-def _read_criteria(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_criteria(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     found = []
     for number, where in expect(fields["for"], list):
         entity = as_entity(dec.element(number))
@@ -262,9 +246,6 @@ def _read_criteria(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
 
 class Criteria(list[LoaderCriteriaOption]):
     """What one with_loader_criteria() has become: one option for each class."""
-
-
-# --- the field of statements --------------------------------------------------------------------------------------
 
 
 def has_options(statement: Any) -> bool:
@@ -298,8 +279,8 @@ LOADER_OPTIONS = Field(
 )
 
 
-def _kind(tag: str, cls: Any, write: Callable[..., Any], read: Callable[..., Any]) -> Kind:
-    return Kind(tag, cls, write=write, read=read, is_own=False)
+def _kind(tag: str, cls: Any, write: Callable[..., Any], read: Callable[..., Any]) -> NodeKind:
+    return NodeKind(tag, cls, write=write, read=read, is_own=False)
 
 
 KINDS = (

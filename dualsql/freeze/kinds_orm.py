@@ -1,4 +1,4 @@
-"""ORM entities and attributes; the rule: references into the mapping, since structural copies lose its identity."""
+"""ORM entities and attributes. References into the mapping, since structural copies lose its identity."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.util import immutabledict
 
-from dualsql.freeze.fields import LEAVE, Field, Kind, flag, needed, operand
+from dualsql.freeze.document import changed, expect, malformed, refuse
+from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, is_plain, needed, operand
 from dualsql.freeze.names import read_name, write_name
-from dualsql.freeze.notes import ORM, is_plain
-from dualsql.freeze.refusals import changed, expect, malformed, refuse
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
+    from dualsql.freeze.codec import Decoder, Encoder
 
 _ENTITY_NOTES = frozenset({"parententity", "parentmapper", "entity_namespace", "proxy_owner"})
 # A hybrid's entity stands in a wrapper of its own under "entity_namespace".
 _HYBRID_NOTE = "hybrid"
-
-
-# --- entities -----------------------------------------------------------------------------------------------------
 
 
 def _note_mapper(codec: Encoder | Decoder, mapper: Mapper[Any]) -> None:
@@ -37,7 +32,7 @@ def _note_mapper(codec: Encoder | Decoder, mapper: Mapper[Any]) -> None:
             codec.named.update((name, key) for key in registry.column_keys(table).values())
 
 
-def _write_mapper(enc: Encoder, kind: Kind, mapper: Mapper[Any]) -> dict[str, Any]:
+def _write_mapper(enc: Encoder, kind: NodeKind, mapper: Mapper[Any]) -> dict[str, Any]:
     name = enc.registry.name_of(mapper)
     if name is None:
         refuse(
@@ -47,7 +42,7 @@ def _write_mapper(enc: Encoder, kind: Kind, mapper: Mapper[Any]) -> dict[str, An
     return {"name": name}
 
 
-def _read_mapper(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Mapper[Any]:
+def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper[Any]:
     mapper = dec.registry.mappers.get(expect(fields["name"], str))
     if mapper is None:
         changed()
@@ -58,7 +53,7 @@ def _read_mapper(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Mapper[Any
     return mapper
 
 
-def _write_aliased(enc: Encoder, kind: Kind, entity: Any) -> dict[str, Any]:
+def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
     base = entity._base_alias()
     if base is not None and base is not entity:
         return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
@@ -86,7 +81,7 @@ _ALIASED_FLAGS = {
 }
 
 
-def _read_aliased(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> AliasedInsp[Any]:
+def _read_aliased(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> AliasedInsp[Any]:
     if "within" in fields:
         return _read_sub_entity(dec, fields)
     target = dec.element(fields["of"])
@@ -127,9 +122,6 @@ def as_entity(found: Any) -> Any:
     return found
 
 
-# --- attributes ---------------------------------------------------------------------------------------------------
-
-
 def _attribute(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     """A mapped attribute; only what the mapper lists, since a class can have any property."""
     if not isinstance(owner, Mapper | AliasedInsp) or mapped_property(codec, owner, key) is None:
@@ -147,7 +139,7 @@ def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     return found
 
 
-def _write_attribute(enc: Encoder, kind: Kind, attribute: Any) -> dict[str, Any]:
+def _write_attribute(enc: Encoder, kind: NodeKind, attribute: Any) -> dict[str, Any]:
     owner = attribute._parententity
     if _attribute(enc, owner, attribute.key) is None:
         refuse(f"the attribute {attribute}", "Use a mapped column, or a relationship to a registered class.")
@@ -159,7 +151,7 @@ def _write_attribute(enc: Encoder, kind: Kind, attribute: Any) -> dict[str, Any]
     return written
 
 
-def _read_attribute(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_attribute(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     attribute = _attribute(dec, dec.source(fields["of"]), fields["key"])
     if "of type" in fields:
         attribute = attribute.of_type(as_entity(dec.element(fields["of type"])).entity)
@@ -173,10 +165,7 @@ def _tables_of(secondary: Any) -> list[Any]:
     return [source for source in froms if not isinstance(source, selectable.Join)]
 
 
-# --- annotated elements -------------------------------------------------------------------------------------------
-
-
-def _write_note(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     """An annotated element: a mapped attribute or entity where it is one, else what differs from its original."""
     from dualsql.freeze.kinds import kind_of  # the table of kinds lists this module's
 
@@ -258,7 +247,7 @@ def _is_same(one: Any, other: Any) -> bool:
     )
 
 
-def _read_note(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     from dualsql.freeze.kinds import kind_of  # the table of kinds lists this module's
 
     if "entity" in fields:
@@ -294,10 +283,7 @@ def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
     return (key, wire) if is_plain(key, wire) else malformed("annotation")
 
 
-# --- bundles ------------------------------------------------------------------------------------------------------
-
-
-def _write_bundle(enc: Encoder, kind: Kind, bundle: Any) -> dict[str, Any]:
+def _write_bundle(enc: Encoder, kind: NodeKind, bundle: Any) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": write_name(bundle.name, enc.seeds),
         "parts": [enc.ref(part) for part in bundle.exprs],
@@ -308,7 +294,7 @@ def _write_bundle(enc: Encoder, kind: Kind, bundle: Any) -> dict[str, Any]:
     return written
 
 
-def _read_bundle(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_bundle(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     parts = [dec.element(number) for number in expect(fields["parts"], list)]
     name = read_name(fields["name"], dec.seeds)
     bundle = kind.cls(name, *parts, single_entity=expect(fields["single"], bool))
@@ -330,9 +316,6 @@ def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:
     return _form(_attribute(dec, owner, fields["key"]), form)
 
 
-# --- joins --------------------------------------------------------------------------------------------------------
-
-
 def _write_parent(enc: Encoder, notes: Any) -> int:
     if set(notes) != {"parententity"}:
         refuse("a join with custom annotations", "Use join() of sqlalchemy.orm as it is.")
@@ -347,18 +330,20 @@ _PARENT = Field(
     absent=LEAVE,
 )
 
-NOTE = Kind("note", Annotated, write=_write_note, read=_read_note, is_own=False)
-ATTRIBUTE = Kind("attribute", QueryableAttribute, write=_write_attribute, read=_read_attribute, is_own=False)
+NOTE = NodeKind("note", Annotated, write=_write_note, read=_read_note, is_own=False)
+ATTRIBUTE = NodeKind(
+    "attribute", QueryableAttribute, write=_write_attribute, read=_read_attribute, is_own=False
+)
 KINDS = (
     NOTE,
     ATTRIBUTE,
     *[
-        Kind(tag, cls, write=_write_bundle, read=_read_bundle, is_own=False)
+        NodeKind(tag, cls, write=_write_bundle, read=_read_bundle, is_own=False)
         for tag, cls in (("bundle", Bundle), ("dict bundle", DictBundle))
     ],
-    Kind("mapper", Mapper, write=_write_mapper, read=_read_mapper, is_shared=True, is_own=False),
-    Kind("aliased", AliasedInsp, write=_write_aliased, read=_read_aliased, is_own=False),
-    Kind(
+    NodeKind("mapper", Mapper, write=_write_mapper, read=_read_mapper, is_shared=True, is_own=False),
+    NodeKind("aliased", AliasedInsp, write=_write_aliased, read=_read_aliased, is_own=False),
+    NodeKind(
         "orm join",
         _ORMJoin,
         (

@@ -1,4 +1,4 @@
-"""The statements themselves; the rule: nothing rendered as written passes unless text is allowed."""
+"""The statements themselves. Nothing rendered as written passes unless text is allowed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.util import immutabledict
 
 from dualsql.freeze import names
-from dualsql.freeze.allowed import DROPPED_OPTIONS
+from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
     LEAVE,
+    ORM,
+    PLAIN_NOTES,
     REQUIRED,
     Field,
-    Kind,
+    NodeKind,
+    check_one,
     choice,
     flag,
     needed,
@@ -25,20 +28,13 @@ from dualsql.freeze.fields import (
     parts,
     write_flag,
 )
-from dualsql.freeze.kinds_bind import as_row
+from dualsql.freeze.kinds_function import as_row, extension
 from dualsql.freeze.kinds_options import LOADER_OPTIONS
-from dualsql.freeze.kinds_own import extension
 from dualsql.freeze.kinds_source import CTES, PREFIXES, SUFFIXES, note_whole
-from dualsql.freeze.notes import ORM, PLAIN_NOTES
-from dualsql.freeze.operands import check_one
-from dualsql.freeze.refusals import expect, malformed, refuse
+from dualsql.freeze.types import DROPPED_OPTIONS
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
-
-
-# --- fields that only statements have -------------------------------------------------------------------------
+    from dualsql.freeze.codec import Decoder, Encoder
 
 
 def _write_columns(enc: Encoder, columns: Any) -> list[int]:
@@ -263,10 +259,7 @@ _LIMITS = (
 _STATEMENT = (*CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOADER_OPTIONS, PLAIN_NOTES, ORM)
 
 
-# --- text ---------------------------------------------------------------------------------------------------------
-
-
-def _write_text(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+def _write_text(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     enc.text_used(f"text({element.text[:60]!r})")
     written = enc.fields(kind, element.__dict__)
     return {
@@ -276,7 +269,7 @@ def _write_text(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
     }
 
 
-def _read_text(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_text(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     dec.text_used()
     element = elements.TextClause("")
     element.text = expect(fields.pop("text"), str)
@@ -290,17 +283,14 @@ def _read_text(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
     return element
 
 
-# --- what is checked once a statement is whole --------------------------------------------------------------------
-
-
-def _read_statement(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_statement(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element = dec.fill(kind, fields)
     dec.confine(element)
     return element
 
 
 KINDS = (
-    Kind(
+    NodeKind(
         "select",
         selectable.Select,
         (
@@ -334,7 +324,7 @@ KINDS = (
         frozenset({"_correlate_mode"}) | _LEFT_BY_QUERY,
         read=_read_statement,
     ),
-    Kind(
+    NodeKind(
         "compound",
         selectable.CompoundSelect,
         (
@@ -346,14 +336,14 @@ KINDS = (
         frozenset({"_auto_correlate"}),
         read=_read_statement,
     ),
-    Kind("statement grouping", selectable.SelectStatementGrouping, (needed("element"), ORM)),
-    Kind(
+    NodeKind("statement grouping", selectable.SelectStatementGrouping, (needed("element"), ORM)),
+    NodeKind(
         "earlier select",
         selectable._MemoizedSelectEntities,
         (_COLUMNS, _JOINS, LOADER_OPTIONS),
         constants={"_with_options": ()},
     ),
-    Kind(
+    NodeKind(
         "for update",
         selectable.ForUpdateArg,
         (
@@ -364,8 +354,8 @@ KINDS = (
             flag("key share", "key_share"),
         ),
     ),
-    Kind("distinct on", DistinctOnClause, (parts("columns", "_distinct_on"), ORM)),
-    Kind(
+    NodeKind("distinct on", DistinctOnClause, (parts("columns", "_distinct_on"), ORM)),
+    NodeKind(
         "text select",
         selectable.TextualSelect,
         (
@@ -376,7 +366,7 @@ KINDS = (
         ),
         read=_read_statement,
     ),
-    Kind(
+    NodeKind(
         "text",
         elements.TextClause,
         (ORM, _OPTIONS, _PARAMS),

@@ -1,4 +1,4 @@
-"""Tables, columns and everything else that can stand in FROM; the rule: a table is only ever named."""
+"""Tables, columns and everything else that can stand in FROM. A table is only ever named."""
 
 from __future__ import annotations
 
@@ -10,31 +10,27 @@ from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.elements import ColumnClause, _anonymous_label
 from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
-from dualsql.freeze import allowed
-from dualsql.freeze.fields import LEAVE, Field, Kind, flag, name_, needed, operand, part, parts
+from dualsql.freeze import types
+from dualsql.freeze.document import changed, expect, malformed, refuse
+from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, name_, needed, operand, part, parts
 from dualsql.freeze.kinds_function import check_rows, function_type
 from dualsql.freeze.names import read_name, write_name
-from dualsql.freeze.notes import ORM
-from dualsql.freeze.refusals import changed, expect, malformed, refuse
 
 if TYPE_CHECKING:
-    from dualsql.freeze.decode import Decoder
-    from dualsql.freeze.encode import Encoder
+    from dualsql.freeze.codec import Decoder, Encoder
 
 # Rendered as written, and harmless: what relationship.any() and .has() select inside EXISTS is the digit 1.
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
-# --- tables -------------------------------------------------------------------------------------------------------
 
-
-def _write_table(enc: Encoder, kind: Kind, table: Any) -> dict[str, Any]:
+def _write_table(enc: Encoder, kind: NodeKind, table: Any) -> dict[str, Any]:
     name = enc.registry.name_of(table)
     if name is None:
         refuse(f"the table {table.name!r}"[:120], "Register it: pass its MetaData or the Table to Registry.")
     return {"name": name}
 
 
-def _read_table(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_table(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     return dec.table(fields["name"])
 
 
@@ -57,10 +53,7 @@ def note_whole(codec: Encoder | Decoder, source: Any) -> None:
             codec.named.update((name, key) for key in codec.registry.column_keys(found).values())
 
 
-# --- columns ------------------------------------------------------------------------------------------------------
-
-
-def _write_column(enc: Encoder, kind: Kind, column: Any) -> dict[str, Any]:
+def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     source = column.table
     place = enc.registry.place_of(column)
     if place is not None:
@@ -105,7 +98,7 @@ def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
         codec.named.add((name, str(key)))
 
 
-def _read_column(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "of" not in fields:
         return _read_loose(dec, fields)
     source, key = dec.source(fields["of"]), fields["key"]
@@ -141,9 +134,6 @@ def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
     return Column(name, kind, key=read_name(fields["key"], dec.seeds))
 
 
-# --- aliases ------------------------------------------------------------------------------------------------------
-
-
 def _derive_alias(element: Any) -> None:
     name = element.name
     element._orig_name = None if isinstance(name, _anonymous_label) else name
@@ -172,14 +162,14 @@ def _prefixes(name: str, attribute: str) -> Field:
 
 def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
     for text, _dialect in prefixes:
-        if not isinstance(text, elements.TextClause) or text.text.upper() not in allowed.PREFIXES:
+        if not isinstance(text, elements.TextClause) or text.text.upper() not in types.PREFIXES:
             enc.text_used(f"the prefix or suffix {text}"[:120])
     return [[text.text, dialect] for text, dialect in prefixes]
 
 
 def _read_prefixes(dec: Decoder, wire: Any) -> Any:
     for text, dialect in expect(wire, list):
-        if expect(text, str).upper() not in allowed.PREFIXES:
+        if expect(text, str).upper() not in types.PREFIXES:
             dec.text_used()
         if dialect is not None:
             expect(dialect, str)
@@ -190,10 +180,7 @@ PREFIXES = _prefixes("prefixes", "_prefixes")
 SUFFIXES = _prefixes("suffixes", "_suffixes")
 
 
-# --- VALUES -------------------------------------------------------------------------------------------------------
-
-
-def _write_values(enc: Encoder, kind: Kind, element: Any) -> dict[str, Any]:
+def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     written = enc.fields(kind, element.__dict__)
     written["columns"] = [
         [write_name(column.name, enc.seeds), enc.type(column.type)] for column in element._column_args
@@ -220,7 +207,7 @@ def _read_row(dec: Decoder, row: Any, width: int) -> tuple[Any, ...]:
     return tuple([_read_cell(dec, cell) for cell in row])
 
 
-def _read_values(dec: Decoder, kind: Kind, fields: dict[str, Any]) -> Any:
+def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     columns = [
         ColumnClause(read_name(name, dec.seeds), dec.trusted_type(wire))
         for name, wire in fields.pop("columns")
@@ -257,8 +244,10 @@ _NAMED = (name_(), needed("of", "element"), ORM)
 _ALIAS_IGNORED = frozenset({"_orig_name"})
 
 
-def _alias(tag: str, cls: Any, *fields: Field, derive: Any = _derive_alias, is_shared: bool = False) -> Kind:
-    return Kind(tag, cls, (*_NAMED, *fields), _ALIAS_IGNORED, derive=derive, is_shared=is_shared)
+def _alias(
+    tag: str, cls: Any, *fields: Field, derive: Any = _derive_alias, is_shared: bool = False
+) -> NodeKind:
+    return NodeKind(tag, cls, (*_NAMED, *fields), _ALIAS_IGNORED, derive=derive, is_shared=is_shared)
 
 
 def _derive_table_valued_column(element: Any) -> None:
@@ -267,8 +256,8 @@ def _derive_table_valued_column(element: Any) -> None:
 
 
 KINDS = (
-    Kind("table", Table, write=_write_table, read=_read_table, is_shared=True, is_own=False),
-    Kind("column", Column, write=_write_column, read=_read_column, is_own=False),
+    NodeKind("table", Table, write=_write_table, read=_read_table, is_shared=True, is_own=False),
+    NodeKind("column", Column, write=_write_column, read=_read_column, is_own=False),
     _alias("alias", selectable.Alias),
     _alias("subquery", selectable.Subquery),
     _alias("lateral", selectable.Lateral),
@@ -295,14 +284,14 @@ KINDS = (
         flag("lateral", "_is_lateral", absent=LEAVE),
         derive=_derive_rows,
     ),
-    Kind(
+    NodeKind(
         "table column",
         elements.TableValuedColumn,
         (name_(), needed("of", "scalar_alias"), function_type("type", "type", NULLTYPE)),
         frozenset({"key", "_render_label_in_columns_clause"}),
         derive=_derive_table_valued_column,
     ),
-    Kind(
+    NodeKind(
         "join",
         selectable.Join,
         (
@@ -314,10 +303,10 @@ KINDS = (
             ORM,
         ),
     ),
-    Kind("from grouping", selectable.FromGrouping, (needed("element"), ORM)),
-    Kind("named grouping", selectable.NamedFromGrouping, (needed("element"), ORM)),
+    NodeKind("from grouping", selectable.FromGrouping, (needed("element"), ORM)),
+    NodeKind("named grouping", selectable.NamedFromGrouping, (needed("element"), ORM)),
     *[
-        Kind(
+        NodeKind(
             tag,
             cls,
             (name_(absent=LEAVE), flag("literal", "literal_binds"), flag("lateral", "_is_lateral"), *CTES),

@@ -1,22 +1,162 @@
-"""SQL types in documents; the rule: a class of the table below with checked arguments, or a type by reference.
-
-A type that runs somebody's code on values (PickleType, a TypeDecorator) is never built from a document: it is
-named by a registered name, or it is "the type of that node", which `custody` then confines to its column.
-"""
+"""SQL types in documents, and the functions and operators that a document may name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import types as sqltypes
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
+from sqlalchemy.dialects.postgresql import operators as postgresql_operators
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.operators import custom_op
 from sqlalchemy.sql.type_api import NULLTYPE, TypeEngine
 from sqlalchemy.util.langhelpers import get_cls_kwargs
 
 from dualsql.freeze import names
-from dualsql.freeze.allowed import INTERVAL_FIELDS
-from dualsql.freeze.refusals import malformed
+from dualsql.freeze.document import malformed
+
+# Pure: the result depends on the arguments, the row and the clock alone. Nothing here reads a file, a
+# catalogue, another table or the network, waits, locks, sets, or runs SQL from a string.
+FUNCTIONS = frozenset(
+    # aggregates
+    """any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or count every group_concat json_agg
+    json_arrayagg json_group_array json_group_object json_object_agg json_objectagg jsonb_agg jsonb_group_array
+    jsonb_group_object jsonb_object_agg listagg max median min mode percentile_cont percentile_disc range_agg
+    range_intersect_agg regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
+    regr_syy corr covar_pop covar_samp std stddev stddev_pop stddev_samp stdev stdevp string_agg sum total
+    var_pop var_samp variance varp aggregate_strings approx_count_distinct count_big grouping grouping_id
+    cube rollup grouping_sets any all some distinct
+    """.split()
+    # DuckDB's, and SQLite's hints to its planner
+    + """arg_max arg_min contains count_if ends_with epoch first isodow last likelihood likely list list_aggregate
+    list_count list_sort list_value max_by min_by prefix quantile_cont quantile_disc regexp_extract
+    regexp_full_match strlen strptime suffix unlikely
+    """.split()
+    # windows
+    + """cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
+    """.split()
+    # numbers
+    + """abs acos acosh asin asinh atan atan2 atanh cbrt ceil ceiling cos cosh cot degrees div exp factorial
+    floor gcd greatest lcm least ln log log10 log2 mod pi pow power radians round sign sin sinh sqrt square tan
+    tanh trunc truncate width_bucket random rand min_scale scale trim_scale isnan
+    """.split()
+    # strings
+    + """ascii btrim char char_length character_length charindex chr coalesce concat concat_ws difference elt
+    encode decode field find_in_set format hex unhex ifnull iif initcap insert instr isnull lcase left len length
+    locate lower lpad ltrim md5 mid nullif nvl nvl2 octet_length bit_length ord overlay position printf
+    quote_literal quote_ident quote_nullable regexp_count regexp_instr regexp_like regexp_match regexp_matches
+    regexp_replace regexp_split_to_array regexp_substr repeat replace replicate reverse right rpad rtrim sha1
+    sha2 sha224 sha256 sha384 sha512 similarity word_similarity soundex space split_part starts_with strcmp
+    strpos stuff substr substring substring_index to_hex translate translate_regex trim typeof ucase unaccent
+    unicode upper zeroblob unistr string_to_array array_to_string normalize metaphone levenshtein
+    """.split()
+    # dates and times
+    + """adddate addtime age clock_timestamp convert_tz curdate current_date current_time current_timestamp
+    curtime date date_add date_bin date_diff date_format date_part date_sub date_trunc dateadd datediff
+    datediff_big datefromparts datename datepart datetime datetrunc day dayname dayofmonth dayofweek dayofyear
+    eomonth extract from_days from_unixtime getdate getutcdate hour isfinite julianday justify_days
+    justify_hours justify_interval last_day localtime localtimestamp make_date make_interval make_time
+    make_timestamp make_timestamptz makedate maketime microsecond minute month monthname now period_add
+    period_diff quarter sec_to_time second statement_timestamp str_to_date strftime subdate subtime sysdate
+    sysdatetime time time_format time_to_sec timediff timeofday timestamp timestampadd timestampdiff timezone
+    to_char to_date to_days to_number to_seconds to_timestamp transaction_timestamp unix_timestamp unixepoch
+    utc_date utc_time utc_timestamp week weekday weekofyear year yearweek months_between add_months
+    """.split()
+    # JSON
+    + """json json_array json_array_elements json_array_elements_text json_array_insert json_array_length
+    json_build_array json_build_object json_contains json_contains_path json_depth json_each json_each_text
+    json_error_position json_exists json_extract json_extract_path json_extract_path_text json_insert json_keys
+    json_length json_merge_patch json_merge_preserve json_object json_object_keys json_overlaps json_patch
+    json_pretty json_query json_quote json_remove json_replace json_scalar json_search json_serialize json_set
+    json_strip_nulls json_to_record json_to_recordset json_tree json_type json_typeof json_unquote json_valid
+    json_value jsonb jsonb_array jsonb_array_elements jsonb_array_elements_text jsonb_array_length
+    jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text jsonb_extract jsonb_extract_path
+    jsonb_extract_path_text jsonb_insert jsonb_object jsonb_object_keys jsonb_patch jsonb_path_exists
+    jsonb_path_match jsonb_path_query jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_remove
+    jsonb_replace jsonb_set jsonb_set_lax jsonb_strip_nulls jsonb_to_record jsonb_to_recordset jsonb_tree
+    jsonb_typeof openjson row_to_json to_json to_jsonb array_to_json
+    """.split()
+    # arrays, ranges, rows of numbers, full text, networks, sampling
+    + """array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions
+    array_prepend array_remove array_replace array_upper cardinality generate_series generate_subscripts unnest
+    trim_array isempty lower_inc lower_inf upper_inc upper_inf range_merge multirange int4range int8range
+    numrange tsrange tstzrange daterange int4multirange int8multirange nummultirange tsmultirange
+    tstzmultirange datemultirange plainto_tsquery phraseto_tsquery to_tsquery to_tsvector ts_headline ts_rank
+    ts_rank_cd websearch_to_tsquery numnode querytree setweight strip tsvector_to_array abbrev broadcast family
+    host hostmask inet_merge inet_same_family masklen netmask network inet_aton inet_ntoa inet6_aton inet6_ntoa
+    bernoulli system hstore akeys avals gen_random_uuid uuid newid string_split regexp_split_to_table
+    string_to_table get_bit get_byte bit_count num_nonnulls num_nulls nanvl row collate values cast
+    """.split()
+    # dualsql's own, which it writes in terms of SQLite's (dualsql.columns.instants)
+    + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after"]
+)
+
+_OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift lt mod mul ne neg or_ pow_ rshift
+    sub truediv matmul is_true is_false is_distinct_from is_not_distinct_from is_ is_not collate like_op
+    not_like_op ilike_op not_ilike_op between_op not_between_op in_op not_in_op distinct_op any_op all_op
+    startswith_op not_startswith_op istartswith_op not_istartswith_op endswith_op not_endswith_op iendswith_op
+    not_iendswith_op contains_op not_contains_op icontains_op not_icontains_op match_op not_match_op
+    regexp_match_op not_regexp_match_op regexp_replace_op comma_op filter_op concat_op desc_op asc_op
+    nulls_first_op nulls_last_op json_getitem_op json_path_getitem_op bitwise_xor_op bitwise_or_op
+    bitwise_and_op bitwise_not_op bitwise_lshift_op bitwise_rshift_op exists null_op from_ as_
+    function_as_comparison_op""".split()
+
+OPERATORS: Mapping[str, Any] = MappingProxyType({name: getattr(operators, name) for name in _OPERATOR_NAMES})
+OPERATOR_NAMES: Mapping[Any, str] = MappingProxyType({fn: name for name, fn in OPERATORS.items()})
+
+# SQLAlchemy's own operator objects of PostgreSQL types; by name, so that no document sets their precedence.
+# Not those with a number sign, which begins a comment on MySQL.
+POSTGRESQL_OPERATORS: Mapping[str, custom_op[Any]] = MappingProxyType(
+    {
+        name: op
+        for name, op in vars(postgresql_operators).items()
+        if isinstance(op, custom_op) and "#" not in op.opstring
+    }
+)
+
+_WORD_OPERATORS = """REGEXP, RLIKE, GLOB, MATCH, LIKE, ILIKE, DIV, MOD, XOR, IS, IN, NOT LIKE, NOT ILIKE, NOT REGEXP,
+    NOT GLOB, NOT MATCH, NOT IN, SIMILAR TO, NOT SIMILAR TO, SOUNDS LIKE, OVERLAPS, IS NOT, IS DISTINCT FROM,
+    IS NOT DISTINCT FROM, AT TIME ZONE"""
+_SIGN_OPERATORS = """= <> != < > <= >= <=> ~ ~* !~ !~* ~~ ~~* !~~ !~~* ^@ @> <@ && -|- << >> &< &> <<| |>> &<| |&>
+    @@ @@@ @? ? ?| ?& -> ->> || | & ^ + - * / % %% <-> <+> <% %> <<% %>> @ |/ ||/ ** //"""
+
+# Texts for `.op(...)`: comparison, matching, JSON, array, range, bit and distance operators.
+OP_STRINGS = frozenset(_SIGN_OPERATORS.split()) | frozenset(
+    " ".join(words.split()) for words in _WORD_OPERATORS.split(",")
+)
+
+# Rendered as written by Extract.
+EXTRACT_FIELDS = frozenset(
+    """century day decade dow doy epoch hour isodow isoyear julian microsecond microseconds millennium
+    millisecond milliseconds minute month quarter second timezone timezone_hour timezone_minute week year
+    day_hour day_microsecond day_minute day_second hour_microsecond hour_minute hour_second
+    minute_microsecond minute_second second_microsecond year_month weekday dayofyear date time nanosecond
+    iso_week""".split()
+)
+
+# Rendered as written by INTERVAL types (PostgreSQL).
+_UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+INTERVAL_FIELDS = frozenset(_UNITS) | {
+    f"{start} TO {end}" for start in _UNITS for end in _UNITS if start != end
+}
+
+# Rendered as written between SELECT and the columns, or after AS in a CTE.
+PREFIXES = frozenset(
+    """ALL DISTINCT DISTINCTROW STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT
+    SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS MATERIALIZED""".split()
+) | {"NOT MATERIALIZED"}
+
+# Rendered as written after EXCLUDE in a window's frame.
+FRAME_EXCLUSIONS = frozenset({"CURRENT ROW", "GROUP", "TIES", "NO OTHERS"})
+
+# Execution options that do not change what a statement means; dropped, since the executor sets its own.
+DROPPED_OPTIONS = frozenset(
+    """yield_per stream_results max_row_buffer populate_existing autoflush prebuffer_rows identity_token
+    logging_token preserve_rowcount _sa_orm_load_options _result_disable_adapt_to_context""".split()
+)
+
 
 _LARGEST = 2**31
 

@@ -1,4 +1,4 @@
-"""Bind values as tagged JSON; the rule: exact Python types in, the same types out, nothing is unpickled."""
+"""Bind values as tagged JSON. Exact Python types in, the same types out, nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import BitString, Range
 from sqlalchemy.dialects.postgresql.ranges import MultiRange
 from sqlalchemy.engine import Row
 
-from dualsql.freeze.refusals import expect, malformed, refuse
+from dualsql.freeze.document import expect, malformed, refuse
 
 _DEEPEST = 32
 _LARGEST_JSON_INT = 2**63

@@ -1,4 +1,4 @@
-"""Proof on writing; the rule: only what compiles to the same SQL, parameters and columns may be stored."""
+"""Proof on writing. Only what compiles to the same SQL, parameters and columns may be stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.exc import SQLAlchemyError
 
 from dualsql.errors import NotFreezableError
-from dualsql.freeze.refusals import refuse
+from dualsql.freeze.document import refuse
 
 _PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is an address.

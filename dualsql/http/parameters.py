@@ -1,27 +1,201 @@
-"""Query strings and JSON bodies to a page request; the rule: pure, strict, and bounded before it is clever.
-
-Here a value is checked for its form. Whether an offset is too deep or a column exists is decided
-where the page is read, the same for every channel.
-"""
+"""Paths, query strings and JSON bodies to requests. Strict, and bounded first."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
-from dualsql.errors import BadCursorError, BadParameterError
-from dualsql.http.fields import (
-    integer_form,
-    integer_text,
-    integer_value,
-    json_object,
-    sort_text,
-    sort_value,
-    split_query,
-)
-from dualsql.suggesting import refuse_unknown
+import orjson
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+
+from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
+from dualsql.formats.writer import WriterOptions
+from dualsql.http.problems import BodyTooLargeError, CallerGoneError, SlowBodyError, UnsupportedBodyError
+from dualsql.results.resume import TOKEN_LENGTH, Resumption
+from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
+
+_PLAUSIBLE = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
+# No resource has this id, yet the store is asked for it.
+_NO_RESOURCE = "-" * 27
+
+
+def resource_id_of(request: Request) -> str:
+    """The id of the resource that a request is addressed to."""
+    resource_id: str = request.path_params["resource_id"]
+    return resource_id if _PLAUSIBLE.fullmatch(resource_id) else _NO_RESOURCE
+
+
+MAXIMUM_QUERY_BYTES = 8 * 1024
+MAXIMUM_NAME_LENGTH = 256
+# JavaScript's safe integers end at 16 digits, and so does the largest offset a setting should allow.
+MAXIMUM_DIGITS = 16
+
+_DIGITS = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_INTEGER_FORMS = {"number": False, "string": True}
+
+
+def split_query(query_string: bytes) -> dict[str, str]:
+    """The parameters by name; a name that is given twice is refused."""
+    if len(query_string) > MAXIMUM_QUERY_BYTES:
+        raise BadParameterError(f"A query string has at most {MAXIMUM_QUERY_BYTES} bytes.", hint="Use POST.")
+    try:
+        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise BadParameterError("The query string is not percent-encoded UTF-8.") from None
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise BadParameterError("A query parameter is given twice.", hint="Give each parameter once.")
+    return values
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        hint = 'Send an object such as {"limit": 100}.'
+        raise BadParameterError("The body is not valid JSON.", hint=hint) from None
+
+
+def json_object(body: bytes) -> Mapping[str, Any]:
+    """The JSON object that a body is."""
+    return _object(_decode(body), "The body")
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise BadParameterError(f"{what} must be a JSON object.")
+    return value
+
+
+def integer_text(name: str, text: str) -> int:
+    """A whole number out of a query string."""
+    if len(text) > MAXIMUM_DIGITS or not _DIGITS.fullmatch(text):
+        raise _not_an_integer(name)
+    return int(text)
+
+
+def integer_value(name: str, value: Any) -> int:
+    """A whole number out of JSON."""
+    # bool is a kind of int in Python; in JSON, true is not 1.
+    if type(value) is not int or value < 0 or value >= 10**MAXIMUM_DIGITS:
+        raise _not_an_integer(name)
+    return value
+
+
+def _not_an_integer(name: str) -> BadParameterError:
+    return BadParameterError(
+        f"{name} must be a whole number of at most {MAXIMUM_DIGITS} digits, not negative.",
+        hint="Write plain digits: no sign, fraction or exponent.",
+        details={"name": name},
+    )
+
+
+def integer_form(value: Any) -> bool:
+    """Whether whole numbers are wanted as strings."""
+    if not isinstance(value, str) or value not in _INTEGER_FORMS:
+        raise BadParameterError(
+            "big_integers must be 'number' or 'string'.", details={"name": "big_integers"}
+        )
+    return _INTEGER_FORMS[value]
+
+
+def flag_value(name: str, value: Any) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        raise BadParameterError(f"{name} must be true or false.", details={"name": name})
+    return value
+
+
+def sort_text(text: str) -> tuple[SortKey, ...]:
+    """`-enrollment,name` as keys."""
+    keys = [(part[1:], "desc") if part.startswith("-") else (part, "asc") for part in text.split(",")]
+    return _distinct([_sort_key(field, order) for field, order in keys])
+
+
+def sort_value(value: Any) -> tuple[SortKey, ...]:
+    """One key, a list of keys, or null."""
+    if value is None:
+        return ()
+    keys = [_object(key, "A sort key") for key in (value if isinstance(value, list) else [value])]
+    for key in keys:
+        refuse_unknown(key, ("field", "order"), "key of sort")
+    return _distinct([_sort_key(key.get("field"), key.get("order", "asc")) for key in keys])
+
+
+def _sort_key(field: Any, order: Any) -> SortKey:
+    if not isinstance(field, str) or not 0 < len(field) <= MAXIMUM_NAME_LENGTH:
+        raise BadParameterError(
+            f"A sort key needs a column name of 1 to {MAXIMUM_NAME_LENGTH} characters.",
+            hint='Write sort=-enrollment,name in a URL, {"field": "enrollment", "order": "desc"} in a body.',
+            details={"name": "sort"},
+        )
+    if order == "asc":
+        return {"field": field, "order": "asc"}
+    if order == "desc":
+        return {"field": field, "order": "desc"}
+    raise BadParameterError("order must be 'asc' or 'desc'.", details={"name": "sort"})
+
+
+def _distinct(keys: list[SortKey]) -> tuple[SortKey, ...]:
+    if len({key["field"] for key in keys}) != len(keys):
+        raise BadParameterError("A column appears twice in sort.", details={"name": "sort"})
+    return tuple(keys)
+
+
+_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
+
+
+async def read_json_body(request: Request, settings: Settings) -> bytes:
+    """The bytes of a body that says it is JSON; whether it is, the parser decides.
+
+    Raises:
+        UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
+        BodyTooLargeError: announced or arriving beyond `maximum_body_size`; the rest is not read.
+        SlowBodyError: not complete within `body_timeout`.
+        CallerGoneError: the caller hung up before the end.
+    """
+    _require_json(request.headers)
+    limit = settings.maximum_body_size
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        raise _too_large(limit)
+    try:
+        async with asyncio.timeout(settings.body_timeout.total_seconds()):
+            return await _read_body(request, limit)
+    except TimeoutError:
+        raise SlowBodyError("The body did not arrive in time.") from None
+    except ClientDisconnect:
+        raise CallerGoneError("The connection closed before the body was complete.") from None
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    body = bytearray()
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limit:
+                raise _too_large(limit)
+    return bytes(body)
+
+
+def _too_large(limit: int) -> BodyTooLargeError:
+    return BodyTooLargeError(f"The body is larger than {limit} bytes.", details={"maximum_body_size": limit})
+
+
+def _require_json(headers: Headers) -> None:
+    media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
+    if media_type != "application/json" or parameters not in _CHARSETS:
+        raise UnsupportedBodyError("The body is not declared as JSON in UTF-8.")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedBodyError("The body is compressed.")
+
 
 PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
 PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers")
@@ -140,3 +314,133 @@ def cursor_value(values: Mapping[str, Any]) -> str | None:
     if "offset" in values or "skip" in values:
         raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
     return cursor
+
+
+ROWS_NAMES = (
+    "format", "columns", "text_columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume",
+    "after", "last",
+)  # fmt: skip
+_MOST_COLUMNS = 10_000
+_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_FLAGS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsParameters:
+    """Which rows are asked for, and how; `format` None leaves it to Accept."""
+
+    format: str | None = None
+    columns: tuple[str, ...] | None = None
+    sort: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    cursor: str | None = None
+    options: WriterOptions = field(default_factory=WriterOptions)
+    resumption: Resumption | None = None
+
+
+def parse_rows_query(query_string: bytes) -> RowsParameters:
+    """Read `?format=csv&columns=name,city&sort=-enrollment&limit=10&guard_formulas=true`.
+
+    A column whose name holds a comma cannot be written here; POST can name it.
+
+    Raises:
+        BadParameterError: a name is unknown or repeated, or a value is malformed.
+    """
+    texts = split_query(query_string)
+    refuse_unknown(texts, ROWS_NAMES, "query parameter")
+    values: dict[str, Any] = dict(texts)
+    for name in ("limit", "after"):
+        if name in values:
+            values[name] = integer_text(name, texts[name])
+    for name in ("columns", "text_columns"):
+        if name in values:
+            values[name] = texts[name].split(",")
+    if "guard_formulas" in values:
+        values["guard_formulas"] = _FLAGS.get(texts["guard_formulas"])
+    return _rows_parameters(values, sort_text(texts["sort"]) if "sort" in texts else ())
+
+
+def parse_rows_body(body: bytes) -> RowsParameters:
+    """Read `{"format": "csv", "columns": ["a,b"], "sort": [...], "limit": 10}`; see `wire.RowsRequest`.
+
+    Raises:
+        BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
+    """
+    values = json_object(body)
+    refuse_unknown(values, ROWS_NAMES, "key")
+    return _rows_parameters(values, sort_value(values.get("sort")))
+
+
+def _rows_parameters(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameters:
+    return RowsParameters(
+        format=_format(values.get("format")),
+        columns=column_names("columns", values["columns"]) if "columns" in values else None,
+        sort=sort,
+        limit=integer_value("limit", values["limit"]) if "limit" in values else None,
+        cursor=_cursor(values.get("cursor")),
+        options=WriterOptions(
+            integer_strings=integer_form(values.get("big_integers", "number")),
+            guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
+            text_columns=column_names("text_columns", values["text_columns"])
+            if "text_columns" in values
+            else (),
+        ),
+        resumption=_resumption(values),
+    )
+
+
+def _format(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise BadParameterError("format is a text.", details={"name": "format"})
+    return value
+
+
+def _cursor(value: Any) -> str | None:
+    """As opaque as it came; null is none."""
+    if value is not None and not isinstance(value, str):
+        raise BadCursorError
+    return value
+
+
+def column_names(name: str, value: Any) -> tuple[str, ...]:
+    """The names of columns that a parameter of this name lists.
+
+    Raises:
+        BadParameterError: it is no list of names, or one of them is there twice.
+    """
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
+        raise _bad_columns(name, f"{name} takes names, one at least.")
+    if not all(isinstance(one, str) and 0 < len(one) <= MAXIMUM_NAME_LENGTH for one in value):
+        raise _bad_columns(name, f"A column's name has 1 to {MAXIMUM_NAME_LENGTH} characters.")
+    if len(set(value)) != len(value):
+        raise _bad_columns(name, f"A column appears twice in {name}.")
+    return tuple(value)
+
+
+def _bad_columns(name: str, message: str) -> BadParameterError:
+    hint = f'Write {name}=name,city in a URL, ["name", "city"] in a body.'
+    return BadParameterError(message, hint=hint, details={"name": name})
+
+
+def _resumption(values: Mapping[str, Any]) -> Resumption | None:
+    if "resume" not in values:
+        alone = next((name for name in ("after", "last") if name in values), None)
+        if alone:
+            raise BadParameterError(f"{alone} means nothing without resume.", details={"name": alone})
+        return None
+    if "after" not in values:
+        raise BadParameterError("resume needs after: how many rows there are.", details={"name": "after"})
+    return Resumption(
+        token=_matching("resume", values["resume"], _TOKEN),
+        after=integer_value("after", values["after"]),
+        last=_matching("last", values["last"], _DIGEST) if "last" in values else None,
+    )
+
+
+def _matching(name: str, value: Any, form: re.Pattern[str]) -> str:
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise BadParameterError(
+            f"{name} is not as a stream announced it, or as its rows give it.", details={"name": name}
+        )
+    return value

@@ -1,33 +1,54 @@
-"""Errors as HTTP answers; the rule: one body everywhere, and no word in it that was not written for callers.
-
-The errors that only HTTP can meet are at home here:
-
-DualResponseError
-├── CallerGoneError            CALLER_GONE              the connection closed before the request was over
-├── MethodNotAllowedError      METHOD_NOT_ALLOWED       a resource has no such method
-├── SlowBodyError              SLOW_BODY                the body took longer than the settings allow
-├── UnsupportedBodyError       UNSUPPORTED_MEDIA_TYPE   the body is not plain application/json
-├── ForbiddenError
-│   └── ForeignRequestError    FOREIGN_REQUEST          its Host or Origin is not ours
-└── LimitExceededError
-    └── BodyTooLargeError      BODY_TOO_LARGE           the body has more bytes than the settings allow
-"""
+"""Errors as HTTP answers: one body for all, with words written for callers."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
-from dualsql.http.answers import JSONAnswer
-from dualsql.incidents import log_failure, log_unforeseen, new_incident, resource_hash
+from dualsql.formats import json
+from dualsql.log import log_failure, log_unforeseen, new_incident, resource_hash
 from dualsql_client.wire import Problem
+
+PRIVATE_HEADERS = {
+    # The address is the key to the rows: no cache may keep them and no other site may learn it.
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class JSONAnswer(Response):
+    """A value as JSON, whose numbers, dates and bytes lose nothing."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content)
+
+
+class PrivateHeaders:
+    """Put `PRIVATE_HEADERS` on whatever the application inside answers, refusals included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_privately(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(PRIVATE_HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, send_privately)
+
 
 logger = logging.getLogger(__name__)
 
@@ -91,54 +112,54 @@ class BodyTooLargeError(LimitExceededError):
     code = "BODY_TOO_LARGE"
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
     """How errors of one code are answered. `word` is the body's `error`."""
 
     status: int
     word: str
 
 
-INTERNAL = Kind(500, "internal_error")
+INTERNAL = ProblemKind(500, "internal_error")
 
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, ProblemKind] = {
     "DUAL_RESPONSE_ERROR": INTERNAL,
     "BAD_CONFIGURATION": INTERNAL,
     "TAMPERED_RESOURCE": INTERNAL,
     "NOT_FREEZABLE": INTERNAL,
-    "QUERY_EXECUTION_FAILED": Kind(502, "query_failed"),
-    "COUNT_EXECUTION_FAILED": Kind(502, "query_failed"),
-    "DATABASE_BUSY": Kind(503, "unavailable"),
-    "DATABASE_UNREACHABLE": Kind(503, "unavailable"),
-    "TOO_MANY_QUERIES": Kind(503, "unavailable"),
-    "QUERY_TIMEOUT": Kind(504, "timeout"),
-    "STORAGE_ERROR": Kind(503, "unavailable"),
-    "RESOURCE_NOT_FOUND": Kind(404, "not_found"),
-    "RESOURCE_EXPIRED": Kind(410, "expired"),
-    "RESOURCE_PENDING": Kind(409, "pending"),
-    "RESOURCE_FAILED": Kind(409, "failed"),
-    "QUERY_INTERRUPTED": Kind(503, "unavailable"),
-    "QUERY_CANCELLED": Kind(503, "unavailable"),
-    "UNAUTHENTICATED": Kind(401, "unauthorized"),
-    "INSUFFICIENT_SCOPE": Kind(403, "forbidden"),
-    "FORBIDDEN": Kind(403, "forbidden"),
-    "FORBIDDEN_SQL": Kind(403, "forbidden"),
-    "FOREIGN_REQUEST": Kind(403, "forbidden"),
-    "BAD_PARAMETER": Kind(400, "bad_request"),
-    "BAD_CURSOR": Kind(400, "bad_request"),
-    "CALLER_GONE": Kind(400, "bad_request"),
-    "RESULT_CHANGED": Kind(409, "conflict"),
-    "UNKNOWN_COLUMN": Kind(422, "unprocessable"),
-    "VALUE_NOT_REPRESENTABLE": Kind(422, "unprocessable"),
-    "INVALID_SQL": Kind(400, "bad_request"),
-    "UNKNOWN_TABLE": Kind(422, "unprocessable"),
-    "NO_TOTAL_ORDER": Kind(422, "unprocessable"),
-    "METHOD_NOT_ALLOWED": Kind(405, "method_not_allowed"),
-    "NOT_ACCEPTABLE": Kind(406, "not_acceptable"),
-    "SLOW_BODY": Kind(408, "timeout"),
-    "BODY_TOO_LARGE": Kind(413, "too_large"),
-    "LIMIT_EXCEEDED": Kind(413, "too_large"),
-    "OLD_PROTOCOL": Kind(426, "upgrade_required"),
-    "UNSUPPORTED_MEDIA_TYPE": Kind(415, "unsupported_media_type"),
+    "QUERY_EXECUTION_FAILED": ProblemKind(502, "query_failed"),
+    "COUNT_EXECUTION_FAILED": ProblemKind(502, "query_failed"),
+    "DATABASE_BUSY": ProblemKind(503, "unavailable"),
+    "DATABASE_UNREACHABLE": ProblemKind(503, "unavailable"),
+    "TOO_MANY_QUERIES": ProblemKind(503, "unavailable"),
+    "QUERY_TIMEOUT": ProblemKind(504, "timeout"),
+    "STORAGE_ERROR": ProblemKind(503, "unavailable"),
+    "RESOURCE_NOT_FOUND": ProblemKind(404, "not_found"),
+    "RESOURCE_EXPIRED": ProblemKind(410, "expired"),
+    "RESOURCE_PENDING": ProblemKind(409, "pending"),
+    "RESOURCE_FAILED": ProblemKind(409, "failed"),
+    "QUERY_INTERRUPTED": ProblemKind(503, "unavailable"),
+    "QUERY_CANCELLED": ProblemKind(503, "unavailable"),
+    "UNAUTHENTICATED": ProblemKind(401, "unauthorized"),
+    "INSUFFICIENT_SCOPE": ProblemKind(403, "forbidden"),
+    "FORBIDDEN": ProblemKind(403, "forbidden"),
+    "FORBIDDEN_SQL": ProblemKind(403, "forbidden"),
+    "FOREIGN_REQUEST": ProblemKind(403, "forbidden"),
+    "BAD_PARAMETER": ProblemKind(400, "bad_request"),
+    "BAD_CURSOR": ProblemKind(400, "bad_request"),
+    "CALLER_GONE": ProblemKind(400, "bad_request"),
+    "RESULT_CHANGED": ProblemKind(409, "conflict"),
+    "UNKNOWN_COLUMN": ProblemKind(422, "unprocessable"),
+    "VALUE_NOT_REPRESENTABLE": ProblemKind(422, "unprocessable"),
+    "INVALID_SQL": ProblemKind(400, "bad_request"),
+    "UNKNOWN_TABLE": ProblemKind(422, "unprocessable"),
+    "NO_TOTAL_ORDER": ProblemKind(422, "unprocessable"),
+    "METHOD_NOT_ALLOWED": ProblemKind(405, "method_not_allowed"),
+    "NOT_ACCEPTABLE": ProblemKind(406, "not_acceptable"),
+    "SLOW_BODY": ProblemKind(408, "timeout"),
+    "BODY_TOO_LARGE": ProblemKind(413, "too_large"),
+    "LIMIT_EXCEEDED": ProblemKind(413, "too_large"),
+    "OLD_PROTOCOL": ProblemKind(426, "upgrade_required"),
+    "UNSUPPORTED_MEDIA_TYPE": ProblemKind(415, "unsupported_media_type"),
 }
 
 RETRY_SOON = {"Retry-After": str(RETRY_SECONDS)}
@@ -197,7 +218,7 @@ def _answer(error: DualResponseError, incident: str) -> Response:
     return JSONAnswer(problem, kind.status, headers)
 
 
-def kind_of(error: DualResponseError) -> Kind:
+def kind_of(error: DualResponseError) -> ProblemKind:
     """How to answer `error`: as its own code says, or as the nearest ancestor's that is known here."""
     codes = (getattr(ancestor, "code", "") for ancestor in type(error).__mro__)
     return next((KINDS[code] for code in codes if code in KINDS), INTERNAL)

@@ -1,4 +1,4 @@
-"""What the routes need of a server; the rule: HTTP asks for actions and never for a store or a database."""
+"""What the routes need of a server."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from dualsql.asking import Inquiry
 from dualsql.charts import Picture, VegaLite
-from dualsql.charts.rendering import PictureFormat
-from dualsql.gate.gate import Listing
-from dualsql.gate.links import Links
-from dualsql.reading.streams import ResultStream, StreamRequest
-from dualsql.resource import Principal, Resource
+from dualsql.charts.render import PictureFormat
+from dualsql.query import ResultQuery
+from dualsql.resource import Count, Principal, Resource
 from dualsql.response import DualResponse
+from dualsql.results.access import Listing
+from dualsql.results.links import Links
+from dualsql.results.streams import ResultStream, StreamRequest
 from dualsql.settings import Action, Settings
-from dualsql.totals import Count
-from dualsql_client.figures import Profile
-from dualsql_client.wire import Page, ResourceMetadata, SortKey
+from dualsql_client.wire import Page, Profile, ResourceDescription, SortKey
 
 
 class Rows(Protocol):
@@ -36,7 +34,7 @@ class Answerer(Protocol):
     async def page(
         self,
         resource: Resource,
-        inquiry: Inquiry,
+        inquiry: ResultQuery,
         *,
         principal: Principal | None = None,
         offset: int = 0,
@@ -50,7 +48,7 @@ class Answerer(Protocol):
     def stream(
         self,
         resource: Resource,
-        inquiry: Inquiry,
+        inquiry: ResultQuery,
         request: StreamRequest,
         *,
         principal: Principal | None = None,
@@ -163,10 +161,10 @@ class Resources(Protocol):
 
     async def describe_resource(
         self, resource: Resource, *, principal: Principal | None = None, count: Count = "none"
-    ) -> ResourceMetadata:
+    ) -> ResourceDescription:
         """What GET answers about a resource."""
         ...
 
-    def metadata_of(self, resource: Resource) -> ResourceMetadata:
+    def metadata_of(self, resource: Resource) -> ResourceDescription:
         """What may be said about a resource without reading its rows."""
         ...

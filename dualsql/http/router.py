@@ -1,4 +1,4 @@
-"""The REST resources as one application; the rule: a route parses, asks the server once, and answers."""
+"""The REST resources as one application. A route parses, asks the server once, and answers."""
 
 from __future__ import annotations
 
@@ -10,34 +10,40 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dualsql.charts.http import answer_chart, chart_routes, wants_chart
 from dualsql.errors import ForbiddenError
-from dualsql.gate.access import not_found
-from dualsql.http.answers import JSONAnswer, PrivateHeaders
-from dualsql.http.body import read_json_body
-from dualsql.http.charts import answer_chart, chart_routes, wants_chart
-from dualsql.http.conditions import is_known, metadata_etag, not_modified
-from dualsql.http.connection import while_connected
-from dualsql.http.dual_mode import negotiating
-from dualsql.http.guard import Guard, origin_of, own_hosts
+from dualsql.http.host_check import HostCheck, origin_of, own_hosts
+from dualsql.http.negotiation import is_known, metadata_etag, negotiating, not_modified
 from dualsql.http.parameters import (
     PageParameters,
     parse_body,
     parse_count,
     parse_listing,
     parse_query,
+    parse_rows_body,
+    parse_rows_query,
+    read_json_body,
     refuse_query,
+    resource_id_of,
     split_link,
 )
-from dualsql.http.paths import resource_id_of
-from dualsql.http.problems import METHODS, RETRY_SOON, MethodNotAllowedError, answering, problem_response
-from dualsql.http.profile import PROFILE_METHODS, parse_profile
-from dualsql.http.questions import question_routes
+from dualsql.http.problems import (
+    METHODS,
+    RETRY_SOON,
+    JSONAnswer,
+    MethodNotAllowedError,
+    PrivateHeaders,
+    answering,
+    problem_response,
+)
 from dualsql.http.resources import Resources
-from dualsql.http.row_parameters import parse_rows_body, parse_rows_query
-from dualsql.http.rows import ROW_METHODS, answer_rows, chosen_format
+from dualsql.http.streaming import ROW_METHODS, answer_rows, chosen_format, while_connected
 from dualsql.http.well_known import well_known_route
+from dualsql.profiles.http import PROFILE_METHODS, parse_profile
+from dualsql.query.http import question_routes
 from dualsql.resource import Principal, Resource
 from dualsql.response import instant
+from dualsql.results.access import not_found
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
@@ -89,7 +95,7 @@ def build_router(server: Resources) -> ASGIApp:
             *question_routes(server),
             *chart_routes(server),
         ],
-        default=Elsewhere(),
+        default=FallbackRoute(),
         redirect_slashes=False,
         middleware=_middleware(server),
     )
@@ -234,7 +240,7 @@ class Routes:
         return split_link(query) if self.server.settings.signed_links else (None, query)
 
 
-class Elsewhere:
+class FallbackRoute:
     """Every path that is not a resource's: the answer of an unknown resource, and no WebSockets."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -244,7 +250,7 @@ class Elsewhere:
             await problem_response(not_found())(scope, receive, send)
 
 
-class Preflights(CORSMiddleware):
+class CORS(CORSMiddleware):
     """Starlette's CORS, whose refusals speak as ours do."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
@@ -261,7 +267,7 @@ def _middleware(server: Resources) -> list[Middleware]:
     return [
         Middleware(PrivateHeaders),
         Middleware(
-            Guard,
+            HostCheck,
             hosts=own_hosts(server.base_url) | frozenset(settings.allowed_hosts),
             origins=[origin_of(server.base_url), *origins],
         ),
@@ -272,7 +278,7 @@ def _middleware(server: Resources) -> list[Middleware]:
 def _cross_origin(origins: list[str]) -> Middleware:
     # Any header: which one carries the credential is the business of `authenticate`.
     return Middleware(
-        Preflights,
+        CORS,
         allow_origins=origins,
         allow_methods=METHODS,
         allow_headers=["*"],

@@ -1,29 +1,108 @@
-"""A stream of rows as one answer; the rule: a body whose end was sent is whole, and any other is cut off.
-
-    database -> batches -> this -> socket
-
-Each piece is handed to the server's `send`, which waits while the socket is full; nothing is read meanwhile, so a
-slow reader holds the database back. Once the reader is gone the chunks are closed, and that stops the query.
-"""
+"""All rows as one answer, sent while the caller is connected."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
+from typing import Any, Self, TypeVar
 
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
-from dualsql.http.compression import CODINGS, compressed
-from dualsql.http.connection import while_connected
-from dualsql.http.problems import CallerGoneError
-from dualsql.incidents import log_failure
-from dualsql.reading.streams import ResultStream
+from dualsql.formats.formats import FORMATS, format_named
+from dualsql.formats.writer import Format
+from dualsql.http.negotiation import (
+    CODINGS,
+    compressed,
+    content_disposition,
+    is_known,
+    not_modified,
+    preferred_coding,
+    preferred_media_type,
+)
+from dualsql.http.parameters import RowsParameters
+from dualsql.http.problems import CallerGoneError, NotAcceptableError, OldProtocolError
+from dualsql.http.resources import Resources
+from dualsql.log import log_failure
+from dualsql.query import ResultQuery
+from dualsql.resource import Principal, Resource
+from dualsql.results.streams import ResultStream, StreamRequest
 from dualsql.settings import Settings
-from dualsql_client.wire import ROWS_TRAILER
+from dualsql_client.wire import (
+    NO_RESUME_HEADER,
+    RESUME_HEADER,
+    ROWS_TRAILER,
+    TOTAL_COUNT_HEADER,
+    TOTAL_COUNT_KIND_HEADER,
+)
+
+T = TypeVar("T")
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled as soon as the caller hangs up.
+
+    `receive` must have delivered the whole body, or a body that may be thrown away.
+
+    Raises:
+        CallerGoneError: the caller hung up before `work` was done.
+    """
+    with _Watch(receive) as watch:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if watch.called_off():
+                raise CallerGoneError("The connection closed before the rows were read.") from None
+            raise
+
+
+class _Watch:
+    """Cancels the task that makes it when the caller hangs up before the end of the block."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._task: asyncio.Task[Any] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._has_cancelled = False
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        # Runs when the work waits for something: what is done at once has nobody who could leave.
+        self._beginning = asyncio.get_running_loop().call_soon(self._begin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._task = None
+        self._beginning.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def called_off(self) -> bool:
+        """Whether it was this watch that cancelled the work, and nobody else did."""
+        return self._has_cancelled and self._task is not None and self._task.uncancel() == 0
+
+    def _begin(self) -> None:
+        self._watching = asyncio.create_task(_hang_up(self._receive))
+        self._watching.add_done_callback(self._cancel)
+
+    def _cancel(self, watching: asyncio.Task[None]) -> None:
+        if watching.cancelled() or self._task is None:
+            return
+        watching.exception()  # a connection that fails is as good as one that is gone
+        if not self._task.cancelling():  # who unwinds already must not be disturbed
+            self._has_cancelled = True
+            self._task.cancel()
+
+
+async def _hang_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +167,7 @@ class RowsAnswer(Response):
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
-        socket = _Patient(send, self._settings)
+        socket = _TimedSend(send, self._settings)
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await socket.send(start | ({"trailers": True} if sends_trailers else {}))
         await self._send_piece(socket, self._begun)
@@ -99,7 +178,7 @@ class RowsAnswer(Response):
         if sends_trailers:
             await socket.send({"type": _TRAILERS, "headers": self._trailers(), "more_trailers": False})
 
-    async def _send_piece(self, socket: _Patient, data: bytes) -> None:
+    async def _send_piece(self, socket: _TimedSend, data: bytes) -> None:
         if data:
             body = await compressed(self._compressor, data)
             await socket.send({"type": _BODY, "body": body, "more_body": True})
@@ -109,7 +188,7 @@ class RowsAnswer(Response):
         return [(ROWS_TRAILER.lower().encode(), b"%d" % ending.rows)] if ending.is_complete else []
 
 
-class _Patient:
+class _TimedSend:
     """Waits for a full socket, but not for ever; then raises TimeoutError."""
 
     def __init__(self, send: Send, settings: Settings) -> None:
@@ -122,3 +201,114 @@ class _Patient:
         """Hand a message to the server, as soon as it has room."""
         async with asyncio.timeout_at(min(self._loop.time() + self._patience, self._end)):
             await self._send(message)
+
+
+ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
+
+_VARY = "Accept, Accept-Encoding"
+_MEDIA_TYPES = {found.media_type: found for found in FORMATS.values()}
+_PARAMETERS = {"csv": "; charset=utf-8; header=present"}
+_ENDED_BY_HTTP = frozenset({"csv"})
+_COMPRESSED_ALREADY = frozenset({"parquet"})
+
+
+def chosen_format(named: str | None, headers: Headers) -> Format:
+    """The format that the request names, or the one that its Accept weighs most.
+
+    Raises:
+        BadParameterError: no format has that name.
+        NotAcceptableError: none is acceptable.
+    """
+    if named is not None:
+        return format_named(named)
+    media_type = preferred_media_type(headers.getlist("accept"), list(_MEDIA_TYPES))
+    if media_type is None:
+        raise NotAcceptableError(
+            "Rows are not to be had in any format that is accepted.",
+            hint=f"Accept one of: {', '.join(_MEDIA_TYPES)}.",
+            details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
+        )
+    return _MEDIA_TYPES[media_type]
+
+
+def chosen_coding(written: Format, headers: Headers) -> str | None:
+    """The content coding for this format; None for none.
+
+    Raises:
+        NotAcceptableError: neither is acceptable.
+    """
+    offered = () if written.name in _COMPRESSED_ALREADY else CODINGS
+    return preferred_coding(headers.getlist("accept-encoding"), offered)
+
+
+async def answer_rows(
+    server: Resources,
+    request: Request,
+    parameters: RowsParameters,
+    written: Format,
+    *,
+    resource: Resource,
+    principal: Principal | None,
+    inquiry: ResultQuery | None = None,
+) -> Response:
+    """The rows that are asked for, from the first one on; for HEAD, what would be said of them.
+
+    Args:
+        inquiry: the rows are those of its answer, and not of the result itself.
+
+    Raises:
+        DualResponseError: what the request or the query is refused with, before a byte was sent.
+    """
+    _require_an_end(written, request)
+    coding = chosen_coding(written, request.headers)
+    wanted = StreamRequest(
+        format=written.name,
+        columns=parameters.columns,
+        sort=parameters.sort,
+        limit=parameters.limit,
+        cursor=parameters.cursor,
+        options=parameters.options,
+        resumption=parameters.resumption,
+    )
+    if inquiry is None:
+        stream = await server.stream_rows(resource, wanted, principal=principal)
+    else:
+        stream = server.inquiries.stream(resource, inquiry, wanted, principal=principal)
+    if stream.etag is not None and is_known(request.headers, stream.etag):
+        await server.describe_resource(resource, principal=principal)
+        return not_modified(stream.etag, vary=_VARY)
+    headers = _headers(stream, coding)
+    if request.method == "HEAD":
+        await server.describe_resource(resource, principal=principal)
+        return _bodiless(headers)
+    begun = await while_connected(request.receive, beginning_of(stream))
+    return RowsAnswer(stream, begun, headers=headers, coding=coding, settings=server.settings)
+
+
+def _require_an_end(written: Format, request: Request) -> None:
+    """Refuse to send over HTTP/1.0, whose bodies end with the connection, what has no end of its own."""
+    if written.name in _ENDED_BY_HTTP and request.scope.get("http_version") == "1.0":
+        raise OldProtocolError(f"Over HTTP/1.0 {written.name} that was cut off would look whole.")
+
+
+def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
+    written = stream.format
+    found = {
+        "Content-Type": written.media_type + _PARAMETERS.get(written.name, ""),
+        "Content-Disposition": content_disposition(stream.name, written.extension),
+        "Content-Encoding": coding,
+        "Vary": _VARY,
+        "ETag": stream.etag,
+        RESUME_HEADER: stream.resume,
+        NO_RESUME_HEADER: stream.no_resume,
+        TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
+        TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _bodiless(headers: dict[str, str]) -> Response:
+    response = Response(headers=headers)
+    # GET's body has a length that nobody knows before its end.
+    del response.headers["content-length"]
+    return response

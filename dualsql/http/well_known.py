@@ -1,4 +1,4 @@
-"""What the service can do, at its well-known place; the rule: what is listed here is what the routes take.
+"""What the service can do, at its well-known place. What is listed here is what the routes take.
 
 The pattern's paper (arXiv 2510.05968, section 6): method, path and parameters of each endpoint, below the base URL.
 """
@@ -11,16 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.asking import KEYS, TEXT_KEYS, WINDOW_KEYS
-from dualsql.discovery import WELL_KNOWN, endpoint, service
-from dualsql.http.answers import JSONAnswer
-from dualsql.http.charts import CHART_QUERY
-from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY
-from dualsql.http.problems import answering
-from dualsql.http.profile import PROFILE_QUERY
-from dualsql.http.questions import NAMING, WINDOW
+from dualsql.charts.http import CHART_QUERY
+from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY, ROWS_NAMES
+from dualsql.http.problems import JSONAnswer, answering
 from dualsql.http.resources import Resources
-from dualsql.http.row_parameters import ROWS_NAMES
+from dualsql.profiles.http import PROFILE_QUERY
+from dualsql.query import KEYS, TEXT_KEYS, WINDOW_KEYS
+from dualsql.query.http import NAMING, WINDOW
+from dualsql.resource import WELL_KNOWN, endpoint, service
 
 
 def describe_service(server: Resources) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Remember what was done, by whom; the rule: no value of a row, no secret, and no gap.
+"""Remember what was done, by whom. No value of a row, no secret, and no gap.
 
 An event is handed to the sink before the deed takes effect, or its rows leave. A sink that fails fails the request:
 an audit trail with holes is none. So there may be an event for what then failed, and never a deed without its event.
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from dualsql.errors import StorageError
-from dualsql.incidents import log_failure
+from dualsql.log import log_failure
 from dualsql.resource import Principal
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Find out who sent a request; the rule: a credential that is not right is an error, never a stranger let in.
+"""Find out who sent a request. A credential that is not right is an error, never a stranger let in.
 
 No credential at all is an anonymous caller (None). A wrong, expired or misdirected one is UNAUTHENTICATED, so that
 a client learns to renew its token instead of being told that its resources are gone.

@@ -1,4 +1,4 @@
-"""How much one principal may keep; the rule: their own oldest unpinned resources make room, nobody else's do.
+"""How much one principal may keep. Their own oldest unpinned resources make room, nobody else's do.
 
 Processes that create for one principal at the same moment may each see room for one: the quota can be exceeded by as
 many resources as are being made at once, and the next creation puts it right.

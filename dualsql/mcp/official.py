@@ -1,4 +1,4 @@
-"""Tools of `mcp.server.MCPServer`, mcp 2; the rule: what the SDK reads is a signature, so that is all we write."""
+"""Tools of `mcp.server.MCPServer`, mcp 2."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import RootModel, ValidationError
 
 from dualsql.envelope import wanted
-from dualsql.mcp.arguments import closed, misfit, misfits
-from dualsql.mcp.calls import Customs, Introduction, Tool
-from dualsql.mcp.signatures import shaped
+from dualsql.mcp.calls import CallContext, SDKProfile, Tool, closed, misfit, misfits, shaped
 
-CUSTOMS = Customs(
+PROFILE = SDKProfile(
     spoken=(ToolError,), hidden=(UnexpectedToolError,), passed=(MCPError,), through=(InputRequiredResult,)
 )
 
@@ -35,7 +33,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
 
     async def run(**arguments: Any) -> Any:
         context = arguments[asked] if asked else arguments.pop(_CONTEXT)
-        return await tool.call(arguments, partial(_introduction, context), CUSTOMS)
+        return await tool.call(arguments, partial(_introduction, context), PROFILE)
 
     published = shaped(run, tool.function, tool.name, parameters, returns)
     asked = find_context_parameter(published)
@@ -43,7 +41,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         # The Context alone knows the name of the client.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
         published = shaped(run, tool.function, tool.name, parameters, returns)
-    made = StrictTool.from_function(
+    made = OfficialTool.from_function(
         published,
         name=tool.name,
         title=tool.title,
@@ -58,7 +56,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         server.add_tool(published, name=tool.name)  # the first one stays; whether that is said is the SDK's
 
 
-class StrictTool(ServerTool):
+class OfficialTool(ServerTool):
     """A tool that refuses what it does not know."""
 
     async def run(
@@ -79,18 +77,18 @@ class StrictTool(ServerTool):
             raise
 
 
-def _introduction(context: Context[Any, Any]) -> Introduction:
+def _introduction(context: Context[Any, Any]) -> CallContext:
     try:
         introduced, request = context.session.client_params, context.request_context.request
     except ValueError:  # called without a client, by server.call_tool
-        return Introduction(None, get_access_token())
+        return CallContext(None, get_access_token())
     client = None if introduced is None else introduced.client_info.name
 
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
     asked = wanted(None if request is None else request.headers)
-    return Introduction(client, get_access_token(), report, wanted=asked)
+    return CallContext(client, get_access_token(), report, wanted=asked)
 
 
 def _published(schema: dict[str, Any]) -> Any:

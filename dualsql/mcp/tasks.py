@@ -1,4 +1,4 @@
-"""Tasks of `mcp.server.MCPServer`: a slow tool call is answered with a task; the rule: a task is a pending resource.
+"""Tasks of `mcp.server.MCPServer`: a slow tool call is answered with a task. A task is a pending resource.
 
 The extension io.modelcontextprotocol/tasks (SEP-2663), which mcp 2.3 leaves to others. Every process with the same
 store can say how a task stands, and cancel it; what a restart ended has failed. fastmcp has an extension of its own.
@@ -18,8 +18,17 @@ from dualsql.envelope import wanted
 from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError, extra
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
-from dualsql.mcp.negotiating import Call, for_its_reader, refused, written
-from dualsql.mcp.patience import OFFER, Envelope, Offer, Style, still_runs
+from dualsql.mcp.negotiation import (
+    OFFER,
+    Envelope,
+    ResultStyle,
+    TaskOffer,
+    ToolCall,
+    for_its_reader,
+    refused,
+    still_runs,
+    written,
+)
 from dualsql.mcp.tool import PrincipalOf
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import DualResponse, Links, ResultsFormat
@@ -108,7 +117,7 @@ class Tasks(Extension):
         """A result that is long in coming is a task, for a client that takes one."""
         if not _takes_tasks(ctx):
             return await call_next(ctx)
-        offer = Offer(self._wait)
+        offer = TaskOffer(self._wait)
         token = OFFER.set(offer)
         try:
             result = await call_next(ctx)
@@ -151,8 +160,8 @@ class Tasks(Extension):
         token = get_access_token()
         return None if token is None else self._principal(token)
 
-    async def _result(self, resource: Resource, style: Style, ctx: Context) -> Mapping[str, Any]:
-        call = Call(resource.name, wanted(getattr(ctx.request, "headers", None)))
+    async def _result(self, resource: Resource, style: ResultStyle, ctx: Context) -> Mapping[str, Any]:
+        call = ToolCall(resource.name, wanted(getattr(ctx.request, "headers", None)))
         try:
             response = await self._dual.responses.show_again(resource, principal=self._caller())
         except DualResponseError as error:
@@ -171,7 +180,7 @@ def _takes_tasks(ctx: Context) -> bool:
     return declared is not None and EXTENSION in (declared.extensions or {})
 
 
-def _checked(ctx: Context, params: _TaskParams) -> tuple[str, Style]:
+def _checked(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
     """The resource that a task is, and how its result is written.
 
     Raises:
@@ -185,7 +194,7 @@ def _checked(ctx: Context, params: _TaskParams) -> tuple[str, Style]:
     resource_id, *words = params.task_id.split(".")
     with suppress(ValueError):
         if all(word in known for word, known in zip(words, _SHAPES, strict=True)):
-            return resource_id, Style(*words)  # type: ignore[arg-type]  # they were looked up
+            return resource_id, ResultStyle(*words)  # type: ignore[arg-type]  # they were looked up
     raise MCPError(code=INVALID_PARAMS, message="There is no such task.")
 
 

@@ -1,4 +1,4 @@
-"""Derive count, sample and page; the rule: a Select in, a Select out, never a connection.
+"""Derive count, sample and page. A Select in, a Select out, never a connection.
 
     entities  mapped classes as the columns that their rows have
     shape     any statement as a plain Select, its author's limit set aside
@@ -13,23 +13,28 @@
 READ IN THIS ORDER.
 """
 
-from dualsql.plan.carrying import CarriedOrders, relation_in_order
-from dualsql.plan.count import count, uncounted
 from dualsql.plan.entities import written_out
-from dualsql.plan.keyset import KeyedSelect, keyed_page, page_beside, require_keyset, rows_beside
-from dualsql.plan.nesting import named, nested, reads_plainly
-from dualsql.plan.options import with_criteria_of
+from dualsql.plan.keyset import (
+    KeyedSelect,
+    KeysetPosition,
+    keyed_page,
+    page_beside,
+    position_ahead,
+    position_behind,
+    require_keyset,
+    rows_beside,
+)
 from dualsql.plan.order import require_order
-from dualsql.plan.page import Ordered, ordered, page, whole
-from dualsql.plan.places import Place, place_ahead, place_behind
+from dualsql.plan.page import Ordered, count, ordered, page, uncounted, whole
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
-from dualsql.plan.shape import Shape, at_most, shape
+from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
+from dualsql.plan.subqueries import CarriedOrders, named, nested, reads_plainly, relation_in_order
 
 __all__ = [
     "CarriedOrders",
     "KeyedSelect",
+    "KeysetPosition",
     "Ordered",
-    "Place",
     "Shape",
     "at_most",
     "count",
@@ -40,8 +45,8 @@ __all__ = [
     "ordered",
     "page",
     "page_beside",
-    "place_ahead",
-    "place_behind",
+    "position_ahead",
+    "position_behind",
     "reads_plainly",
     "relation_in_order",
     "require_keyset",

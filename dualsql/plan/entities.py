@@ -24,9 +24,9 @@ from sqlalchemy.sql.elements import ColumnClause, Label
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import SelectStatementGrouping
 
-from dualsql.columns import ResultColumn, own_name, result_columns
+from dualsql.columns.result import ResultColumn, own_name, result_columns
 from dualsql.errors import NotFreezableError
-from dualsql.statement import AnyCompound, AnySelect, Statement
+from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 
 # SQLAlchemy raises these for a statement that it cannot compile.
 _UNCOMPILABLE = (SQLAlchemyError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
@@ -125,9 +125,6 @@ def _without_loaders(earlier: Any) -> Any:
     return found
 
 
-# --- set operations ---------------------------------------------------------------------------------------------
-
-
 def _written_compound(statement: AnyCompound) -> AnyCompound:
     selects = [_written_part(part) for part in statement.selects]
     has_loaders = len(_criteria(statement)) < len(statement._with_options)
@@ -150,9 +147,6 @@ def _written_part(part: Any) -> Any:
     bare = _with_columns(part, _raw(part))
     state = _compiled(bare, _render_for_subquery=True, _enable_eagerloads=False)
     return _with_columns(bare, list(_outputs(state)))
-
-
-# --- one SELECT -------------------------------------------------------------------------------------------------
 
 
 def _written_select(statement: AnySelect) -> AnySelect:
@@ -270,9 +264,6 @@ def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
     if key is not None and key in owner.mapper.attrs:
         notes["proxy_key"] = key
     return cast("ColumnElement[Any]", column._annotate(notes))
-
-
-# --- eager loads that choose rows -------------------------------------------------------------------------------
 
 
 def _required_by(entity: Any, state: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""An ORDER BY as keys; the rule: a key says all that tells which of two rows comes first."""
+"""An ORDER BY as keys, and expressions that change from one evaluation to the next."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from typing import Any
 
 from sqlalchemy import ColumnElement
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ClauseElement, Label, UnaryExpression, _label_reference
+from sqlalchemy.sql.elements import (
+    BindParameter,
+    Cast,
+    ClauseElement,
+    Label,
+    UnaryExpression,
+    _label_reference,
+)
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
-from dualsql.dialects import Capabilities
-from dualsql.keyforms import KeyForm
+from dualsql.capabilities import Capabilities, KeyForm
 
 _ORDER_MODIFIERS = frozenset(
     {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
@@ -140,3 +147,53 @@ def _features(expression: ColumnElement[Any]) -> Iterator[tuple[str, str]]:
         name = str(getattr(part, "name", ""))
         # An anonymous name is another one in each process.
         yield part.__visit_name__, "" if "%(" in name else name
+
+
+_RANDOM = frozenset(
+    """gen_random_uuid newid nextval rand random random_normal randomblob uuid uuid_generate_v1
+    uuid_generate_v4 uuid_short uuidv4 uuidv7""".split()
+)
+_CLOCKS = frozenset(
+    """clock_timestamp curdate current_date current_time current_timestamp curtime getdate localtime
+    localtimestamp now statement_timestamp sysdate timeofday transaction_timestamp unix_timestamp
+    utc_date utc_time utc_timestamp""".split()
+)
+# Clocks when they get no more arguments than this, or are told "now".
+_CLOCKS_AT_TIMES = {
+    "age": 1,
+    "date": 0,
+    "datetime": 0,
+    "julianday": 0,
+    "strftime": 1,
+    "time": 0,
+    "unixepoch": 0,
+}
+_NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
+
+
+def is_random(element: Any) -> bool:
+    """Whether two readings of the same row may differ."""
+    return any(_name_of(part) in _RANDOM for part in iterate(element))
+
+
+def tells_time(element: Any) -> bool:
+    """Whether the value depends on when it is asked for."""
+    return any(_is_clock(part) for part in iterate(element))
+
+
+def _is_clock(part: Any) -> bool:
+    name = _name_of(part)
+    if name in _CLOCKS:
+        return True
+    if name not in _CLOCKS_AT_TIMES and not isinstance(part, Cast):
+        return False
+    arguments = [part.clause] if isinstance(part, Cast) else list(part.clauses)
+    return len(arguments) <= _CLOCKS_AT_TIMES.get(name, -1) or any(map(_says_now, arguments))
+
+
+def _says_now(argument: Any) -> bool:
+    return isinstance(argument, BindParameter) and str(argument.value).strip().lower() in _NOW
+
+
+def _name_of(part: Any) -> str:
+    return str(getattr(part, "name", "")).lower() if isinstance(part, FunctionElement) else ""

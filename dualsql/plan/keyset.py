@@ -1,26 +1,228 @@
-"""Cut a page out of a Select beside the place of a row; the rule: what comes next is asked for, never counted.
-
-The condition stands beside the author's own where each row of the result is a row of its sources. It stands around
-the statement where taking rows away would change the others: groups, windows, the author's own LIMIT.
-"""
+"""A page beside the position of a row: seek predicates instead of OFFSET."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, select, types, union_all
+from sqlalchemy import ColumnElement, and_, false, or_, select, true, tuple_, types, union_all
 
+from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.errors import NoTotalOrderError
-from dualsql.keyforms import KeyForm
-from dualsql.plan.beyond import Part, Term, all_equal, parts_after
+from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key
-from dualsql.plan.options import with_criteria_of
+from dualsql.plan.order import reads_row_by_row
 from dualsql.plan.page import Ordered, page, whole
-from dualsql.plan.places import Place
-from dualsql.plan.ties import reads_row_by_row
-from dualsql.statement import AnyCompound, AnySelect
+from dualsql.plan.shape import with_criteria_of
+
+Condition = ColumnElement[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerm:
+    """One key and the row's value of it, None when that is NULL."""
+
+    key: Key
+    form: KeyForm
+    given: ColumnElement[Any] | None
+
+    @classmethod
+    def of(cls, key: Key, value: Any) -> KeyTerm:
+        """The term of a key that can be read."""
+        assert key.form is not None
+        return cls(key, key.form, None if value is None else key.form.given(value))
+
+    @property
+    def nulls_follow(self) -> bool:
+        """Whether rows with a NULL may come after this value."""
+        return self.key.is_nullable and self.key.is_nulls_last and self.given is not None
+
+    def equal(self) -> Condition:
+        """The same value, or NULL as well."""
+        return self.form.compared.is_(None) if self.given is None else self.form.compared == self.given
+
+    def after(self, *, or_equal: bool = False) -> Condition | None:
+        """What comes later by this key alone; None where nothing does."""
+        parts: list[Condition] = []
+        if self.given is not None:
+            parts.append(self._past(self.given, or_equal=or_equal))
+        elif not self.key.is_nulls_last:
+            parts.append(self.form.compared.is_not(None))
+        if self.nulls_follow or (self.given is None and or_equal):
+            parts.append(self.form.compared.is_(None))
+        return or_(*parts) if parts else None
+
+    def bound(self) -> Condition | None:
+        """A condition that an index finds its way by, true of all that is equal or later; None without one."""
+        if self.given is None or self.nulls_follow:
+            return None
+        return self._past(self.given, or_equal=True)
+
+    def _past(self, given: ColumnElement[Any], *, or_equal: bool) -> Condition:
+        compared = self.form.compared
+        if self.key.is_descending:
+            return compared <= given if or_equal else compared < given
+        return compared >= given if or_equal else compared > given
+
+
+class SeekRange(NamedTuple):
+    """Some of the rows after a place: which (None for all), the keys that put them in order, and how many at most."""
+
+    condition: Condition | None
+    keys: Sequence[Key]
+    most: int | None = None
+
+
+def all_equal(terms: Sequence[KeyTerm]) -> Condition:
+    """The rows that no key tells from this one."""
+    return and_(true(), *(term.equal() for term in terms))
+
+
+def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> Condition:
+    """All rows after the place of these values; with `or_equal`, the row itself too."""
+    if not terms:
+        # Rows without a key are all one place.
+        return true() if or_equal else false()
+    if len(terms) > 1 and capabilities.searches_row_values and _run_one_way(terms):
+        return _row_value(terms, or_equal=or_equal)
+    first, *rest = terms
+    if first.given is None and first.key.is_nulls_last:
+        return and_(first.equal(), after(rest, capabilities, or_equal=or_equal))
+    condition = or_(false(), *_alternatives(terms, or_equal=or_equal))
+    bound = first.bound() if rest else None
+    return condition if bound is None else and_(bound, condition)
+
+
+def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> list[SeekRange]:
+    """The same rows in one part or two, in each of which an index may stand for the first key.
+
+    No index knows `k1 > v1 OR k1 IS NULL`, nor an order of its values with the NULLs at the other end: PostgreSQL
+    takes as long for either as for an OFFSET.
+    """
+    if not terms:
+        return [SeekRange(after(terms, capabilities, or_equal=or_equal), ())]
+    first, *rest = terms
+    keys = [term.key for term in terms]
+    # In the order of a part that has no NULLs, nothing is said of them.
+    known = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
+    is_split = first.key.is_stored and first.key.is_nullable
+    if first.given is not None and (is_split or not first.nulls_follow):
+        values = replace(first, key=known[0])
+        part = SeekRange(after([values, *rest], capabilities, or_equal=or_equal), known)
+        return [part, SeekRange(first.form.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
+    if first.given is None and is_split and not first.key.is_nulls_last:
+        following = after(rest, capabilities, or_equal=or_equal)
+        return [
+            SeekRange(and_(first.equal(), following), keys[1:]),
+            SeekRange(first.form.compared.is_not(None), known),
+        ]
+    return [SeekRange(after(terms, capabilities, or_equal=or_equal), keys)]
+
+
+def _run_one_way(terms: Sequence[KeyTerm]) -> bool:
+    is_descending = terms[0].key.is_descending
+    return all(
+        term.given is not None and not term.key.is_nullable and term.key.is_descending is is_descending
+        for term in terms
+    )
+
+
+def _row_value(terms: Sequence[KeyTerm], *, or_equal: bool) -> Condition:
+    compared = tuple_(*(term.form.compared for term in terms))
+    given = tuple_(*(term.given for term in terms))
+    if terms[0].key.is_descending:
+        return compared <= given if or_equal else compared < given
+    return compared >= given if or_equal else compared > given
+
+
+def _alternatives(terms: Sequence[KeyTerm], *, or_equal: bool) -> list[Condition]:
+    """First key later; or equal there, and the second later; and so on."""
+    found: list[Condition] = []
+    equal: list[Condition] = []
+    for number, term in enumerate(terms, start=1):
+        later = term.after(or_equal=or_equal and number == len(terms))
+        if later is not None:
+            found.append(and_(*equal, later))
+        equal.append(term.equal())
+    return found
+
+
+Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysetPosition:
+    """A gap beside a row, and the way to read on from it.
+
+    Attributes:
+        values: of the row's keys, as their forms read them.
+        is_backward: the rows before it are meant, not those after it.
+        passed: how many rows of these values lie behind; the rest of them are ahead.
+        left: how many lie ahead, where that is what is known; `passed` means nothing then.
+    """
+
+    values: Values
+    is_backward: bool = False
+    passed: int = 1
+    left: int | None = None
+
+    @property
+    def holds_itself(self) -> bool:
+        """Whether a row of these values is ahead, if there is only one."""
+        return self.passed == 0 if self.left is None else self.left > 0
+
+    def as_of_one(self) -> KeysetPosition:
+        """The same gap, told in one way, where no two rows have the same values."""
+        return replace(self, passed=0 if self.holds_itself else 1, left=None)
+
+    def reversed(self) -> KeysetPosition:
+        """The same gap, read the other way."""
+        if self.left is None:
+            return replace(self, is_backward=not self.is_backward, left=self.passed)
+        return replace(self, is_backward=not self.is_backward, passed=self.left, left=None)
+
+
+def position_ahead(
+    page: Sequence[Values], start: KeysetPosition | None, *, is_begun: bool
+) -> KeysetPosition | None:
+    """The gap after the last row of a page, in the direction of reading.
+
+    Args:
+        page: the values of its rows, at least one.
+        start: the place that the page was read from; None for an offset.
+        is_begun: nothing equal to the first row can lie before it; for an offset.
+
+    Returns None where it cannot be known how many equal rows lie behind.
+    """
+    last = page[-1]
+    run = next((number for number, values in enumerate(reversed(page)) if not _same(values, last)), len(page))
+    if run == len(page):
+        if start is None and not is_begun:
+            return None
+        if start is not None and _same(start.values, last):
+            if start.left is not None:
+                return replace(start, left=max(start.left - run, 0))
+            return replace(start, passed=start.passed + run)
+    return KeysetPosition(values=last, is_backward=start is not None and start.is_backward, passed=run)
+
+
+def position_behind(
+    page: Sequence[Values], start: KeysetPosition | None, *, is_begun: bool
+) -> KeysetPosition | None:
+    """The gap before the first row of a page, to be read from the other way; see `place_ahead`."""
+    first = page[0]
+    if start is None:
+        return KeysetPosition(values=first, is_backward=True, left=0) if is_begun else None
+    if _same(start.values, first):
+        return start.reversed()
+    return KeysetPosition(values=first, is_backward=not start.is_backward, left=0)
+
+
+def _same(one: Values, other: Values) -> bool:
+    # NaN is the one value that is not itself.
+    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))  # noqa: PLR0124
+
 
 _HINT = "Page by offset, or sort by columns of the result."
 
@@ -62,7 +264,7 @@ def keyed_page(rows: Ordered, *, offset: int, limit: int | None) -> KeyedSelect:
     return KeyedSelect(cut, None, ()) if rows.order.obstacle else _read(cut, rows.order.keys, rows)
 
 
-def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelect:
+def page_beside(rows: Ordered, place: KeysetPosition, *, limit: int | None) -> KeyedSelect:
     """At most `limit` rows (None for all) after `place`; backward, those before it, the nearest first.
 
     Raises:
@@ -72,12 +274,14 @@ def page_beside(rows: Ordered, place: Place, *, limit: int | None) -> KeyedSelec
     return _read(statement, keys, rows)
 
 
-def rows_beside(rows: Ordered, place: Place, *, skip: int, limit: int | None) -> AnySelect:
+def rows_beside(rows: Ordered, place: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
     """As `page_beside`, but `skip` rows further on, and the result's columns alone."""
     return _beside(rows, place, skip=skip, limit=limit)[0]
 
 
-def _beside(rows: Ordered, place: Place, *, skip: int, limit: int | None) -> tuple[AnySelect, Sequence[Key]]:
+def _beside(
+    rows: Ordered, place: KeysetPosition, *, skip: int, limit: int | None
+) -> tuple[AnySelect, Sequence[Key]]:
     require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
     statement = rows.shape.select
@@ -91,19 +295,19 @@ def _beside(rows: Ordered, place: Place, *, skip: int, limit: int | None) -> tup
     if len(parts) > 1:
         pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]
         statement, keys = _around(union_all(*(select(*piece.c) for piece in pieces)), keys, rows)
-        parts = [Part(None, keys)]
+        parts = [SeekRange(None, keys)]
     cut = _cut(statement, parts[0], rows, limit)
     return (cut.offset(skipped) if skipped else cut), keys
 
 
-def _parts(rows: Ordered, keys: Sequence[Key], place: Place) -> list[Part]:
-    terms = [Term.of(key, value) for key, value in zip(keys, place.values, strict=True)]
+def _parts(rows: Ordered, keys: Sequence[Key], place: KeysetPosition) -> list[SeekRange]:
+    terms = [KeyTerm.of(key, value) for key, value in zip(keys, place.values, strict=True)]
     if rows.order.is_unique:
         return parts_after(terms, rows.capabilities, or_equal=place.holds_itself)
     if place.left is None:
         return parts_after(terms, rows.capabilities, or_equal=True)
     later = parts_after(terms, rows.capabilities, or_equal=False)
-    return [Part(all_equal(terms), (), place.left), *later] if place.left else later
+    return [SeekRange(all_equal(terms), (), place.left), *later] if place.left else later
 
 
 def require_keyset(rows: Ordered) -> None:
@@ -112,7 +316,7 @@ def require_keyset(rows: Ordered) -> None:
         raise NoTotalOrderError(f"Its rows cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
 
 
-def _cut(statement: AnySelect, part: Part, rows: Ordered, limit: int | None) -> AnySelect:
+def _cut(statement: AnySelect, part: SeekRange, rows: Ordered, limit: int | None) -> AnySelect:
     clauses = [clause for key in part.keys for clause in key.clauses(rows.capabilities)]
     limits = [most for most in (limit, part.most) if most is not None]
     chosen = statement if part.condition is None else statement.where(part.condition)

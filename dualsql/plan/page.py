@@ -1,21 +1,123 @@
-"""Cut a page out of a Select; the rule: the same offset always means the same row."""
+"""A page, the count and a projection of a Select."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.elements import ColumnClause, Label, Over, _textual_label_reference
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.util import extract_first_column_annotation
+from sqlalchemy.sql.visitors import iterate
 
-from dualsql.dialects import Capabilities
-from dualsql.plan.keys import Order
-from dualsql.plan.options import with_criteria_of
-from dualsql.plan.order import IsMasked, never, order_of
-from dualsql.plan.shape import Shape
-from dualsql.plan.ties import distinct_on
-from dualsql.statement import AnySelect
+from dualsql.capabilities import Capabilities
+from dualsql.freeze.document import AnySelect
+from dualsql.plan.keys import Order, unlabelled
+from dualsql.plan.order import IsMasked, distinct_on, is_distinct, never, order_of
+from dualsql.plan.shape import Shape, with_criteria_of
 from dualsql_client.wire import SortKey
+
+
+def projected(statement: AnySelect, places: Sequence[int]) -> AnySelect | None:
+    """The statement with the columns at `places` alone, in their order; None where the rest must stay.
+
+    DISTINCT compares what it selects; a function may make rows, and an aggregate makes one of all: only plain columns
+    of tables can be left out.
+    """
+    outputs = list(statement.selected_columns)
+    left_out = [output for place, output in enumerate(outputs) if place not in set(places)]
+    if is_distinct(statement) or not all(map(_is_plain, left_out)):
+        return None
+    if _orders_by_name(statement) or _guesses_a_join(statement):
+        return None
+    return with_outputs(statement, [outputs[place] for place in places])
+
+
+def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) -> AnySelect:
+    """The statement with these columns, from the tables that its own columns come from."""
+    entities = [found for column in statement._raw_columns for found in _entity_of(column)]
+    return statement.select_from(*entities).with_only_columns(*outputs, maintain_column_froms=True)
+
+
+def _entity_of(column: Any) -> list[Any]:
+    """The class that the ORM takes an expression from, which may have more tables than the expression reads.
+
+    As `sqlalchemy.orm.context._ORMColumnEntity` has it; SQLAlchemy's own `maintain_column_froms` sees plain columns
+    alone, and leaves the joins of inheritance out.
+    """
+    if "parententity" in column._annotations:
+        return []
+    entity: Any = extract_first_column_annotation(column, "parententity")  # type: ignore[no-untyped-call]
+    if entity is None or not set(column._from_objects).intersection(entity.selectable._from_objects):
+        return []
+    return [entity.__clause_element__()]
+
+
+def _is_plain(output: Any) -> bool:
+    while isinstance(output, Label):
+        output = output.element
+    return isinstance(output, ColumnClause) and not output.is_literal
+
+
+def _orders_by_name(statement: Any) -> bool:
+    """Whether its ORDER BY or GROUP BY names a column by a text, which has to be there then."""
+    clauses = (*statement._order_by_clauses, *statement._group_by_clauses)
+    return any(
+        isinstance(part, _textual_label_reference) for clause in clauses for part in visitors.iterate(clause)
+    )
+
+
+def _guesses_a_join(statement: Any) -> bool:
+    """Whether the left side of a join is to be found among what the columns come from."""
+    return any(left is None for _, _, left, _ in statement._setup_joins)
+
+
+def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
+    """SELECT count(*) over the statement, inside its author's own limit and offset.
+
+    Args:
+        cap: no row is counted behind this one and the next.
+    """
+    # Without the subquery a count of one table is not any faster: SQLite and PostgreSQL flatten it (1 M rows: 0.7 ms
+    # to 1.1, 136 to 132 under a WHERE), and leave columns out that nobody reads.
+    counted_rows = uncounted(shape, cap=cap)
+    counted = select(func.count()).select_from(counted_rows.subquery("result"))
+    return with_criteria_of(counted_rows, counted)
+
+
+def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
+    """As many rows as the statement has, in any order, with the columns that cost least."""
+    # Which rows a LIMIT keeps depends on the order; how many does not.
+    bare = _without_windows(shape.select.order_by(None))
+    limits = [limit for limit in (shape.limit, None if cap is None else cap + 1) if limit is not None]
+    if not limits and not shape.offset:
+        return bare
+    return bare.limit(min(limits, default=None)).offset(shape.offset or None)
+
+
+def _without_windows(select: AnySelect) -> AnySelect:
+    """Without window functions, which a database computes for every row even where nobody reads them."""
+    columns = list(select.selected_columns)
+    windows = [column for column in columns if isinstance(unlabelled(column), Over)]
+    kept = [column for column in columns if column not in windows]
+    if not windows or is_distinct(select) or select._group_by_clauses or select._having_criteria:
+        return select
+    # An aggregate makes one row of many, also from inside a window; a mapped class may bring a criterion.
+    if any(map(_may_aggregate, windows)) or not _sources(windows) <= _sources(kept):
+        return select
+    return select.with_only_columns(*kept)
+
+
+def _may_aggregate(window: Any) -> bool:
+    return sum(isinstance(part, FunctionElement) for part in iterate(unlabelled(window))) != 1
+
+
+def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
+    return {source for column in columns for source in column._from_objects}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Rows of a Select that are not its first ones; the rule: the same rows at every reading, or a refusal.
+"""Rows of a Select that are not its first ones. The same rows at every reading, or a refusal.
 
 tail       in the reverse of the total order, as many as are wanted
 spread     at even ranks of the total order
@@ -13,14 +13,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, types
 
-from dualsql.columns import plain_type
+from dualsql.columns.own_types import plain_type
 from dualsql.errors import NoTotalOrderError
+from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, unlabelled
 from dualsql.plan.keyset import carried_around
-from dualsql.plan.options import with_criteria_of
+from dualsql.plan.order import is_distinct, reads_row_by_row
 from dualsql.plan.page import Ordered
-from dualsql.plan.ties import is_distinct, reads_row_by_row
-from dualsql.statement import AnySelect
+from dualsql.plan.shape import with_criteria_of
 
 _PRIME = 2**31 - 1
 """Products of two smaller numbers fit into 64 bits, and taking the fifth power modulo it mixes up no two of them."""

@@ -22,8 +22,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
 
 from dualsql.errors import NotFreezableError
+from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import plain
-from dualsql.statement import AnySelect
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
 # Words between SELECT and its columns that leave the rows alone; most are MariaDB's.
@@ -90,9 +90,6 @@ def _unnamed_reads(statement: Any) -> list[int]:
     return found if has_unnamed else []
 
 
-# --- words around the columns ----------------------------------------------------------------------------------
-
-
 def _with_distinct(select: AnySelect) -> AnySelect:
     is_distinct = _refuse_unknown_words(select)
     columns = list(select._raw_columns)
@@ -150,9 +147,6 @@ def _with_prefixes(select: Any, prefixes: Iterable[Any]) -> AnySelect:
     bare: AnySelect = select._generate()
     bare._prefixes = kept
     return bare
-
-
-# --- DISTINCT as a column's word -------------------------------------------------------------------------------
 
 
 def _is_word(element: Any) -> bool:
@@ -230,9 +224,6 @@ def _arguments(part: ClauseElement) -> Iterator[Any]:
             yield from _arguments(inner)
     else:
         yield part
-
-
-# --- joins -----------------------------------------------------------------------------------------------------
 
 
 def _with_left_side(select: Any) -> AnySelect:

@@ -1,28 +1,63 @@
-"""Bring any statement into one shape, its own limit set aside; the rule: same rows, same order."""
+"""Any statement in one shape: a Select without its own LIMIT and OFFSET, of the same rows in the same order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, select
-from sqlalchemy.sql.elements import (
-    BindParameter,
-    UnaryExpression,
-    _textual_label_reference,
-)
+from sqlalchemy.sql.elements import BindParameter, UnaryExpression, _textual_label_reference
 from sqlalchemy.sql.selectable import GenerativeSelect
 
-from dualsql.columns import ResultColumn, own_name, result_columns
+from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.columns.result import ResultColumn, own_name, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
-from dualsql.meanings import STANDARD, Meanings
+from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.plan.entities import distinctly_named, written_out
 from dualsql.plan.keys import split_modifiers
-from dualsql.plan.options import with_criteria_of
 from dualsql.plan.settled import settled, told_apart
-from dualsql.plan.text import has_outer_order
-from dualsql.statement import AnyCompound, AnySelect, Statement
+
+
+def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
+    """`outer` with the criteria of the statement that stands in it as a subquery."""
+    criteria = list(_criteria(inner))
+    return outer.options(*criteria) if criteria else outer
+
+
+def _criteria(statement: Any) -> Iterator[Any]:
+    for part in (statement, *getattr(statement, "_memoized_select_entities", ())):
+        yield from (option for option in getattr(part, "_with_options", ()) if option._is_criteria_option)
+
+
+_TOKEN = re.compile(
+    r"""
+      --[^\n]*                              # comment to the end of the line
+    | /\*.*?(?:\*/|\Z)                      # comment in stars
+    | '(?:[^']|'')*(?:'|\Z)                 # string
+    | "(?:[^"]|"")*(?:"|\Z)                 # quoted name
+    | `(?:[^`]|``)*(?:`|\Z)                 # quoted name, MariaDB
+    | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)  # dollar-quoted string, PostgreSQL
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<bracket>[()])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
+
+
+def has_outer_order(sql: str) -> bool:
+    """Whether ORDER BY, LIMIT, OFFSET or FETCH stands outside all parentheses, strings and comments."""
+    depth = 0
+    for token in _TOKEN.finditer(sql):
+        bracket = token["bracket"]
+        if bracket:
+            depth += 1 if bracket == "(" else -1
+        elif token["word"] and depth <= 0 and token["word"].upper() in _CLAUSES:
+            return True
+    return False
+
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 

@@ -1,4 +1,4 @@
-"""SQL text in, a Select out; the rule: no text of the caller's survives, each part is made anew of what is registered.
+"""SQL text in, a Select out. No text of the caller's survives, each part is made anew of what is registered.
 
 A parser's tree is walked node by node. What has a translation into SQLAlchemy's constructs is translated, whatever
 has none is refused: there is no list of bad things to be incomplete. Tables and columns are those of the registry,

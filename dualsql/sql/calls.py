@@ -1,4 +1,4 @@
-"""Function calls, aggregates and windows; the rule: a name of the allow-list, and arguments that were translated."""
+"""Function calls, aggregates and windows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from sqlalchemy import ColumnElement, case, distinct, func, literal, null, types
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlglot import exp
 
-from dualsql.instants import instant, instants, is_instant
-from dualsql.sql.arguments import only
-from dualsql.sql.binary import spells_instants
-from dualsql.sql.functions import absent, is_aggregate, known_functions, result_of
-from dualsql.sql.numbers import one_of
-from dualsql.sql.ordering import read_order
-from dualsql.sql.refusals import forbid, forbid_node, invalid
-from dualsql.sql.scope import Scope
+from dualsql.columns.instants import instant, instants, is_instant
+from dualsql.sql.functions import absent, is_aggregate, known_functions, one_of, result_of
+from dualsql.sql.operations import spells_instants
+from dualsql.sql.queries import read_order
+from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
@@ -161,9 +158,6 @@ def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
     made: Any = translator.expression(found["this"], scope)
     ordered: Element = made.within_group(*read_order(translator, found["expression"], scope))
     return ordered
-
-
-# --- windows ---------------------------------------------------------------------------------------------------
 
 
 def _window(translator: Translator, node: Any, scope: Scope) -> Element:

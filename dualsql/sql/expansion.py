@@ -18,7 +18,7 @@ from sqlalchemy.sql.elements import BinaryExpression, ClauseList
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import AliasedReturnsRows, Join
 
-from dualsql.sql.refusals import invalid
+from dualsql.sql.scope import invalid
 
 MAXIMUM_EXPANSION = 10_000
 """The 400 queries of the tests have at most 540. DuckDB plans so many in 0.3 s, and PostgreSQL does."""

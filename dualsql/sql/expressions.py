@@ -1,4 +1,4 @@
-"""Columns, constants, operators, CASE, CAST, subqueries as values; the rule: a table of handlers, nothing beside it."""
+"""Columns, constants, CASE, CAST, subqueries as values."""
 
 from __future__ import annotations
 
@@ -26,22 +26,74 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import Tuple
+from sqlalchemy.types import TypeEngine
 from sqlglot import exp
+from sqlglot.expressions import DType
 
-from dualsql import instants
-from dualsql.freeze.allowed import EXTRACT_FIELDS
-from dualsql.sql import binary, literals, numbers, own_types
-from dualsql.sql.arguments import only
-from dualsql.sql.refusals import forbid, forbid_node, invalid
-from dualsql.sql.scope import EXPRESSION, Scope
-from dualsql.sql.types import DATE_LIKE, read_type
+from dualsql.columns import instants
+from dualsql.freeze.types import EXTRACT_FIELDS
+from dualsql.sql import functions, operations, values
+from dualsql.sql.scope import EXPRESSION, Scope, forbid, forbid_node, invalid, only, shown
+from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-Element = ColumnElement[Any]
 
-# --- leaves ----------------------------------------------------------------------------------------------------
+SQLType = TypeEngine[Any]
+
+_LARGEST = 1_000_000
+
+_PLAIN: Mapping[Any, Callable[[], SQLType]] = {
+    DType.BIGINT: types.BigInteger,
+    DType.BOOLEAN: types.Boolean,
+    DType.DATE: types.Date,
+    DType.DATETIME: types.DateTime,
+    DType.DOUBLE: types.Double,
+    DType.FLOAT: types.Float,
+    DType.INT: types.Integer,
+    DType.SMALLINT: types.SmallInteger,
+    DType.TINYINT: types.SmallInteger,
+    DType.TEXT: types.Text,
+    DType.TIME: types.Time,
+    DType.TIMESTAMP: types.DateTime,
+    DType.TIMESTAMPTZ: lambda: types.DateTime(timezone=True),
+    DType.UUID: types.Uuid,
+    DType.INTERVAL: types.Interval,
+    DType.JSON: types.JSON,
+    DType.JSONB: postgresql.JSONB,
+}
+_SIZED: Mapping[Any, Callable[..., SQLType]] = {
+    DType.CHAR: types.CHAR,
+    DType.DECIMAL: types.Numeric,
+    DType.VARCHAR: types.String,
+}
+
+# SQLite has no such types: a CAST to one of them gives a number.
+DATE_LIKE = (types.Date, types.DateTime, types.Time, types.Interval)
+
+
+def read_type(node: Any) -> SQLType:
+    """The type of a CAST."""
+    if isinstance(node, exp.DataType):
+        if node.this in _PLAIN and not node.expressions:
+            return _PLAIN[node.this]()
+        if node.this in _SIZED:
+            return _SIZED[node.this](*map(_size, node.expressions))
+    return forbid(
+        f"CAST to {shown(node)}", hint="Use a standard type, such as INTEGER, NUMERIC, TEXT or DATE."
+    )
+
+
+def _size(parameter: Any) -> int:
+    text = parameter.this.name if isinstance(parameter, exp.DataTypeParam) else ""
+    size = whole_or_none(text, _LARGEST)
+    if size is None:
+        forbid("A type of that size", hint="Give whole numbers, as in NUMERIC(10, 2).")
+    return size
+
+
+Element = ColumnElement[Any]
 
 
 def _column(_: Translator, node: Any, scope: Scope) -> Element:
@@ -52,7 +104,7 @@ def _column(_: Translator, node: Any, scope: Scope) -> Element:
 
 
 def _literal(translator: Translator, node: Any, _: Scope) -> Element:
-    return literals.string(node.name) if node.is_string else literals.number(node.name, translator.dialect)
+    return values.string(node.name) if node.is_string else values.number(node.name, translator.dialect)
 
 
 def _boolean(_: Translator, node: Any, __: Scope) -> Element:
@@ -67,7 +119,7 @@ def _placeholder(translator: Translator, node: Any, _: Scope) -> Element:
     only(node, "this")
     if not isinstance(node.this, str):
         invalid("A parameter without a name.", hint="Write it as :name.")
-    return literals.value(translator.parameter(node.this))
+    return values.value(translator.parameter(node.this))
 
 
 def _paren(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -76,7 +128,7 @@ def _paren(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _interval(translator: Translator, node: Any, _: Scope) -> Element:
     only(node, "this", "unit")
-    return literals.interval(node, translator.dialect)
+    return values.interval(node, translator.dialect)
 
 
 def _moment(name: str, kind: Any) -> Any:
@@ -86,9 +138,6 @@ def _moment(name: str, kind: Any) -> Any:
         return moment
 
     return read
-
-
-# --- operators -------------------------------------------------------------------------------------------------
 
 
 def _connected(connect: Any) -> Any:
@@ -103,7 +152,7 @@ def _connected(connect: Any) -> Any:
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     inner = translator.expression(only(node, "this")["this"], scope)
-    return not_(binary.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
+    return not_(operations.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
 
 
 def _is(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -120,7 +169,7 @@ def _like(apply: Callable[[Element, Element, str | None], Element]) -> Any:
     def read(translator: Translator, node: Any, scope: Scope, escape: str | None = None) -> Element:
         found = only(node, "this", "expression", "negate")
         left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
-        made = apply(binary.textual(left), right, escape)
+        made = apply(operations.textual(left), right, escape)
         return not_(made) if found.get("negate") else made
 
     return read
@@ -144,11 +193,12 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "low", "high")
     value = translator.expression(found["this"], scope)
     low, high = (
-        binary.alike(translator, translator.expression(found[name], scope), value) for name in ("low", "high")
+        operations.alike(translator, translator.expression(found[name], scope), value)
+        for name in ("low", "high")
     )
-    own_types.require_same(translator, value, low)
-    own_types.require_same(translator, value, high)
-    if binary.spells_instants(translator.dialect, value, low, high):
+    values.require_same(translator, value, low)
+    values.require_same(translator, value, high)
+    if operations.spells_instants(translator.dialect, value, low, high):
         return instants.between(value, low, high)
     return value.between(low, high)
 
@@ -160,22 +210,22 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     rows = _rows(given[0]) if len(given) == 1 else None
     if rows is not None:
         listed = [[translator.expression(cell, scope) for cell in row] for row in rows]
-        if isinstance(value, Tuple) and binary.spells_instants(translator.dialect, *value.clauses):
+        if isinstance(value, Tuple) and operations.spells_instants(translator.dialect, *value.clauses):
             for _ in listed:
                 translator.repeat(value, scope.work)
             return or_(*(_equals_row(translator, value, row) for row in listed))
         return value.in_([tuple_(*row) for row in listed])
     if found.get("query") is not None:
         inner = _subselect(translator, given[0], scope)
-        own_types.require_same(translator, value, next(iter(inner.selected_columns)))
+        values.require_same(translator, value, next(iter(inner.selected_columns)))
         return _in_query(translator, value, inner)
-    options = [binary.alike(translator, option, value) for option in _members(translator, given, scope)]
+    options = [operations.alike(translator, option, value) for option in _members(translator, given, scope)]
     for option in options:
-        own_types.require_same(translator, value, option)
-    if binary.spells_instants(translator.dialect, value, *options):
+        values.require_same(translator, value, option)
+    if operations.spells_instants(translator.dialect, value, *options):
         scope.work.spend(EXPRESSION * len(options))
         return instants.one_of(value, options)
-    constants = literals.listed(options)
+    constants = values.listed(options)
     return value.in_(options if constants is None else constants)
 
 
@@ -189,13 +239,13 @@ def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Ele
 
 def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
     pairs = zip(value.clauses, row, strict=False)
-    cells = ((one, binary.alike(translator, cell, one)) for one, cell in pairs)
-    return and_(*(binary.comparison(operators.eq, one, cell, translator.dialect) for one, cell in cells))
+    cells = ((one, operations.alike(translator, cell, one)) for one, cell in pairs)
+    return and_(*(operations.comparison(operators.eq, one, cell, translator.dialect) for one, cell in cells))
 
 
 def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     outputs = list(query.selected_columns)
-    if len(outputs) == 1 and binary.spells_instants(translator.dialect, value, *outputs):
+    if len(outputs) == 1 and operations.spells_instants(translator.dialect, value, *outputs):
         value, query = instants.instant(value), instants.selecting_instants(query)
     return value.in_(query)
 
@@ -220,9 +270,6 @@ def _any_of(wrap: Any) -> Any:
     return read
 
 
-# --- CASE, CAST and the like -----------------------------------------------------------------------------------
-
-
 def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "ifs", "default")
     subject = None if found.get("this") is None else translator.expression(found["this"], scope)
@@ -231,21 +278,21 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
             translator.repeat(subject, scope.work)
-            wanted = binary.alike(translator, condition, subject)
-            condition = binary.comparison(operators.eq, subject, wanted, translator.dialect)
+            wanted = operations.alike(translator, condition, subject)
+            condition = operations.comparison(operators.eq, subject, wanted, translator.dialect)
         branches.append((condition, translator.expression(branch.args["true"], scope)))
     default = found.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
     values = [*(value for _, value in branches), otherwise]
-    return numbers.one_of(case(*branches, else_=otherwise), values)
+    return functions.one_of(case(*branches, else_=otherwise), values)
 
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "to")
     wanted = read_type(found["to"])
     value = translator.expression(found["this"], scope)
-    if literals.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
-        typed = literals.typed(value, wanted, translator.dialect)
+    if values.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
+        typed = values.typed_literal(value, wanted, translator.dialect)
         if typed is not value or translator.dialect != "postgresql":
             return typed
     if translator.dialect == "sqlite" and isinstance(wanted, DATE_LIKE):
@@ -254,7 +301,7 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
         )
     made = cast(value, wanted)
     # SQLite does not round to what is written there.
-    return numbers.computed(made, translator.dialect) if translator.dialect == "sqlite" else made
+    return functions.computed(made, translator.dialect) if translator.dialect == "sqlite" else made
 
 
 def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -294,9 +341,6 @@ def _json(text: str, kind: Any) -> Any:
     return read
 
 
-# --- subqueries ------------------------------------------------------------------------------------------------
-
-
 def _subselect(translator: Translator, node: Any, scope: Scope) -> Any:
     """A query inside an expression, which may read the columns of the queries around it."""
     if isinstance(node, exp.Subquery):
@@ -334,7 +378,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.And: _connected(and_),
     exp.Or: _connected(or_),
     exp.Not: _not,
-    **binary.HANDLERS,
+    **operations.HANDLERS,
     exp.Is: _is,
     exp.Like: _LIKE,
     exp.ILike: _ILIKE,

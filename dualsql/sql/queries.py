@@ -1,4 +1,4 @@
-"""SELECT, set operations and WITH; the rule: what is not read here is not in the statement that runs."""
+"""SELECT, set operations, WITH and ORDER BY."""
 
 from __future__ import annotations
 
@@ -21,18 +21,39 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.sql.elements import Label, WrapsColumnExpression
 from sqlglot import exp
 
-from dualsql import instants
-from dualsql.sql import binary, numbers
-from dualsql.sql.arguments import only
-from dualsql.sql.ordering import directed
-from dualsql.sql.own_types import require_groups, require_same
-from dualsql.sql.refusals import forbid, forbid_node, invalid
+from dualsql.columns import instants
+from dualsql.columns.instants import instant
+from dualsql.sql import functions, operations
+from dualsql.sql.operations import spells_instants
+from dualsql.sql.parse import nulls_first
 from dualsql.sql.relations import column_names, labelled, read_from
-from dualsql.sql.scope import OUTPUT, SELECT, Scope
+from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
+from dualsql.sql.values import require_groups, require_order, require_same
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
+
+
+def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[ColumnElement[Any]]:
+    """The keys of an ORDER BY inside an expression."""
+    for key in node.expressions:
+        found = only(key, "this", "desc", "nulls_first")
+        yield directed(translator, translator.expression(found["this"], scope), key)
+
+
+def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
+    """The element with the direction that `key`, an exp.Ordered, gives it."""
+    require_order(translator, element)
+    if spells_instants(translator.dialect, element):
+        element = instant(element)
+    descending = bool(key.args.get("desc"))
+    made: ColumnElement[Any] = element.desc() if descending else element
+    first = bool(key.args.get("nulls_first"))
+    if first == nulls_first(translator.dialect, descending=descending):
+        return made
+    return made.nulls_first() if first else made.nulls_last()
+
 
 Element = ColumnElement[Any]
 
@@ -60,8 +81,6 @@ def read_query(translator: Translator, node: Any, scope: Scope) -> Any:
         return _set_operation(translator, node, scope)
     return forbid_node(node)
 
-
-# --- SELECT ----------------------------------------------------------------------------------------------------
 
 _SELECT = (
     "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "fetch", "distinct",
@@ -187,9 +206,6 @@ def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -
     return statement.ext(distinct_on(*(translator.expression(key, scope) for key in on.expressions)))
 
 
-# --- GROUP BY, ORDER BY, LIMIT ---------------------------------------------------------------------------------
-
-
 def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Any]:
     found = only(node, "expressions", "rollup", "cube", "grouping_sets")
     plain = [_group(translator, key, outputs, scope) for key in found.get("expressions") or ()]
@@ -209,7 +225,7 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
     if isinstance(key, exp.Tuple):
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
     found = translator.expression(key, scope)
-    return instants.instant(found) if binary.spells_instants(translator.dialect, found) else _bare(found)
+    return instants.instant(found) if operations.spells_instants(translator.dialect, found) else _bare(found)
 
 
 def _superaggregate(
@@ -295,9 +311,6 @@ def _whole(node: Any) -> int:
     return number
 
 
-# --- set operations --------------------------------------------------------------------------------------------
-
-
 def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     found = only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     _read_with(translator, found.get("with_"), scope)
@@ -317,7 +330,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
         operands = [instants.selecting_instants(operand) for operand in operands]
     statement: Any = combine(*_alike(operands))
     outputs = list(statement.selected_columns)
-    if found.get("order") is not None and binary.spells_instants(translator.dialect, *outputs):
+    if found.get("order") is not None and operations.spells_instants(translator.dialect, *outputs):
         # A set operation is put in order by its own columns alone.
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
@@ -329,7 +342,7 @@ def _alike(operands: list[Any]) -> list[Any]:
     """The operands, the first of them with the types that its columns have in common with the others'."""
     first = list(operands[0].selected_columns)
     typed = [
-        numbers.one_of(outputs[0], outputs)
+        functions.one_of(outputs[0], outputs)
         for outputs in zip(*(operand.selected_columns for operand in operands), strict=True)
     ]
     if all(one is other for one, other in zip(first, typed, strict=True)):
@@ -376,9 +389,6 @@ def _wrapped(translator: Translator, node: Any, scope: Scope) -> Any:
     outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
     keys = _keys(translator, node.args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
     return _cut(translator.orders.in_order(select(*outputs).order_by(*keys)), node.args)
-
-
-# --- WITH ------------------------------------------------------------------------------------------------------
 
 
 def _read_with(translator: Translator, node: Any, scope: Scope) -> None:

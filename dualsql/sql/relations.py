@@ -1,4 +1,4 @@
-"""The FROM clause; the rule: a table is one that is registered, under an alias of its own."""
+"""The FROM clause. A table is one that is registered, under an alias of its own."""
 
 from __future__ import annotations
 
@@ -23,13 +23,10 @@ from sqlalchemy.sql import operators
 from sqlalchemy.sql.selectable import TableClause
 from sqlglot import exp
 
-from dualsql.sql.arguments import only
-from dualsql.sql.binary import comparison
-from dualsql.sql.functions import TABLE_FUNCTIONS
-from dualsql.sql.numbers import common
-from dualsql.sql.own_types import require_equality, require_same
-from dualsql.sql.refusals import forbid_node, invalid, unknown_column, unknown_table
-from dualsql.sql.scope import Scope
+from dualsql.sql.functions import TABLE_FUNCTIONS, common
+from dualsql.sql.operations import comparison
+from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
+from dualsql.sql.values import require_equality, require_same
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -65,9 +62,6 @@ def _append(translator: Translator, elements: list[FromClause], node: Any, scope
     for found in inner:
         element = _joined(translator, element, found, scope)
     elements.append(element)
-
-
-# --- joins -----------------------------------------------------------------------------------------------------
 
 
 def _is_comma(node: exp.Join) -> bool:
@@ -137,9 +131,6 @@ def _shared(left: FromClause, right: FromClause, scope: Scope) -> list[str]:
     known = scope.columns_of(right)
     names = [name for name in scope.columns_of(left) if name in known]
     return names or invalid("A NATURAL JOIN of tables without a common column.", hint="Write JOIN ... ON.")
-
-
-# --- relations -------------------------------------------------------------------------------------------------
 
 
 def _relation(translator: Translator, node: Any, scope: Scope) -> FromClause:

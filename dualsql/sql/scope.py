@@ -1,19 +1,93 @@
-"""What a name stands for at one place of a query, and how much work a text may make.
-
-A name is found among what is served, or refused. Work is counted while a text is translated, in units of about 10
-microseconds on the way to a document.
-"""
+"""What a name stands for at one place of a query, how much work a text may make, and how it is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, FromClause
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
-from dualsql.sql.refusals import invalid, unknown_column, unknown_table
+from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
+
+_SHOWN = 60
+_LISTED = 40
+
+
+def forbid(what: str, hint: str = "", *, suggestions: Sequence[str] = ()) -> NoReturn:
+    """Refuse a construct that this server does not run."""
+    raise ForbiddenSQLError(
+        f"{what} cannot be run here.",
+        hint=hint or "Write one plain SELECT over the tables that are served.",
+        details={"suggestions": list(suggestions)},
+    )
+
+
+def forbid_node(node: Any) -> NoReturn:
+    """Refuse a part of the tree that has no translation."""
+    kind = type(node).__name__ if isinstance(node, exp.Expression) else str(node)
+    forbid(f"{_words(kind)} ({shown(node)})" if isinstance(node, exp.Expression) else kind)
+
+
+def invalid(message: str, hint: str = "") -> NoReturn:
+    """Refuse a text that makes no sense."""
+    raise InvalidSQLError(message, hint=hint)
+
+
+def too_deep() -> InvalidSQLError:
+    """The error for a text whose parts stand inside one another too often."""
+    return InvalidSQLError("The SQL is nested too deeply.", hint="Use WITH to name the inner parts.")
+
+
+def unknown_table(name: str, known: Iterable[str]) -> NoReturn:
+    """Refuse a table that is not served; tables that are there and not served are not told apart."""
+    tables = sorted(known)
+    close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
+    suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
+    listed = ", ".join(tables[:_LISTED]) or "none"
+    raise UnknownTableError(
+        f"There is no table {name[:_SHOWN]!r}.",
+        hint=f"Did you mean {' or '.join(suggestions)}?" if suggestions else f"There are: {listed}.",
+        details={"table": name[:_SHOWN], "suggestions": suggestions, "tables": tables[:_LISTED]},
+    )
+
+
+def unknown_column(name: str, known: Iterable[str]) -> NoReturn:
+    """Refuse a column that nothing in the FROM clause has."""
+    # What has no name of its own has one of SQLAlchemy's, such as "%(140 anon)s".
+    names = [one for one in dict.fromkeys(known) if "%(" not in one]
+    raise UnknownColumnError(name, names[:_LISTED], of="The query")
+
+
+def shown(node: exp.Expression) -> str:
+    """A part of the text, as short as a message can bear."""
+    try:
+        text = node.sql(unsupported_level=ErrorLevel.IGNORE)
+    except (ValueError, RecursionError):
+        text = type(node).__name__
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def _words(name: str) -> str:
+    """`TableSample` as `table sample`."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+
+
+# What the parser notes of its own, which changes nothing of what a text means.
+_NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constructor", "materialized"})
+
+
+def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
+    """The arguments of `node`, once it has none but `names`."""
+    for name, value in node.args.items():
+        if value and name not in names and name not in _NOTES:
+            words = name.rstrip("_").replace("_", " ").upper()
+            forbid(f"{words} in {shown(node)}")
+    return node.args
+
 
 Columns = Mapping[str, ColumnElement[Any]]
 
@@ -30,7 +104,7 @@ _NAMES = 10
 """Names that are looked through in one unit."""
 
 
-class Work:
+class WorkBudget:
     """Counts the work that one text makes, and keeps what would be made more than once."""
 
     def __init__(self) -> None:
@@ -80,7 +154,7 @@ class Scope:
             GROUP BY and the SELECT list share their bound parameters and the database sees them as equal.
     """
 
-    work: Work
+    work: WorkBudget
     parent: Scope | None = None
     hidden: str = ""
     ctes: dict[str, FromClause] = field(default_factory=dict)

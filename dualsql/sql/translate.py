@@ -1,4 +1,4 @@
-"""The way from a text to a Select; the rule: a node without a handler is refused."""
+"""SQL text to a Select. A node without a handler is refused."""
 
 from __future__ import annotations
 
@@ -7,25 +7,82 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, FromClause, Subquery, TableClause
+from sqlalchemy import CTE, ColumnElement, FromClause, Subquery, TableClause, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import exp
 
+from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.errors import InvalidSQLError
 from dualsql.freeze import Registry
-from dualsql.meanings import STANDARD, Meanings
+from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan import CarriedOrders
-from dualsql.sql import calls, expressions, own_types, queries
+from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.expansion import require_bounded
-from dualsql.sql.fencing import can_fail, fenced
 from dualsql.sql.functions import gathers
-from dualsql.sql.reading import parse
-from dualsql.sql.refusals import forbid_node, invalid, too_deep
-from dualsql.sql.scope import COLUMN, EXPRESSION, MAXIMUM_WORK, Scope, Work
-from dualsql.statement import AnyCompound, AnySelect
+from dualsql.sql.parse import parse
+from dualsql.sql.scope import (
+    COLUMN,
+    EXPRESSION,
+    MAXIMUM_WORK,
+    Scope,
+    WorkBudget,
+    forbid_node,
+    invalid,
+    too_deep,
+)
 from dualsql_client import conversions
+
+_HARMLESS = frozenset({
+    exp.Select, exp.From, exp.Join, exp.Where, exp.Having, exp.Group, exp.Order, exp.Ordered, exp.Limit, exp.Offset,
+    exp.Distinct, exp.With, exp.CTE, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.Table, exp.TableAlias,
+    exp.Alias, exp.Column, exp.Identifier, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.And, exp.Or,
+    exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.In, exp.Between, exp.Placeholder, exp.Tuple,
+    exp.Neg, exp.Cast, exp.DataType, exp.Like, exp.Anonymous, exp.Exists,
+})  # fmt: skip
+
+_FIGURES = frozenset({"count", "min", "max"})
+_OF_VISIBLE_ROWS = frozenset({"sum", "avg"})
+"""They can overflow, by no other rows than those that are seen; unless a hidden row says which of these to add."""
+
+_DATES = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME})
+_SOURCES = (exp.From, exp.Join, exp.Subquery, exp.SetOperation, exp.CTE)
+
+
+def can_fail(query: exp.Expression, dialect: str) -> bool:
+    """Whether what the text computes of a row could fail."""
+    if dialect == "duckdb":
+        return True  # a comparison of a text with a number reads the text as one
+    nodes = list(query.walk())
+    is_nested = sum(isinstance(node, exp.Select) for node in nodes) > 1
+    return not all(_is_harmless(node, is_nested=is_nested) for node in nodes)
+
+
+def _is_harmless(node: Any, *, is_nested: bool) -> bool:
+    match node:
+        case exp.Anonymous():
+            name = str(node.this).lower()
+            return name in _FIGURES or (name in _OF_VISIBLE_ROWS and not is_nested)
+        case exp.Subquery():
+            # As a value it fails when it has two rows.
+            return node.parent is None or isinstance(node.parent, _SOURCES) or node.arg_key == "query"
+        case exp.Neg():
+            return isinstance(node.this, exp.Literal)
+        case exp.Cast():
+            return isinstance(node.this, exp.Literal) and node.to.this in _DATES
+        case exp.Like():
+            pattern = node.expression
+            return isinstance(pattern, exp.Literal) and "\\" not in pattern.name
+        case _:
+            return type(node) in _HARMLESS
+
+
+def fenced(relation: FromClause) -> FromClause:
+    """The relation, from which nothing is computed before its own rows are known."""
+    found: FromClause = select(*relation.c).offset(0).subquery()
+    return found
+
 
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
 
@@ -61,7 +118,7 @@ def read_select(
         UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
         ForbiddenSQLError: it is more than a query, or holds what has no translation.
     """
-    work = Work()
+    work = WorkBudget()
     tree = parse(sql, dialect, work)
     is_fenced = hides if hides is not None and can_fail(tree, dialect) else _nothing
     tables = _tables(registry, is_visible)
@@ -130,7 +187,7 @@ class Translator:
         known = scope.made.get(node)
         if known is not None:
             self.repeat(known, scope.work)
-            own_types.require_place(self, known, node)
+            values.require_place(self, known, node)
             return known
         handler = _HANDLERS.get(type(node))
         if handler is None:
@@ -141,14 +198,14 @@ class Translator:
         self.repeat(made, scope.work)  # a name of the SELECT list stands for what it was made of
         worth = COLUMN if isinstance(node, exp.Column) else scope.work.spent - before
         self._worth.setdefault(id(made), (made, worth))
-        own_types.require_place(self, made, node)
+        values.require_place(self, made, node)
         return made
 
-    def repeat(self, element: Any, work: Work) -> None:
+    def repeat(self, element: Any, work: WorkBudget) -> None:
         """Count the work of an element that was made before, and is written once more."""
         work.spend(self._worth.get(id(element), (element, 0))[1])
 
-    def read(self, relation: FromClause, work: Work) -> None:
+    def read(self, relation: FromClause, work: WorkBudget) -> None:
         """Count the work of writing a relation: a table's columns under its rules, a given SELECT once more."""
         if not isinstance(relation, Subquery):
             work.spend(0 if isinstance(relation, CTE) else len(relation.c) // 4)

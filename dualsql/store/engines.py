@@ -1,23 +1,106 @@
-"""The engine a store works on, its own or the application's; the rule: the application's is not altered."""
+"""The engine of a store, its failures, and SQLite files that are removed while open."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, event
+from sqlalchemy import URL, Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
-from dualsql.engines import new_engine
-from dualsql.errors import ConfigurationError
-from dualsql.store.files import watch_file
-from dualsql.urls import async_url
+from dualsql.databases.engines import async_url, new_engine
+from dualsql.errors import ConfigurationError, StorageError
+
+_OPENED = "dualsql_opened_file"
+
+
+class MissingFileError(OSError):
+    """The database's file is not in its folder."""
+
+
+def watch_file(engine: Engine) -> None:
+    """Let the engine's connections end with their file, and none be made where there is none."""
+    path = Path(str(engine.url.database))
+    if engine.url.database is None or str(path).startswith("file:"):
+        return
+
+    def refuse_to_create(*_connecting: Any) -> None:
+        # Without the folder SQLite fails by itself.
+        if path.parent.is_dir() and not path.exists():
+            raise MissingFileError("The SQLite file does not exist.")
+
+    def remember_file(_connection: Any, record: Any) -> None:
+        record.info[_OPENED] = _identity(path)
+
+    def compare_file(_connection: Any, record: Any, _proxy: Any) -> None:
+        if record.info.get(_OPENED) != _identity(path):
+            raise InvalidatePoolError("The SQLite file was removed or replaced.")
+
+    event.listen(engine, "do_connect", refuse_to_create)
+    event.listen(engine, "connect", remember_file)
+    event.listen(engine, "checkout", compare_file)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+MIGRATE_HINT = "Run `dualsql migrate --database URL`."
+
+# undefined_table, undefined_column, invalid_schema_name: PostgreSQL, appendix A.
+_MISSING_STATES = frozenset({"42P01", "42703", "3F000"})
+
+# SQLite has one code for every error of a statement; these are its words.
+_MISSING_WORDS = ("no such table", "no such column", "has no column named")
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Raise StorageError for whatever the database or the way to it does in the block."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise _explained(error) from error
+    except MissingFileError as error:
+        raise StorageError("The resource store's file is not there.", hint=MIGRATE_HINT) from error
+    except OSError as error:  # asyncpg leaves a refused or timed out connection as it is
+        raise StorageError("The resource store is out of reach.") from error
+
+
+def already_stored() -> StorageError:
+    """The error for an id that is taken."""
+    return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
+
+
+def _explained(error: SQLAlchemyError) -> StorageError:
+    if isinstance(error, IntegrityError):
+        return already_stored()
+    if isinstance(error, DBAPIError) and _is_schema_missing(error):
+        return StorageError(
+            "The resource store lacks its tables, or has an older form of them.", hint=MIGRATE_HINT
+        )
+    return StorageError("The resource store failed.")
+
+
+def _is_schema_missing(error: DBAPIError) -> bool:
+    if getattr(error.orig, "sqlstate", None) in _MISSING_STATES:
+        return True
+    return any(words in str(error.orig) for words in _MISSING_WORDS)
+
 
 _DATABASES = ("postgresql", "sqlite")
 

@@ -1,20 +1,136 @@
-"""Keep a store tidy in the background; the rule: safe to run in any number of processes at once."""
+"""Counting accesses and sweeping expired resources, in the background of any number of processes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
-from dualsql.incidents import cause_of
+from dualsql.log import Outage, cause_of
 from dualsql.resource import INTERRUPTED
-from dualsql.store.accesses import AccessLog
-from dualsql.store.outages import Outage
-from dualsql.store.protocol import ResourceStore
+from dualsql.store.protocol import Access, ResourceStore
 
 logger = logging.getLogger(__name__)
+
+MAXIMUM_PENDING = 50_000
+"""Resources whose accesses can wait, about 15 MB; while the store takes none, the longest unused are forgotten."""
+
+_ACCESS_BATCH = 200
+
+# A batch, and two of its resources alone: it is not one of the resources that fails, it is the store.
+_OUTAGE = 3
+
+
+class AccessLog:
+    """Accesses of this process since they were last written to the store, the latest last."""
+
+    def __init__(self, store: ResourceStore, *, maximum: int = MAXIMUM_PENDING) -> None:
+        self._store = store
+        self._maximum = maximum
+        self._pending: dict[str, Access] = {}
+        self._refused: set[str] = set()
+        self._forgotten = 0
+
+    def note(self, resource_id: str, now: datetime) -> Access:
+        """Remember one access; the store learns of it with the next flush."""
+        access = Access(self.pending(resource_id) + 1, now)
+        self._pending.pop(resource_id, None)
+        self._pending[resource_id] = access
+        self._keep_within_bounds()
+        return access
+
+    def pending(self, resource_id: str) -> int:
+        """How many accesses the store does not know of yet."""
+        access = self._pending.get(resource_id)
+        return access.number if access else 0
+
+    def last(self, resource_id: str) -> datetime | None:
+        """The last access the store does not know of yet."""
+        access = self._pending.get(resource_id)
+        return access.last if access else None
+
+    def total(self) -> int:
+        """How many accesses, of all resources, the store does not know of yet."""
+        return sum(access.number for access in self._pending.values())
+
+    async def flush(self) -> None:
+        """Write what is pending; a resource that is refused does not keep the others waiting.
+
+        Raises:
+            StorageError: the store failed; what it did not take stays pending.
+        """
+        batches, failures = deque(self._batches()), 0
+        failure: StorageError | None = None
+        while batches and failures < _OUTAGE:
+            batch = batches.popleft()
+            try:
+                await _settled(self._write(batch))
+                failures = 0
+            except StorageError as error:
+                failure, failures = error, failures + 1
+                if len(batch) > 1:
+                    batches.extendleft([resource_id] for resource_id in reversed(batch))
+                else:
+                    self._refused.update(batch)
+        if failure is not None:
+            raise failure
+        self._confess()
+
+    def _batches(self) -> Iterable[Sequence[str]]:
+        """What is pending, those that were refused last and one by one."""
+        waiting = [resource_id for resource_id in self._pending if resource_id not in self._refused]
+        yield from (waiting[start : start + _ACCESS_BATCH] for start in range(0, len(waiting), _ACCESS_BATCH))
+        yield from ([resource_id] for resource_id in tuple(self._refused))
+
+    async def _write(self, batch: Sequence[str]) -> None:
+        taken = {name: self._pending.pop(name) for name in batch if name in self._pending}
+        if not taken:  # another flush was faster
+            return
+        try:
+            await self._store.add_accesses(taken)
+        except BaseException:
+            self._take_back(taken)
+            raise
+        self._refused.difference_update(taken)
+
+    def _take_back(self, taken: dict[str, Access]) -> None:
+        newer, self._pending = self._pending, taken
+        for resource_id, access in newer.items():
+            number = access.number + self.pending(resource_id)
+            self._pending.pop(resource_id, None)
+            self._pending[resource_id] = Access(number, access.last)
+        self._keep_within_bounds()
+
+    def _keep_within_bounds(self) -> None:
+        while len(self._pending) > self._maximum:
+            longest_unused = next(iter(self._pending))
+            self._forgotten += self._pending.pop(longest_unused).number
+            self._refused.discard(longest_unused)
+
+    def _confess(self) -> None:
+        """Tell the operator, once the store takes counts again, by how much they are too low."""
+        if self._forgotten:
+            logger.warning("%d accesses were not counted: too many waited for the store.", self._forgotten)
+            self._forgotten = 0
+
+
+async def _settled(writing: Coroutine[None, None, None]) -> None:
+    """Await the write; if cancelled, only once it is known whether the store took it.
+
+    A statement cut off may have been executed: taken back and written again, it would count twice.
+    """
+    task = asyncio.create_task(writing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # what failed is pending again
+        raise
+
 
 FLUSH_INTERVAL = timedelta(seconds=0.5)
 """From the start of one flush to that of the next: with the flush itself, what a killed process loses of its

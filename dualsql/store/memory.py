@@ -1,4 +1,4 @@
-"""Resources in this process's memory; the rule: bounded, and nothing mutable is shared with a caller.
+"""Resources in this process's memory. Bounded, and nothing mutable is shared with a caller.
 
 For development and a single process: nothing outlives it, and no other process sees it.
 """
@@ -11,10 +11,18 @@ from typing import Any
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource
-from dualsql.store.failures import already_stored
-from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Standing, Usage, Viewer
+from dualsql.store.engines import already_stored
+from dualsql.store.protocol import (
+    Access,
+    LinkRecord,
+    ListingPosition,
+    Requester,
+    ResourceChanges,
+    ResourceState,
+    Usage,
+)
 from dualsql.store.rows import failed_values, from_row, settled_values, to_row
-from dualsql.tables import in_utc
+from dualsql.store.tables import in_utc
 from dualsql_client.wire import ToolProblem
 
 _Row = dict[str, Any]
@@ -33,7 +41,7 @@ class MemoryStore:
         # In order of creation. Rows as the SQL store has them, not Resource objects: what a caller does to
         # the metadata it gave or got stays with that caller. No method awaits, so each is one step.
         self._rows: dict[str, _Row] = {}
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, LinkRecord] = {}
 
     async def save(self, resource: Resource) -> str:
         row = to_row(resource)
@@ -44,7 +52,7 @@ class MemoryStore:
         self._rows[resource.id] = row
         return resource.id
 
-    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
+    async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         row = self._rows.get(resource_id)
         return None if row is None or not _is_there_for(viewer, row) else from_row(row)
 
@@ -99,9 +107,9 @@ class MemoryStore:
             del self._rows[resource_id]
         return len(doomed)
 
-    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         known = {name: self._rows[name] for name in resource_ids if name in self._rows}
-        return {name: Standing(row["status"], row["expires_at"]) for name, row in known.items()}
+        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in known.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         expired = [row for row in self._rows.values() if _has_expired(row, before)]
@@ -109,7 +117,7 @@ class MemoryStore:
         return [row["id"] for row in expired[: max(limit, 0)]]
 
     async def find(
-        self, principal: Principal, *, now: datetime, limit: int, after: Place | None = None
+        self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> Sequence[Resource]:
         newest = sorted(self._of(principal, now), key=_age, reverse=True)
         if after is not None:
@@ -127,10 +135,10 @@ class MemoryStore:
         oldest = sorted((row for row in self._of(principal, now) if row["expires_at"] is not None), key=_age)
         return [(row["id"], row["size"]) for row in oldest[: max(limit, 0)]]
 
-    async def save_link(self, link: Link) -> None:
+    async def save_link(self, link: LinkRecord) -> None:
         self._links[link.id] = link
 
-    async def has_link(self, link: Link, *, take: bool = False) -> bool:
+    async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         found = self._links.get(link.id)
         is_alive = found is not None and found.resource_id == link.resource_id
         if is_alive and take:
@@ -190,7 +198,7 @@ def _age(row: _Row) -> tuple[datetime, str]:
     return row["created_at"], row["id"]
 
 
-def _is_there_for(viewer: Viewer | None, row: _Row) -> bool:
+def _is_there_for(viewer: Requester | None, row: _Row) -> bool:
     if viewer is None:
         return True
     if row["expires_at"] is not None and row["expires_at"] < viewer.since:

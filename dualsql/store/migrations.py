@@ -1,4 +1,4 @@
-"""Bringing a database to the schema this dualsql needs; the rule: all of an upgrade or none of it.
+"""Bringing a database to the schema this dualsql needs. All of an upgrade or none of it.
 
 The scripts are in the folder `migrations_path()` names; their history is kept in VERSION_TABLE.
 """
@@ -20,12 +20,11 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, NullPool, inspect
 
-from dualsql.engines import new_engine
+from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.engines import store_url
-from dualsql.store.failures import storage_errors
-from dualsql.tables import VERSION_TABLE, metadata, resources
+from dualsql.store.engines import storage_errors, store_url
+from dualsql.store.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What a store of resources must do; the rule: each method is one atomic step, in any process."""
+"""What a store of resources must do. Each method is one atomic step, in any process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from dualsql.resource import Principal, Resource, Status
-from dualsql.totals import Total
+from dualsql.resource import Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
 
@@ -47,7 +46,7 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Viewer:
+class Requester:
     """Who looks for a resource, and when.
 
     Attributes:
@@ -59,7 +58,7 @@ class Viewer:
     since: datetime
 
 
-class Standing(NamedTuple):
+class ResourceState(NamedTuple):
     """What becomes of a resource in time; `expires_at` is None for a pinned one."""
 
     status: Status
@@ -77,8 +76,8 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """The record that keeps a signed link alive (see `dualsql.identity.links`)."""
+class LinkRecord:
+    """The record that keeps a signed link alive (see `dualsql.results.links`)."""
 
     id: str
     resource_id: str
@@ -86,7 +85,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListingPosition:
     """Where a listing goes on: after this resource, newest first."""
 
     created_at: datetime
@@ -100,7 +99,7 @@ class ResourceStore(Protocol):
         """Store a new resource and return its id."""
         ...
 
-    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
+    async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """The resource, expired or not, or None; for a viewer, only if it is there for them.
 
         The condition is tested where the row is found. What was read and then withheld would take longer than
@@ -141,7 +140,7 @@ class ResourceStore(Protocol):
         """
         ...
 
-    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         """How each of these stands, of those that are there. At most 1,000 are asked for at a time."""
         ...
 
@@ -150,7 +149,7 @@ class ResourceStore(Protocol):
         ...
 
     async def find(
-        self, principal: Principal, *, now: datetime, limit: int, after: Place | None = None
+        self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> Sequence[Resource]:
         """At most `limit` resources bound to `principal` that live at `now`, newest first."""
         ...
@@ -165,11 +164,11 @@ class ResourceStore(Protocol):
         """Id and size in bytes of the oldest unpinned resources that `usage` counts, oldest first."""
         ...
 
-    async def save_link(self, link: Link) -> None:
+    async def save_link(self, link: LinkRecord) -> None:
         """Keep a link alive."""
         ...
 
-    async def has_link(self, link: Link, *, take: bool = False) -> bool:
+    async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         """Whether the link is alive; with `take`, end it in the same step, so that only one caller hears True."""
         ...
 

@@ -1,4 +1,4 @@
-"""A resource <-> the flat row every store keeps; the rule: what one store takes or refuses, each does.
+"""A resource <-> the flat row every store keeps. What one store takes or refuses, each does.
 
 The keys of a row are Resource's field names; `columns`, `sample`, `metadata` and `failure` are JSON text.
 """
@@ -15,7 +15,7 @@ import orjson
 
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
 from dualsql.resource import Resource, Status
-from dualsql.tables import MAXIMUM_ID_LENGTH, in_utc
+from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc
 from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 MAXIMUM_ROW_BYTES = 16 * 1024 * 1024

@@ -1,13 +1,14 @@
-"""Resources in the table `dualsql_resources`; the rule: each method is one statement the database decides.
-
-No value is read, changed here and written back: a count, an extension, a pin and a deletion are conditions
-and arithmetic in SQL, so that they hold in any number of processes.
-"""
+"""Resources in the table `dualsql_resources`: one statement for each method."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from threading import get_ident
 from typing import Any
 
 from sqlalchemy import (
@@ -22,6 +23,7 @@ from sqlalchemy import (
     case,
     column,
     delete,
+    event,
     func,
     insert,
     literal,
@@ -31,17 +33,136 @@ from sqlalchemy import (
     update,
     values,
 )
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql.resource import Principal, Resource
-from dualsql.store.connections import Connections
-from dualsql.store.engines import borrowed_engine, own_engine
-from dualsql.store.glance import Glance
-from dualsql.store.protocol import Access, Link, Place, ResourceChanges, Standing, Usage, Viewer
+from dualsql.databases.engines import new_synchronous_engine
+from dualsql.databases.sqlite import BLINK, TimeLimit
+from dualsql.errors import StorageError
+from dualsql.resource import Principal, Resource, Total
+from dualsql.store.engines import borrowed_engine, own_engine, storage_errors, watch_file
+from dualsql.store.protocol import (
+    Access,
+    LinkRecord,
+    ListingPosition,
+    Requester,
+    ResourceChanges,
+    ResourceState,
+    Usage,
+)
 from dualsql.store.rows import failed_values, from_row, is_storable_id, settled_values, to_row, unreadable
-from dualsql.tables import UTCTimestamp, links, resources
-from dualsql.totals import Total
+from dualsql.store.tables import UTCTimestamp, links, resources
 from dualsql_client.wire import ToolProblem
+
+_CLOSED = float("inf")
+_REST = 1.0
+"""Seconds without another try, once it went wrong."""
+
+
+class FastRowReader:
+    """A connection of the event loop's own to the file of `url`."""
+
+    def __init__(self, url: URL) -> None:
+        self._engine = new_synchronous_engine(
+            url.set(drivername="sqlite"),
+            isolation_level="AUTOCOMMIT",
+            connect_args={"timeout": 0},  # who holds a lock is waited for elsewhere
+            pool_size=1,
+            max_overflow=0,
+        )
+        self._clock = TimeLimit()
+        self._thread = 0
+        self._rests_until = 0.0
+        event.listen(self._engine, "connect", self._prepare)
+        watch_file(self._engine)
+
+    def rows(self, statement: Executable) -> list[dict[str, Any]] | None:
+        """The rows of `statement`; None when they cannot be had in a few milliseconds, or at all."""
+        now = time.monotonic()
+        self._thread = self._thread or get_ident()
+        if now < self._rests_until or self._thread != get_ident():
+            return None
+        self._clock.ends_at = now + BLINK
+        # The database, its file, or a value that is none of its column's type.
+        failures = suppress(SQLAlchemyError, sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
+        with failures, self._engine.connect() as connection:
+            return [row._asdict() for row in connection.execute(statement)]
+        self._rests_until = now + _REST
+        return None
+
+    def reopen(self) -> None:
+        """Read in the thread of the event loop that runs now."""
+        if self._thread != get_ident() or self._rests_until == _CLOSED:
+            self._engine.dispose(close=self._thread == get_ident())
+            self._thread, self._rests_until = 0, 0.0
+
+    def close(self) -> None:
+        """Close the connection, and read nothing any more."""
+        self._rests_until = _CLOSED
+        if self._thread == get_ident():
+            self._engine.dispose()
+
+    def _prepare(self, connection: Any, _record: object) -> None:
+        connection.execute("PRAGMA query_only = ON").close()
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        if mode != "wal":
+            # In other modes a reader waits for writers. The store sets this one when it opens the file.
+            raise sqlite3.OperationalError("not in WAL mode yet")
+        self._clock.install(connection, for_a_blink=True)
+
+
+class Connections:
+    """Connections of an engine, until they are closed.
+
+    Args:
+        is_ours: the engine is disposed of at the end.
+    """
+
+    def __init__(self, engine: AsyncEngine, *, is_ours: bool) -> None:
+        self._engine = engine
+        self._is_ours = is_ours
+        self._is_closed = False
+        self._at_work = 0
+        self._is_idle = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def reopen(self) -> None:
+        """Be of use in the running event loop, which may be another one than before."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is not None and self._is_ours and not self._is_closed:
+                self._engine.sync_engine.dispose(close=False)  # its connections ended with their loop
+            self._loop, self._at_work, self._is_idle = loop, 0, asyncio.Event()
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[AsyncConnection]:
+        """A connection on which each statement is a transaction.
+
+        Raises:
+            StorageError: whatever the database does in the block; or the store was closed.
+        """
+        if self._is_closed:
+            raise StorageError("The resource store was closed.", hint="Open it again: `await store.open()`.")
+        self._at_work += 1
+        try:
+            with storage_errors():
+                async with self._engine.connect() as connection:
+                    yield connection
+        finally:
+            self._at_work -= 1
+            if not self._at_work:
+                self._is_idle.set()
+
+    async def close(self) -> None:
+        """Refuse from now on, wait for the statements that run, and dispose of an engine that is ours."""
+        self._is_closed = True
+        while self._at_work:
+            self._is_idle.clear()
+            await self._is_idle.wait()
+        if self._is_ours:
+            await self._engine.dispose()
+
 
 DELETE_BATCH = 1_000
 """Ids in one DELETE: far below what any driver can bind."""
@@ -75,13 +196,13 @@ class SQLResourceStore:
         else:
             engine = own_engine(database, timeout)
             self._connections = Connections(engine, is_ours=True)
-            self._glance = Glance(engine.url) if engine.dialect.name == "sqlite" else None
+            self._glance = FastRowReader(engine.url) if engine.dialect.name == "sqlite" else None
 
     async def save(self, resource: Resource) -> str:
         await self._change(insert(resources).values(to_row(resource)))
         return resource.id
 
-    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
+    async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         if not is_storable_id(resource_id):
             return None
         is_visible = () if viewer is None else _is_there_for(viewer)
@@ -126,17 +247,17 @@ class SQLResourceStore:
         batches = [ids[start : start + DELETE_BATCH] for start in range(0, len(ids), DELETE_BATCH)]
         return sum([await self._change(_delete(batch, expired_before)) for batch in batches])
 
-    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         ids = sorted(filter(is_storable_id, resource_ids))
         rows = await self._rows(select(_t.id, _t.status, _t.expires_at).where(_t.id.in_(ids)))
-        return {row["id"]: Standing(row["status"], row["expires_at"]) for row in rows}
+        return {row["id"]: ResourceState(row["status"], row["expires_at"]) for row in rows}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         expired = select(_t.id).where(_t.expires_at <= before).order_by(_t.expires_at, _t.id)
         return [row["id"] for row in await self._rows(expired.limit(max(limit, 0)))]
 
     async def find(
-        self, principal: Principal, *, now: datetime, limit: int, after: Place | None = None
+        self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> Sequence[Resource]:
         statement = select(*_ROW).where(*_lives_for(principal, now))
         if after is not None:
@@ -164,12 +285,12 @@ class SQLResourceStore:
         oldest = unpinned.order_by(_t.created_at, _t.id).limit(max(limit, 0))
         return [(row["id"], row["size"]) for row in await self._rows(oldest)]
 
-    async def save_link(self, link: Link) -> None:
+    async def save_link(self, link: LinkRecord) -> None:
         await self._change(
             insert(links).values(id=link.id, resource_id=link.resource_id, expires_at=link.expires_at)
         )
 
-    async def has_link(self, link: Link, *, take: bool = False) -> bool:
+    async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         same = (links.c.id == link.id, links.c.resource_id == link.resource_id)
         if take:
             return await self._change(delete(links).where(*same)) == 1
@@ -241,7 +362,7 @@ def _total_values(total: Total) -> dict[str, Any]:
     found: dict[str, Any] = {"total_count": total.rows, "total_count_kind": total.kind}
     if total.kind == "exact":
         return found
-    # No kind: see `dualsql.tables`.
+    # No kind: see `dualsql.store.tables`.
     is_unkind = and_(_t.total_count_kind.is_(None), _t.total_count.is_not(None))
     is_exact = or_(_t.total_count_kind == "exact", is_unkind)
     return {
@@ -270,7 +391,7 @@ def _total(column: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(func.sum(column), 0).cast(BigInteger)
 
 
-def _is_there_for(viewer: Viewer) -> tuple[ColumnElement[bool], ...]:
+def _is_there_for(viewer: Requester) -> tuple[ColumnElement[bool], ...]:
     is_nobody_s, who = _t.owner.is_(None), viewer.principal
     return (
         is_nobody_s if who is None else or_(is_nobody_s, _is_bound_to(who)),

@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.mysql import DATETIME
 
 from dualsql import Mask, Principal, TenantFilter
-from dualsql.narrowing import Hook
+from dualsql.tenancy import Hook
 from tests.engines import opened
 from tests.http.application import Application, running
 

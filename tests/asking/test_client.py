@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from dualsql_client import DualResponseClient, FetchError, NotConfiguredError, ParsedDualResponse, where
-from dualsql_client.questions import plain_value
+from dualsql_client.query import plain_value
 from tests.http.application import BASE_URL, INSTITUTIONS, ROWS, Application
 
 

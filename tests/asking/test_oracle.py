@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dualsql.asking import read_question
 from dualsql.formats.json import dumps, loads
+from dualsql.query import read_question
 from dualsql.resource import Resource
-from dualsql_client.rows import decode_rows
+from dualsql_client.ndjson import decode_rows
 from tests.asking import oracle
 from tests.asking.readings import ALL, TENANTS, person, rows_of
 from tests.asking.specifications import as_json, for_polars, groups_asked, rows_asked

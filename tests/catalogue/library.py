@@ -24,7 +24,7 @@ from sqlalchemy.engine import Dialect
 from dualsql import Principal, SavedQuery
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.freeze import Registry
-from dualsql.narrowing import Hook, Mask, Policy, RowFilter, Shared, TenantFilter
+from dualsql.tenancy import Hook, Mask, Policy, RowFilter, Shared, TenantFilter
 
 ANA = Principal(id="ana", tenant="acme")
 BOB = Principal(id="bob", tenant="globex")

@@ -11,7 +11,7 @@ from sqlalchemy.schema import CreateView
 from dualsql import SavedQuery
 from dualsql.catalogue import Catalogue
 from dualsql.catalogue.definitions import MOST_CONTENTS, read
-from dualsql.catalogue.describing import MOST_COLUMNS
+from dualsql.catalogue.describe import MOST_COLUMNS
 from dualsql.freeze import Registry
 from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, authors, books, catalogue, wages
 

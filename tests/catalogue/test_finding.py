@@ -10,8 +10,8 @@ from sqlalchemy import Column, Integer, MetaData, Table
 
 from dualsql import BadParameterError, ConfigurationError, UnknownTableError
 from dualsql.catalogue import paged
-from dualsql.catalogue.finding import find_table, search_all, tables_of
-from dualsql.catalogue.searching import LONGEST_TERM, MOST_TERMS
+from dualsql.catalogue.catalogue import find_table, search_all, tables_of
+from dualsql.catalogue.search import LONGEST_TERM, MOST_TERMS
 from dualsql.freeze import Registry
 from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, catalogue
 

@@ -9,7 +9,7 @@ from sqlalchemy import Table
 
 from dualsql import ForbiddenError, Principal
 from dualsql.catalogue import Address
-from dualsql.narrowing import Hook, HookContext, RowSecurity, Shared, TenantFilter
+from dualsql.tenancy import Hook, HookContext, RowSecurity, Shared, TenantFilter
 from tests.catalogue.library import (
     ANA,
     BOB,

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from dualsql_client import DualResponseClient, DualResponseClientError, ParsedDualResponse, Retry
+from dualsql_client.arrow_ipc import ArrowFramer
 from dualsql_client.framing import Block
-from dualsql_client.messages import Messages
-from dualsql_client.tables import read_table
+from dualsql_client.streaming import read_table
 from tests.client.hosting import RESOURCE_ID, structured
 from tests.quick import case_of
 
@@ -252,6 +252,6 @@ async def test_mutated_arrow_is_a_table_or_our_error(times: int) -> None:
 
 async def blocks_of(stream: bytes) -> AsyncIterator[Block]:
     """The blocks of a stream that says nothing at its end."""
-    messages = Messages(MIB)
+    messages = ArrowFramer(MIB)
     for block in messages.feed(stream):
         yield block

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualsql_client import FetchError
-from dualsql_client.formats import ARROW, CSV, NDJSON, Format
-from dualsql_client.framing import Block, Framer, Records
-from dualsql_client.messages import Messages, read_message
-from dualsql_client.parsing import rows_of
+from dualsql_client.arrow_ipc import ArrowFramer, read_message
+from dualsql_client.formats import ARROW, CSV, NDJSON, DownloadFormat
+from dualsql_client.framing import Block, Framer, RecordFramer
+from dualsql_client.ndjson import rows_of
 from dualsql_client.wire import row_digest
 
 MOST = 1_000_000
@@ -63,7 +63,7 @@ def quoted(cell: str) -> str:
 def test_records(rows: list[tuple[str, str]], places: list[int]) -> None:
     records = [f"{quoted(one)},{quoted(two)}\r\n".encode() for one, two in rows]
     data = b'"a\r\n",b\r\n' + b"".join(records)
-    framer = Records(MOST)
+    framer = RecordFramer(MOST)
     assert whole(framer, cut(data, places)) == (data, len(rows))
     assert framer.last_digest() == (row_digest(records[-1][:-2]) if records else None)
 
@@ -99,7 +99,7 @@ def arrow(sizes: list[int], notes: dict[str, Any] | None = None) -> bytes:
 
 @given(st.lists(st.integers(1, 50), max_size=5), PLACES)
 def test_messages(sizes: list[int], places: list[int]) -> None:
-    joined, rows = whole(Messages(MOST), cut(arrow(sizes), places))
+    joined, rows = whole(ArrowFramer(MOST), cut(arrow(sizes), places))
     assert rows == sum(sizes)
     assert pa.ipc.open_stream(joined).read_all() == pa.ipc.open_stream(arrow(sizes)).read_all()
 
@@ -111,7 +111,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("written", ENDS, ids=lambda written: written.name)
-def test_a_stream_without_its_end_is_never_whole(written: Format) -> None:
+def test_a_stream_without_its_end_is_never_whole(written: DownloadFormat) -> None:
     data = b"".join(ENDS[written])
     assert whole(written.framer(MOST), [data])[1] == 1
     for length in range(len(data)):
@@ -173,7 +173,7 @@ def test_a_problem_at_the_end_is_raised() -> None:
 
 
 @pytest.mark.parametrize("written", [NDJSON, CSV, ARROW], ids=lambda written: written.name)
-def test_a_row_without_an_end_is_not_held(written: Format) -> None:
+def test_a_row_without_an_end_is_not_held(written: DownloadFormat) -> None:
     framer = written.framer(1_000)
     endless = arrow([500])[:-200] if written is ARROW else b"x" * 100_000
     with pytest.raises(FetchError, match="larger than 1,000 bytes"):
@@ -184,7 +184,7 @@ def test_a_row_without_an_end_is_not_held(written: Format) -> None:
 def test_bytes_that_are_no_messages(data: bytes) -> None:
     for body in (data, b"\xff\xff\xff\xff" + data, arrow([1])[:400] + data):
         with pytest.raises(FetchError):
-            read(Messages(MOST), [body])
+            read(ArrowFramer(MOST), [body])
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -192,7 +192,7 @@ def test_metadata_with_bits_changed(seed: int) -> None:
     data, chance = bytearray(arrow([3], {"rows": 3, "complete": True})), random.Random(seed)
     for _ in range(chance.randrange(1, 6)):
         data[chance.randrange(len(data))] = chance.randrange(256)
-    framer = Messages(MOST)
+    framer = ArrowFramer(MOST)
     with suppress(FetchError):  # what is not refused here, pyarrow looks at
         whole(framer, [bytes(data)])
 

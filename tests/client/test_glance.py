@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from dualsql_client import DualResponseClient, ParsedDualResponse, SyncDualResponseClient
-from dualsql_client.glance import ROWS, expiry_in_words, glance, html
-from dualsql_client.plain import printable
+from dualsql_client.preview import ROWS, expiry_in_words, html, preview, printable
 from tests.client.hosting import RESOURCE_ID, structured
 
 HOSTILE = [
@@ -130,7 +129,7 @@ def any_text() -> st.SearchStrategy[str]:
 
 @given(any_text(), any_text())
 def test_no_text_becomes_markup(name: str, value: str) -> None:
-    page = Page(html(glance(response([{name: value}], name=name), is_configured=False)))
+    page = Page(html(preview(response([{name: value}], name=name), is_configured=False)))
     page.assert_harmless()
     assert [tag for tag, _ in page.tags if tag == "td"] == ["td"]
     # All of it is shown, in its place.

@@ -27,7 +27,7 @@ from dualsql_client import (
     StreamBrokenError,
     UntrustedOriginError,
 )
-from dualsql_client.retrying import Attempts, retry_after
+from dualsql_client.transport import Attempts, retry_after
 from tests.client.conftest import Open
 from tests.client.hosting import Host, listening_socket, origin_of, problem
 

@@ -11,7 +11,7 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult
 
 from dualsql_client import DualResponseClient, KeptResults
-from dualsql_client.kept import keep_structured_content
+from dualsql_client.detect import keep_structured_content
 from tests.client.hosting import RESOURCE_ID, structured
 
 LINK = {

@@ -20,7 +20,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql_client import DualResponseClient, ParsedDualResponse, ResourceExpiredError
-from dualsql_client.lifetimes import Clock
+from dualsql_client.lifetimes import ServerClock
 from tests.client.hosting import RESOURCE_ID, problem, structured
 from tests.schools import Base, School, fill
 
@@ -103,13 +103,13 @@ async def test_a_skewed_clock_is_known_after_the_first_answer(skew: timedelta) -
     ],
 )
 def test_a_date_that_says_nothing_changes_nothing(date: str | None, age: str | None) -> None:
-    clock = Clock()
+    clock = ServerClock()
     clock.note(date, age)
     assert abs(clock.now() - datetime.now(UTC)) < SECOND
 
 
 def test_a_small_difference_is_the_way_it_took() -> None:
-    clock = Clock()
+    clock = ServerClock()
     clock.note(format_datetime(datetime.now(UTC) - SECOND))
     assert abs(clock.now() - datetime.now(UTC)) < SECOND / 10
 

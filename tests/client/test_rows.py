@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualsql_client import ParseError, decode_rows
-from dualsql_client.columns import read_columns
-from dualsql_client.rows import decoder
+from dualsql_client.answers import read_columns
+from dualsql_client.ndjson import decoder
 from dualsql_client.wire import Column, Encoding, Row
 
 CASES: list[tuple[Encoding, Any, Any]] = [

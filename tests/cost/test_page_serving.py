@@ -14,10 +14,10 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select,
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, ResourceNotFoundError, SQLResourceStore
-from dualsql.gate.signing import seal_for, sign
-from dualsql.narrowing import Hook, Mask, RowFilter, Shared, TenantFilter
-from dualsql.reading.caching import Plans
 from dualsql.resource import Principal, Resource
+from dualsql.results.access import seal_for, sign
+from dualsql.results.view import Plans
+from dualsql.tenancy import Hook, Mask, RowFilter, Shared, TenantFilter
 from dualsql_client.wire import SortKey
 from tests import engines
 from tests.server.conftest import BASE_URL

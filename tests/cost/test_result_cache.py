@@ -12,9 +12,9 @@ from sqlalchemy import JSON, Column, Integer, MetaData, Numeric, Table, delete, 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import ConfigurationError, DualResponseServer, ResultCache
-from dualsql.narrowing import Hook, Mask, TenantFilter
-from dualsql.reading.results import Results
 from dualsql.resource import Principal
+from dualsql.results.view import RowCache
+from dualsql.tenancy import Hook, Mask, TenantFilter
 from tests.cost.test_page_serving import ACME, METADATA, ZETA, fill, kept, notes
 from tests.server.conftest import BASE_URL
 
@@ -102,9 +102,11 @@ async def test_who_changes_a_page_changes_his_own(things: DualResponseServer) ->
         page.rows[0]["more"]["list"].append("mine")
 
 
-def clocked(**settings: Any) -> tuple[Results, Callable[[float], None]]:
+def clocked(**settings: Any) -> tuple[RowCache, Callable[[float], None]]:
     now = [0.0]
-    return Results(ResultCache(**settings), clock=lambda: now[0]), lambda seconds: now.__setitem__(0, seconds)
+    return RowCache(ResultCache(**settings), clock=lambda: now[0]), lambda seconds: now.__setitem__(
+        0, seconds
+    )
 
 
 def test_it_ends_in_time() -> None:

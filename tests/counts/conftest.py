@@ -11,7 +11,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from dualsql.execute import Source
+from dualsql.databases import Source
 from tests import engines
 from tests.http.application import Application, running
 from tests.http.application import fill as fill_institutions

@@ -13,12 +13,12 @@ from sqlalchemy import func, literal, select, text, union
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponse, DualResponseServer, QueryTimeoutError, Registry
-from dualsql.execute import Counter, Source
-from dualsql.narrowing import Policy
+from dualsql.databases import RowCounter, Source
+from dualsql.freeze.document import Statement
 from dualsql.plan import count, shape
+from dualsql.resource import CountMethod, Total, parse_count
 from dualsql.settings import Settings
-from dualsql.statement import Statement
-from dualsql.totals import CountAsked, Total, parse_count
+from dualsql.tenancy import Policy
 from tests.counts.conftest import MANY, METADATA, events
 from tests.quick import case_of
 from tests.schools import Base, Program, School
@@ -131,10 +131,10 @@ _numbers = select(literal(1).label("n")).cte("endless", recursive=True)
 ENDLESS = select(_numbers.union_all(select(_numbers.c.n + 1)).c.n)
 
 
-def counter(source: Source, statement: Any, **settings: Any) -> Counter:
+def counter(source: Source, statement: Any, **settings: Any) -> RowCounter:
     """Of a statement as it is, without its sample."""
     narrowing = Policy(Registry([Base, METADATA])).narrowing(None)
-    return Counter(
+    return RowCounter(
         source=source,
         shape=shape(statement),
         narrowing=narrowing,
@@ -153,7 +153,7 @@ async def test_whoever_does_not_insist_is_not_kept_waiting(
     if engine.dialect.name == "mysql":  # which ends recursion by itself, after a thousand steps
         return
     began = time.monotonic()
-    total = await counter(source, ENDLESS).total(CountAsked(how))
+    total = await counter(source, ENDLESS).total(CountMethod(how))
     assert time.monotonic() - began < 10
     assert total.kind in {"capped", "estimated"}
     assert total.kind == "estimated" or total.rows == 10_000
@@ -164,7 +164,7 @@ async def test_what_cannot_be_counted_in_time_is_not_counted(source: Source, eng
     if engine.dialect.name == "mysql":
         return
     slow = counter(source, SLOW.union_all(SLOW), count_budget=timedelta(milliseconds=50))
-    total = await slow.total(CountAsked("auto"))
+    total = await slow.total(CountMethod("auto"))
     assert total.kind in {"none", "estimated"}
     await assert_idle(source, engine)
 
@@ -173,7 +173,7 @@ async def test_whoever_insists_waits_as_long_as_a_query_may(source: Source, engi
     if engine.dialect.name == "mysql":
         return
     with pytest.raises(QueryTimeoutError):
-        await counter(source, ENDLESS, query_timeout=timedelta(milliseconds=200)).total(CountAsked("exact"))
+        await counter(source, ENDLESS, query_timeout=timedelta(milliseconds=200)).total(CountMethod("exact"))
     await assert_idle(source, engine)
 
 

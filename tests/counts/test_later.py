@@ -10,9 +10,8 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, SQLResourceStore
-from dualsql.narrowing import HookContext, Shared, TenantFilter
-from dualsql.resource import Principal
-from dualsql.totals import CountAsked
+from dualsql.resource import CountMethod, Principal
+from dualsql.tenancy import HookContext, Shared, TenantFilter
 from dualsql_client import DualResponseClient
 from tests.counts.conftest import MANY, METADATA, events
 from tests.http.application import INSTITUTIONS, Application, by_header, problem_of, running
@@ -193,7 +192,7 @@ async def test_an_estimate_of_narrowed_rows_is_of_the_narrowed_statement(
     view = narrowed[1]._reader.view(
         narrowed[1]._sources["default"], narrowed[1]._sources["default"].freeze(foreign), ACME
     )
-    expected = await view.total(CountAsked("estimated"))
+    expected = await view.total(CountMethod("estimated"))
     assert expected.rows is not None and expected.rows > 1_000, "which is why no other server asks"
     assert [response.total_count_kind for response in seen] == ["estimated", "estimated"]
     assert [round((response.total_count or 0) / MANY, 1) for response in seen] == [0.8, 0.2]

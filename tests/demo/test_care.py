@@ -17,11 +17,10 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.demo.app import build_mcp
-from dualsql.demo.database import build, keep_secret
-from dualsql.demo.schema import Base
+from dualsql.demo.database import Base, build, keep_secret
 from dualsql.errors import ConfigurationError, StorageError
+from dualsql.serve.listening import listen, origin_of
 from dualsql.server import DualResponseServer
-from dualsql.serving.listening import listen, origin_of
 from tests.demo.test_demo import demo, output_of
 
 MakeEngine = Callable[[str], AsyncEngine]

@@ -8,8 +8,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql.demo.database import build
-from dualsql.demo.schema import FieldOfStudy, Institution, Program
+from dualsql.demo.database import FieldOfStudy, Institution, Program, build
 
 
 def test_it_is_small_and_says_where_it_is_from() -> None:

@@ -25,9 +25,8 @@ from dualsql.envelope import (
     validate_dual_mode,
     validate_response,
 )
-from dualsql.envelope.schemas import IMAGE_URL_PATTERN
 from dualsql.envelope.shapes import ContentItem
-from dualsql.envelope.validation import _KEYWORDS, _PATTERNS, validate
+from dualsql.envelope.validation import _KEYWORDS, _PATTERNS, IMAGE_URL_PATTERN, validate
 from dualsql.envelope.values import is_plain
 from dualsql.errors import BadParameterError, LimitExceededError
 from tests.envelope.values import envelopes, json_values

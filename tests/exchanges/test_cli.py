@@ -10,11 +10,14 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from dualsql.cli.commands import app as app_of_commands
+from dualsql.settings import ALL_ACTIONS
+from dualsql_client.cli.commands import app
 from tests.exchanges.recording import Exchanges
-from tests.exchanges.subject import ALL_ACTIONS, client_commands, server_commands, serving_on_loopback
+from tests.exchanges.subject import serving_on_loopback
 from tests.exchanges.test_client import PLAIN
 
-APPS = {"dualsql": server_commands, "dualsql-client": client_commands}
+APPS = {"dualsql": app_of_commands, "dualsql-client": app}
 # The width of a terminal, and none of its colours.
 PLAINLY = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
 

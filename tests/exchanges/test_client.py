@@ -16,29 +16,24 @@ import pytest
 from mcp.server import MCPServer
 from sqlalchemy import func, literal, select
 
+from dualsql.identity.authenticate import static_tokens
+from dualsql.query.mcp import add_data_manager
+from dualsql.response import DualResponse
+from dualsql.server import DualResponseServer
+from dualsql.settings import ALL_ACTIONS
+from dualsql_client.client import DualResponseClient
+from dualsql_client.codemode import CodeMode
+from dualsql_client.detect import KeptResults
+from dualsql_client.errors import DualResponseClientError
+from dualsql_client.markdown import parse_markdown
+from dualsql_client.ndjson import decode_rows
+from dualsql_client.query import where
+from dualsql_client.sync_client import SyncDualResponseClient
+from dualsql_client.transport import Retry
+from tests.client.recorded import recordings
 from tests.exchanges.asking import error_of, table_of
 from tests.exchanges.recording import Exchanges
-from tests.exchanges.subject import (
-    ALL_ACTIONS,
-    ANA,
-    TOKENS,
-    CodeMode,
-    DualResponse,
-    DualResponseClient,
-    DualResponseClientError,
-    DualResponseServer,
-    KeptResults,
-    Retry,
-    SyncDualResponseClient,
-    add_data_manager,
-    decode_rows,
-    parse_markdown,
-    recordings,
-    serving,
-    serving_on_loopback,
-    static_tokens,
-    where,
-)
+from tests.exchanges.subject import ANA, TOKENS, serving, serving_on_loopback
 from tests.schools import School
 
 PLAIN: Any = select(

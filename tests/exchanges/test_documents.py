@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.exchanges.recording import Exchanges
-from tests.exchanges.subject import DIALECTS, SHAPES, SHOP, document_of
+from tests.exchanges.subject import document_of
+from tests.freeze.dialects import DIALECTS
+from tests.freeze.shop import REGISTRY, SHAPES
 
 SHOWN = ("sqlite", "postgresql", "mysql")
 PARTS = 4
@@ -30,7 +32,7 @@ def stored(statement: Any) -> tuple[str, Any] | None:
     """Its document by the first dialect that compiles it."""
     for dialect in DIALECTS.values():
         try:
-            return document_of(statement, SHOP, dialect)
+            return document_of(statement, REGISTRY, dialect)
         except Exception:  # noqa: BLE001 - of another dialect
             continue
     return None

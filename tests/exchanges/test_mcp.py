@@ -18,26 +18,18 @@ from mcp_types import Implementation, PromptReference, ResourceTemplateReference
 from sqlalchemy import bindparam, func, literal, select
 from typing_extensions import TypedDict
 
+from dualsql.catalogue.mcp import add_catalogue
+from dualsql.errors import ForbiddenError
+from dualsql.mcp.resources import add_resources, system_prompt
+from dualsql.mcp.results import Answer
+from dualsql.mcp.tasks import Tasks
+from dualsql.mcp.tool import plain_tool
+from dualsql.query.mcp import add_data_manager, add_result_tools
+from dualsql.saved_queries import SavedQuery
+from dualsql.server import DualResponseServer
+from dualsql.sql.mcp import add_execute_query, add_query
 from tests.exchanges.recording import Exchanges
-from tests.exchanges.subject import (
-    Answer,
-    DualResponseServer,
-    ForbiddenError,
-    SavedQuery,
-    Tasks,
-    add_catalogue,
-    add_data_manager,
-    add_execute_query,
-    add_query,
-    add_resources,
-    add_result_tools,
-    chart_of,
-    delete,
-    make_server,
-    pin,
-    plain_tool,
-    system_prompt,
-)
+from tests.exchanges.subject import chart_of, delete, make_server, pin
 from tests.schools import Program, School
 
 SDKS = ("official", "fastmcp")

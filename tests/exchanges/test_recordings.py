@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from starlette.routing import Match, Route
 
+from dualsql.errors import DualResponseError
 from tests.exchanges.conftest import RECORDINGS
 from tests.exchanges.recording import Exchanges, differences, read, shortened, without_wording
-from tests.exchanges.subject import DualResponseError, make_server, routes_of
+from tests.exchanges.subject import make_server, routes_of
 
 FEWEST = {"rest": 400, "mcp": 150, "client": 100, "cli": 40, "documents": 60}
 LARGEST = 1_500_000

@@ -9,28 +9,16 @@ from typing import Any
 import pytest
 from sqlalchemy import func, literal, select, text
 
+from dualsql.errors import DualResponseError
+from dualsql.identity.authenticate import static_tokens
+from dualsql.response import DualResponse
+from dualsql.server import DualResponseServer
+from dualsql.settings import ALL_ACTIONS
+from dualsql.tenancy.rules import Shared, TenantFilter
+from dualsql_client.wire import row_digest
 from tests.exchanges.asking import Rest, error_of
 from tests.exchanges.recording import Exchanges
-from tests.exchanges.subject import (
-    ALL_ACTIONS,
-    ANA,
-    AS_ANA,
-    AS_BOB,
-    BOB,
-    TOKENS,
-    DualResponse,
-    DualResponseError,
-    DualResponseServer,
-    Shared,
-    TenantFilter,
-    chart_of,
-    delete,
-    link_to,
-    pin,
-    row_digest,
-    serving,
-    static_tokens,
-)
+from tests.exchanges.subject import ANA, AS_ANA, AS_BOB, BOB, TOKENS, chart_of, delete, link_to, pin, serving
 from tests.schools import Program, School, visits
 
 PLAIN = select(

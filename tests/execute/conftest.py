@@ -11,8 +11,8 @@ from sqlalchemy import URL, create_engine, insert, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
-from dualsql.execute import Source
-from dualsql.execute.source import Database
+from dualsql.databases import Source
+from dualsql.databases.source import Database
 from tests.execute.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import PROGRAMS, SCHOOLS, VISITS, Base, Program, School, fill, visits

@@ -12,10 +12,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import aliased
 
 from dualsql import DualResponseServer, Resource
-from dualsql.execute import Source
-from dualsql.execute.session import read_only
+from dualsql.databases import Source
+from dualsql.databases.session import read_only
 from dualsql.formats.json import dumps
-from dualsql.reading.streams import StreamRequest
+from dualsql.results.streams import StreamRequest
 from tests.execute.kinds import MakeServer
 from tests.quick import case_of
 from tests.schools import School

@@ -11,10 +11,10 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from dualsql import DualResponseServer
-from dualsql.execute import Source
-from dualsql.execute.guards import Fault
-from dualsql.execute.session import read_only
-from dualsql.execute.sqlite_file import connect
+from dualsql.databases import Source
+from dualsql.databases.guard import FailureKind
+from dualsql.databases.session import read_only
+from dualsql.databases.sqlite import connect
 from tests.execute.conftest import fill_synchronously
 from tests.schools import Base
 from tests.server.conftest import BASE_URL
@@ -51,7 +51,7 @@ async def test_what_does_more_than_read_is_refused(source: Source, tmp_path: Pat
     async with read_only(source, None) as connection:
         with pytest.raises(DBAPIError) as refusal:
             await connection.execute(text(statement.format(folder=tmp_path)))
-    assert source.guard.fault_of(refusal.value.orig) is Fault.WRITE or "function" in str(refusal.value)
+    assert source.guard.fault_of(refusal.value.orig) is FailureKind.WRITE or "function" in str(refusal.value)
     assert _names_in(tmp_path) == ["schools.sqlite"]
 
 

@@ -20,10 +20,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponseServer, QueryTimeoutError, plan
-from dualsql.execute.session import read_only
-from dualsql.execute.source import Database
+from dualsql.databases.session import read_only
+from dualsql.databases.source import Database
 from dualsql.formats.formats import FORMATS
-from dualsql.reading.streams import StreamRequest
+from dualsql.results.streams import StreamRequest
 from tests.execute.kinds import DRIVERS, SLOW, MakeServer
 from tests.execute.test_tenants import RULES, person, seen
 from tests.execute.test_time import assert_idle

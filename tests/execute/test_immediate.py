@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql.execute.immediate import ImmediateReader
-from dualsql.execute.lanes.statement import DriverStatement
-from dualsql.execute.quick import QuickReader
+from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite_reader import EventLoopReader, FileReader
 
 LIMIT = timedelta(seconds=10)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -32,8 +31,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reader(path: Path) -> Iterator[ImmediateReader]:
-    reader = ImmediateReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+def reader(path: Path) -> Iterator[EventLoopReader]:
+    reader = EventLoopReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
     yield reader
     reader.close()
 
@@ -43,7 +42,7 @@ def sent(sql: str, *parameters: int) -> DriverStatement:
     return DriverStatement(sql, parameters, (), dialect, ("",))
 
 
-def test_only_what_was_quick_is_read_at_once(reader: ImmediateReader) -> None:
+def test_only_what_was_quick_is_read_at_once(reader: EventLoopReader) -> None:
     some = sent("SELECT n FROM numbers WHERE n < ?", 3)
     assert reader.fetch(some, LIMIT) is None
     reader.learn(some, work=0.0001, wait=0.0001)
@@ -52,7 +51,7 @@ def test_only_what_was_quick_is_read_at_once(reader: ImmediateReader) -> None:
     assert reader.fetch(some, LIMIT) is None
 
 
-def test_what_has_become_slow_is_stopped_and_not_tried_again(reader: ImmediateReader) -> None:
+def test_what_has_become_slow_is_stopped_and_not_tried_again(reader: EventLoopReader) -> None:
     endless = sent(ENDLESS)
     reader.learn(endless, work=0.0, wait=0.0)
     begun = time.monotonic()
@@ -63,7 +62,7 @@ def test_what_has_become_slow_is_stopped_and_not_tried_again(reader: ImmediateRe
     assert time.thread_time() - begun < 0.001
 
 
-def test_a_writers_lock_is_not_waited_for(path: Path, reader: ImmediateReader) -> None:
+def test_a_writers_lock_is_not_waited_for(path: Path, reader: EventLoopReader) -> None:
     some = sent("SELECT n FROM numbers")
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
@@ -73,7 +72,7 @@ def test_a_writers_lock_is_not_waited_for(path: Path, reader: ImmediateReader) -
         assert time.monotonic() - begun < 1
 
 
-def test_nothing_is_written(path: Path, reader: ImmediateReader) -> None:
+def test_nothing_is_written(path: Path, reader: EventLoopReader) -> None:
     deletion = sent("DELETE FROM numbers")
     reader.learn(deletion, work=0.0, wait=0.0)
     assert reader.fetch(deletion, LIMIT) is None
@@ -81,7 +80,7 @@ def test_nothing_is_written(path: Path, reader: ImmediateReader) -> None:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (100,)
 
 
-async def test_another_thread_takes_the_long_way(reader: ImmediateReader) -> None:
+async def test_another_thread_takes_the_long_way(reader: EventLoopReader) -> None:
     some = sent("SELECT n FROM numbers WHERE n = ?", 1)
     reader.learn(some, work=0.0, wait=0.0)
     assert reader.fetch(some, LIMIT) == [(1,)]
@@ -89,7 +88,7 @@ async def test_another_thread_takes_the_long_way(reader: ImmediateReader) -> Non
 
 
 async def test_the_thread_and_the_loop_answer_the_same(path: Path) -> None:
-    reader = QuickReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
     some = sent("SELECT n FROM numbers ORDER BY n LIMIT ?", 10)
     while (at_once := reader.fetch_at_once(some, LIMIT)) is None:  # a busy machine may be slow at first
         in_thread = await reader.fetch(some, LIMIT)

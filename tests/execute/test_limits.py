@@ -11,10 +11,10 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
-from dualsql.execute.limits import Limits
-from dualsql.execute.session import apart
+from dualsql.databases.session import apart
+from dualsql.databases.source import QueryLimits
 from dualsql.http.problems import problem_response
-from dualsql.reading.streams import StreamRequest
+from dualsql.results.streams import StreamRequest
 from tests.execute.kinds import SLOW, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
@@ -25,7 +25,7 @@ SHORT = timedelta(milliseconds=100)
 class Crowd:
     """Sessions that stay until they are let go."""
 
-    def __init__(self, limits: Limits, *, for_stream: bool = False) -> None:
+    def __init__(self, limits: QueryLimits, *, for_stream: bool = False) -> None:
         self._limits, self._for_stream = limits, for_stream
         self._end = asyncio.Event()
         self.inside = 0
@@ -51,8 +51,8 @@ class Crowd:
         self._end.set()
 
 
-def limits(**options: Any) -> Limits:
-    return Limits(Settings(**options))
+def limits(**options: Any) -> QueryLimits:
+    return QueryLimits(Settings(**options))
 
 
 async def test_never_more_than_the_setting_says_and_each_in_its_turn() -> None:

@@ -24,8 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from dualsql import plan
-from dualsql.execute import Source
-from dualsql.execute.session import read_only
+from dualsql.databases import Source
+from dualsql.databases.session import read_only
 from dualsql.formats.formats import FORMATS
 from tests.execute.kinds import MakeServer
 from tests.execute.test_drivers import answered, asked

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from dualsql import DualResponseServer, ForbiddenError, Principal, Shared, TenantFilter
-from dualsql.reading.streams import StreamRequest
+from dualsql.results.streams import StreamRequest
 from tests.execute.kinds import MakeServer
 from tests.schools import PROGRAMS, SCHOOLS, Program, School, visits
 

@@ -14,10 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
-from dualsql.execute import Source
-from dualsql.execute.guards import Fault
-from dualsql.execute.session import read_only
-from dualsql.execute.source import Database
+from dualsql.databases import Source
+from dualsql.databases.guard import FailureKind
+from dualsql.databases.session import read_only
+from dualsql.databases.source import Database
 from tests.execute.kinds import SLOW, MakeServer
 from tests.schools import SCHOOLS, School
 
@@ -67,7 +67,7 @@ async def test_the_database_keeps_the_time_by_itself(driver: str, source: Source
     async with read_only(source, None, limit=SHORT) as connection:
         with pytest.raises(DBAPIError) as raised:
             await connection.execute(SLOW)
-    assert source.guard.fault_of(raised.value.orig) is Fault.TIMEOUT
+    assert source.guard.fault_of(raised.value.orig) is FailureKind.TIMEOUT
 
 
 async def test_the_clock_stops_with_the_session(source: Source) -> None:

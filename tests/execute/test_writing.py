@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import SingletonThreadPool
 
 from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError
-from dualsql.execute import Source
-from dualsql.execute.guards import Fault, driver_of
-from dualsql.execute.session import read_only
-from dualsql.execute.source import Database
+from dualsql.databases import Source
+from dualsql.databases.guard import FailureKind, driver_of
+from dualsql.databases.session import read_only
+from dualsql.databases.source import Database
 from tests.execute.conftest import fill_synchronously
 from tests.execute.kinds import ASYNCHRONOUS, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
@@ -54,7 +54,7 @@ async def test_every_write_is_refused_as_one(source: Source) -> None:
         async with read_only(source, None) as connection:
             with pytest.raises(Exception, match=r"(?i)read.?only") as raised:
                 await connection.execute(text(write))
-        assert source.guard.fault_of(getattr(raised.value, "orig", raised.value)) is Fault.WRITE
+        assert source.guard.fault_of(getattr(raised.value, "orig", raised.value)) is FailureKind.WRITE
     async with read_only(source, None) as connection:
         assert (await connection.execute(select(func.count()).select_from(School))).scalar_one() == 23
         assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18

@@ -15,8 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
-from dualsql.http.answers import PrivateHeaders
-from dualsql.http.problems import answering
+from dualsql.http.problems import PrivateHeaders, answering
 from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore

@@ -16,7 +16,7 @@ from sqlalchemy import Select, select, text
 
 from dualsql import DatabaseBusyError, DatabaseUnreachableError, DualResponseServer, TooManyQueriesError
 from dualsql.http.problems import problem_response
-from dualsql.incidents import wait_until_logged
+from dualsql.log import wait_until_logged
 from tests.engines import opened
 from tests.failures.cluster import Cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, Application, fill, running
@@ -98,7 +98,7 @@ async def test_a_tool_says_that_the_database_is_down_and_the_log_says_why(
             own_cluster.start()
         assert result.is_error and result.structured_content is not None
         assert result.structured_content["error"]["code"] == "DATABASE_UNREACHABLE"
-        [record] = [each for each in caplog.records if each.name == "dualsql.mcp.problems"]
+        [record] = [each for each in caplog.records if each.name == "dualsql.mcp.calls"]
         assert record.levelno == logging.WARNING and record.exc_info is None
         assert "Error" in record.getMessage().partition("DATABASE_UNREACHABLE")[2]
         assert not (await client.call_tool("institutions", {})).is_error

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from dualsql.resource import Resource
-from dualsql.tables import resources
+from dualsql.store.tables import resources
 from tests.engines import opened
 from tests.failures.cluster import Cluster
 from tests.failures.deeds import (

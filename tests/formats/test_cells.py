@@ -36,11 +36,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from dualsql.columns import result_columns
+from dualsql.columns.result import result_columns
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit
 from dualsql.formats.formats import FORMATS
-from dualsql.formats.writer import Options, Summary
+from dualsql.formats.writer import StreamEnd, WriterOptions
 from tests.lanes.reading import read_csv
 
 PARIS = dt.timezone(dt.timedelta(hours=2))
@@ -77,9 +77,11 @@ _table = Table("t", MetaData(), *(Column(name, type_) for name, type_ in TYPES.i
 
 def arrow_of(name: str, values: list[Any], *, text: bool = False) -> pa.Array:
     columns = result_columns(select(_table.c[name]).selected_columns.items())
-    options = Options(text_columns=(name,) if text else ())
+    options = WriterOptions(text_columns=(name,) if text else ())
     writer = FORMATS["arrow"].writer(columns, postgresql.dialect(), options)
-    data = writer.head() + writer.rows([(value,) for value in values]).data + writer.end(Summary(len(values)))
+    data = (
+        writer.head() + writer.rows([(value,) for value in values]).data + writer.end(StreamEnd(len(values)))
+    )
     return pa.ipc.open_stream(io.BytesIO(data)).read_all().column(0)
 
 
@@ -142,9 +144,11 @@ def require_unchanged(name: str, value: Any) -> None:
 def test_a_column_as_text_is_what_csv_has(value: Any, written: str) -> None:
     columns = result_columns(select(_table.c.document).selected_columns.items())
     assert arrow_of("document", [value], text=True).to_pylist() == [written]
-    in_json = FORMATS["ndjson"].writer(columns, postgresql.dialect(), Options(text_columns=("document",)))
+    in_json = FORMATS["ndjson"].writer(
+        columns, postgresql.dialect(), WriterOptions(text_columns=("document",))
+    )
     assert in_json.rows([(value,)]).data.decode() == f'{{"document":{_quoted(written)}}}\n'
-    csv = FORMATS["csv"].writer(columns, postgresql.dialect(), Options())
+    csv = FORMATS["csv"].writer(columns, postgresql.dialect(), WriterOptions())
     data = csv.head() + csv.rows([(value,)]).data
     if not isinstance(value, str | dt.date | bytes | dt.timedelta | float | Decimal | bool | Unfit):
         assert read_csv(data)["document"] == [written]
@@ -161,7 +165,7 @@ class TestRowsOfJSON:
         columns = result_columns(
             select(_table.c.integer, _table.c.word, _table.c.bytes).selected_columns.items()
         )
-        writer = FORMATS["ndjson"].writer(columns, dialect or sqlite.dialect(), Options(**options))
+        writer = FORMATS["ndjson"].writer(columns, dialect or sqlite.dialect(), WriterOptions(**options))
         return writer.rows(rows).data.decode()
 
     def test_each_row_names_its_own(self) -> None:
@@ -197,7 +201,7 @@ class TestRowsOfJSON:
 
     def test_a_column_of_that_name_is_not_hidden(self) -> None:
         columns = result_columns(select(_table.c.integer.label("$unfit")).selected_columns.items())
-        writer = FORMATS["ndjson"].writer(columns, sqlite.dialect(), Options())
+        writer = FORMATS["ndjson"].writer(columns, sqlite.dialect(), WriterOptions())
         assert writer.rows([(1,)]).data == b'{"$unfit":1}\n'
         with pytest.raises(ValueNotRepresentableError, match="column itself"):
             writer.rows([("x",)])

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, ValueNotRepresentableError
-from dualsql.columns import result_columns
+from dualsql.columns.result import result_columns
 from dualsql.formats import json
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
 

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from dualsql.formats.fitting import fit
-from dualsql.formats.samples import LAYOUTS, table
+from dualsql.formats.samples import LAYOUTS, fit, table
 
 Format = Literal["markdown", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("markdown", "csv", "json")

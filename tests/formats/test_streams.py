@@ -16,11 +16,11 @@ from pyarrow import parquet
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, Numeric, String, Table, func, select
 from sqlalchemy.dialects import postgresql
 
-from dualsql.columns import ResultColumn, result_columns
+from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepresentableError
 from dualsql.formats.csv import DatabaseCSVWriter
 from dualsql.formats.formats import FORMATS, format_named
-from dualsql.formats.writer import Options, Summary, Writer
+from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
 from tests.lanes.reading import read, read_csv
 
 DIALECT = postgresql.dialect()
@@ -44,13 +44,13 @@ PROBLEM = LimitExceededError("Too much.", hint="Ask for less.", details={"limit"
 
 
 def writer(written: str, columns: Any = COLUMNS, **options: Any) -> Writer:
-    return FORMATS[written].writer(columns, DIALECT, Options(**options))
+    return FORMATS[written].writer(columns, DIALECT, WriterOptions(**options))
 
 
 def whole(written: str, pieces: list[list[Any]], columns: Any = COLUMNS, **options: Any) -> bytes:
     made = writer(written, columns, **options)
     data = made.head() + b"".join([made.rows(rows).data for rows in pieces])
-    return data + made.end(Summary(sum(map(len, pieces))))
+    return data + made.end(StreamEnd(sum(map(len, pieces))))
 
 
 @pytest.mark.parametrize("written", FORMATS)
@@ -133,7 +133,7 @@ def test_whole_numbers_as_strings() -> None:
 
 
 def test_a_failure_is_the_last_record() -> None:
-    said = writer("ndjson").failure(PROBLEM, Summary(2, complete=False))
+    said = writer("ndjson").failure(PROBLEM, StreamEnd(2, complete=False))
     assert said is not None
     problem = json.loads(said)["$problem"]
     assert (problem["code"], problem["rows"], problem["complete"]) == ("LIMIT_EXCEEDED", 2, False)
@@ -142,7 +142,7 @@ def test_a_failure_is_the_last_record() -> None:
 def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
     made = writer("arrow")
     data = made.head() + made.rows(ROWS).data
-    failed = made.failure(PROBLEM, Summary(3, complete=False))
+    failed = made.failure(PROBLEM, StreamEnd(3, complete=False))
     assert failed is not None
     reader = pa.ipc.open_stream(data + failed)
     batches = reader.iter_batches_with_custom_metadata()
@@ -158,7 +158,7 @@ def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
 def test_formats_without_a_last_record_are_cut(written: str) -> None:
     made = writer(written)
     made.head()
-    assert made.failure(PROBLEM, Summary(0, complete=False)) is None
+    assert made.failure(PROBLEM, StreamEnd(0, complete=False)) is None
 
 
 def test_a_parquet_file_says_how_many_rows_it_has() -> None:

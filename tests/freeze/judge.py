@@ -15,8 +15,8 @@ from typing import Any
 
 from dualsql.errors import DualResponseError
 from dualsql.freeze import Registry, thaw
-from dualsql.freeze.allowed import FUNCTIONS
 from dualsql.freeze.document import pack
+from dualsql.freeze.types import FUNCTIONS
 from dualsql.freeze.verify import UNCOMPILABLE
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.own import ELEMENTS

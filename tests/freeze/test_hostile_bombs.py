@@ -12,8 +12,8 @@ from sqlalchemy.dialects import oracle, sqlite
 
 from dualsql.errors import DualResponseError, TamperedError
 from dualsql.freeze import Registry, thaw
+from dualsql.freeze.codec import Encoder
 from dualsql.freeze.document import MAGIC, VERSION
-from dualsql.freeze.encode import Encoder
 from tests.freeze.hostile import forged
 from tests.freeze.judge import OPEN, SIZE
 from tests.quick import case_of

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dualsql.errors import NotFreezableError, TamperedError
 from dualsql.freeze import freeze, thaw
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY, SHAPES, customers
 

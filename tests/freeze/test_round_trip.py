@@ -12,9 +12,8 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from dualsql.errors import NotFreezableError, TamperedError
 from dualsql.freeze import Registry, freeze, thaw
-from dualsql.freeze.document import pack, unpack
+from dualsql.freeze.document import AnySelect, pack, unpack
 from dualsql.freeze.verify import prove_equal
-from dualsql.statement import AnySelect
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY, SHAPES, customers, customers_
 from tests.schools import Base

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.settings import Action
-from dualsql.store import MemoryStore, Viewer
+from dualsql.store import MemoryStore, Requester
 from tests.http.application import Application, by_header, problem_of, running
 
 MOMENT = timedelta(microseconds=1)
@@ -43,7 +43,7 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.asked: list[str] = []
 
-    async def get(self, resource_id: str, viewer: Viewer | None = None) -> Resource | None:
+    async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         self.asked.append(resource_id)
         return await super().get(resource_id, viewer)
 

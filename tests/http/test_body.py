@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from dualsql.http.body import read_json_body
+from dualsql.http.parameters import read_json_body
 from dualsql.http.problems import BodyTooLargeError, CallerGoneError, SlowBodyError, UnsupportedBodyError
 from dualsql.settings import Settings
 

@@ -10,9 +10,9 @@ from sqlalchemy import select
 from starlette.datastructures import Headers
 
 from dualsql.errors import ConfigurationError
-from dualsql.http.conditions import is_known
-from dualsql.narrowing import RowFilter
+from dualsql.http.negotiation import is_known
 from dualsql.resource import Principal
+from dualsql.tenancy import RowFilter
 from tests.http.application import INSTITUTIONS, Application, by_header, running
 
 

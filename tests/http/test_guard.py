@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from dualsql.http.guard import Guard, origin_of, own_hosts
+from dualsql.http.host_check import HostCheck, origin_of, own_hosts
 from dualsql.http.problems import problem_response
 
 NOTHING_BEHIND = problem_response(LookupError("the guard let a request through"))
@@ -14,13 +14,13 @@ LOOPBACK = "http://127.0.0.1:8000/resources"
 PUBLIC = "https://API.example.com/resources"
 
 
-def guard(base_url: str, *, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = ()) -> Guard:
-    return Guard(
+def guard(base_url: str, *, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = ()) -> HostCheck:
+    return HostCheck(
         NOTHING_BEHIND, hosts=own_hosts(base_url) | set(hosts), origins=[origin_of(base_url), *origins]
     )
 
 
-def admits(checked: Guard, host: str, *origins: str) -> bool:
+def admits(checked: HostCheck, host: str, *origins: str) -> bool:
     raw = [(b"host", host.encode("latin-1")), *((b"origin", origin.encode("latin-1")) for origin in origins)]
     return checked.refuse(Headers(raw=raw)) is None
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualsql.errors import BadParameterError
-from dualsql.http.fields import MAXIMUM_NAME_LENGTH, MAXIMUM_QUERY_BYTES
 from dualsql.http.parameters import (
+    MAXIMUM_NAME_LENGTH,
+    MAXIMUM_QUERY_BYTES,
     PageParameters,
     parse_body,
     parse_query,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from dualsql import Principal
-from dualsql_client.wire import ResourceMetadata
+from dualsql_client.wire import ResourceDescription
 from tests.http.application import Application, assert_private, by_header, problem_of, running
 
 ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, DELETE"
@@ -20,7 +20,7 @@ async def test_get_answers_what_the_resource_is_and_no_rows(application: Applica
     assert_private(response)
     described = response.json()
     # Annotations are strings here, so that TypedDict cannot tell that `error` is not always there.
-    assert described.keys() == ResourceMetadata.__annotations__.keys() - {"error"}
+    assert described.keys() == ResourceDescription.__annotations__.keys() - {"error"}
     assert described["status"] == "ready"
     assert described["name"] == "Institutions"
     assert described["uri"] == f"resource://{path.rpartition('/')[2]}"

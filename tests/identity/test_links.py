@@ -16,11 +16,11 @@ from sqlalchemy import select
 
 from dualsql.errors import BadParameterError, ConfigurationError, ResourceNotFoundError
 from dualsql.freeze import Seal
-from dualsql.gate.signing import seal_for
-from dualsql.identity.links import MAXIMUM_LENGTH, read_token
-from dualsql.narrowing import TenantFilter
 from dualsql.resource import Principal, new_resource_id
+from dualsql.results.access import seal_for
+from dualsql.results.links import MAXIMUM_LENGTH, read_token
 from dualsql.store import SQLResourceStore
+from dualsql.tenancy import TenantFilter
 from tests.http.application import INSTITUTIONS, Application, assert_private, problem_of
 from tests.identity.conftest import SECRETS
 from tests.identity.people import ANA, AS_ANA, AS_BOB, AS_EVE, BOB, Trail, people, same, several

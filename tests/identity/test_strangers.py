@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dualsql.gate.signing import require_signature
 from dualsql.resource import Principal, Resource, new_resource_id
+from dualsql.results.access import require_signature
 from dualsql.settings import Action
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.rows import from_row
@@ -107,7 +107,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return from_row(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("dualsql.gate.gate.require_signature", signature)
+        patch.setattr("dualsql.results.access.require_signature", signature)
         patch.setattr("dualsql.store.sql.from_row", row)
         patch.setattr("dualsql.store.memory.from_row", row)
         yield work

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Column, DateTime, Integer, MetaData, Table, select
 
 from dualsql import Registry
-from dualsql.narrowing import Policy
 from dualsql.sql import read_select
+from dualsql.tenancy import Policy
 from dualsql_client import where
 from tests.instants.conftest import Application, serving
 

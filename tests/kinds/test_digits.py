@@ -12,7 +12,7 @@ from sqlalchemy import ARRAY, JSON, Column, Integer, MetaData, Table, create_eng
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql.digits import Digits, read_document
+from dualsql.columns.exact import Digits, read_document
 from dualsql.formats import json
 from tests.engines import opened
 from tests.kinds.results import served, table_of

@@ -38,10 +38,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import INET, INT4RANGE, JSONB, REAL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql.execute import streaming
-from dualsql.execute.lanes.choice import chosen_lane
-from dualsql.execute.lanes.job import Job, Lane
-from dualsql.execute.lanes.rows import by_sqlalchemy
+from dualsql.databases import streams
+from dualsql.databases.stream_job import Lane, StreamJob
+from dualsql.databases.streams import by_sqlalchemy, chosen_lane
 
 metadata = MetaData()
 
@@ -197,11 +196,11 @@ def lanes_taken(*, slow: bool = False) -> Iterator[list[str]]:
     """Names of the lanes that streams take in the block; the one of SQLAlchemy for all of them if `slow`."""
     taken: list[str] = []
 
-    async def choose(job: Job, connection: AsyncConnection) -> Lane:
+    async def choose(job: StreamJob, connection: AsyncConnection) -> Lane:
         lane = by_sqlalchemy if slow else await chosen_lane(job, connection)
         taken.append(lane.__qualname__.split(".")[0])
         return lane
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "chosen_lane", choose)
+        patch.setattr(streams, "chosen_lane", choose)
         yield taken

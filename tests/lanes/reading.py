@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from dualsql.columns import ResultColumn
-from dualsql.execute import Job, Source, stream_rows
+from dualsql.columns.result import ResultColumn
+from dualsql.databases import Source, StreamJob, stream_rows
 from dualsql.formats.formats import FORMATS
 from dualsql.formats.json import dumps
-from dualsql.formats.writer import Options, Summary, Writer
-from dualsql.narrowing import Narrowing
+from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
+from dualsql.tenancy import ActiveRules
 
 Table = dict[str, list[Any]]
 
@@ -28,17 +28,17 @@ Table = dict[str, list[Any]]
 async def streamed(
     source: Source,
     statement: Any,
-    narrowing: Narrowing,
+    narrowing: ActiveRules,
     columns: Sequence[ResultColumn],
     written: str,
     places: Sequence[int] | None = None,
-    options: Options | None = None,
+    options: WriterOptions | None = None,
 ) -> bytes:
     """The whole stream, from head to end."""
     chosen = columns if places is None else [columns[place] for place in places]
-    writer: Writer = FORMATS[written].writer(chosen, source.engine.dialect, options or Options())
+    writer: Writer = FORMATS[written].writer(chosen, source.engine.dialect, options or WriterOptions())
     pieces, count = [writer.head()], 0
-    job = Job(
+    job = StreamJob(
         source=source,
         statement=statement,
         narrowing=narrowing,
@@ -49,7 +49,7 @@ async def streamed(
     async for chunk in stream_rows(job):
         pieces.append(chunk.data)
         count += chunk.rows
-    pieces.append(writer.end(Summary(count)))
+    pieces.append(writer.end(StreamEnd(count)))
     return b"".join(pieces)
 
 

@@ -12,13 +12,13 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, column, func, ins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
-from dualsql.execute import Job, Source, open_source, stream_rows
-from dualsql.execute.lanes.job import BATCH_BYTES, Pace
+from dualsql.databases import Source, StreamJob, open_source, stream_rows
+from dualsql.databases.stream_job import BATCH_BYTES, Pace
 from dualsql.formats.formats import FORMATS
 from dualsql.formats.ndjson import NDJSONWriter
-from dualsql.formats.writer import Chunk, Options, Rows
-from dualsql.narrowing import Policy
-from dualsql.reading.streams import StreamRequest
+from dualsql.formats.writer import Chunk, Rows, WriterOptions
+from dualsql.results.streams import StreamRequest
+from dualsql.tenancy import Policy
 from tests.engines import opened as opened_engine
 from tests.lanes.everything import NASTY, lanes_taken
 from tests.lanes.reading import read_arrow, read_csv
@@ -75,11 +75,11 @@ async def source(schools: AsyncEngine) -> AsyncIterator[Source]:
 def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Chunk, None]:
     """A stream of the statement as it is, without the order that would make the database sort it first."""
     columns = plan.shape(statement).columns
-    writer = FORMATS[written].writer(columns, source.engine.dialect, Options())
+    writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
     writer.head()
     narrowing = Policy(Registry(Base)).narrowing(None)
     return stream_rows(
-        Job(source=source, statement=statement, narrowing=narrowing, columns=columns, writer=writer)
+        StreamJob(source=source, statement=statement, narrowing=narrowing, columns=columns, writer=writer)
     )
 
 
@@ -131,9 +131,9 @@ async def test_no_more_is_encoded_than_is_read(source: Source) -> None:
             made.append(len(rows))
             return super().rows(rows)
 
-    writer = Counting(columns, source.engine.dialect, Options())
+    writer = Counting(columns, source.engine.dialect, WriterOptions())
     narrowing = Policy(Registry(Base)).narrowing(None)
-    job = Job(source=source, statement=ENDLESS, narrowing=narrowing, columns=columns, writer=writer)
+    job = StreamJob(source=source, statement=ENDLESS, narrowing=narrowing, columns=columns, writer=writer)
     async with aclosing(stream_rows(job)) as chunks:
         for read in range(1, 30):
             await anext(chunks)

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryExecutionError, Registry, plan
-from dualsql.columns import ResultColumn, driver_names
-from dualsql.execute import fetch_page, fetch_rows
-from dualsql.execute.lanes.statement import require_described
-from dualsql.execute.source import Source, open_source
+from dualsql.columns.result import ResultColumn, driver_names
+from dualsql.databases import fetch_page, fetch_rows
+from dualsql.databases.driver import require_described
+from dualsql.databases.source import Source, open_source
 from dualsql.formats.formats import FORMATS
-from dualsql.narrowing import Policy
+from dualsql.tenancy import Policy
 from tests.lanes.everything import lanes_taken
 from tests.lanes.reading import streamed
 from tests.schools import Base, School, fill

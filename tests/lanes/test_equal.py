@@ -33,9 +33,9 @@ from sqlalchemy.event import listen
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import Registry, plan
-from dualsql.execute.source import Source, open_source
+from dualsql.databases.source import Source, open_source
 from dualsql.formats.formats import FORMATS
-from dualsql.narrowing import Narrowing, Policy
+from dualsql.tenancy import ActiveRules, Policy
 from tests.lanes.everything import fill, lanes_taken
 from tests.lanes.reading import read, streamed
 
@@ -70,7 +70,7 @@ def statement_of(source: Source, statement: Any) -> tuple[Any, Any]:
 async def compare(source: Source, statement: Any, written: str, table: Table) -> list[str]:
     """Names of the lanes taken, the first of which is the fast one."""
     select_, columns = statement_of(source, statement)
-    narrowing: Narrowing = Policy(Registry(table.metadata)).narrowing(None)
+    narrowing: ActiveRules = Policy(Registry(table.metadata)).narrowing(None)
     with lanes_taken() as taken:
         fast = read(written, await streamed(source, select_, narrowing, columns, written), columns)
     with lanes_taken(slow=True):

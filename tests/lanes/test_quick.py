@@ -13,9 +13,9 @@ from sqlalchemy import func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
-from dualsql.execute import Source, fetch_page, open_source
-from dualsql.execute.sqlite_file import connect
-from dualsql.narrowing import Narrowing, Policy
+from dualsql.databases import Source, fetch_page, open_source
+from dualsql.databases.sqlite import connect
+from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
 
 _numbers = select(literal(1).label("n")).cte("forever", recursive=True)
@@ -23,7 +23,7 @@ FOREVER = select(func.count()).select_from(_numbers.union_all(select(_numbers.c.
 ALL = select(School.id).order_by(School.id)
 MINUTE = timedelta(minutes=1)
 ONE = ("",)
-OPEN: Narrowing = Policy(Registry(Base)).narrowing(None)
+OPEN: ActiveRules = Policy(Registry(Base)).narrowing(None)
 
 
 @pytest.fixture

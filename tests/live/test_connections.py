@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import FromClause, literal, select, true
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql.reading.pages import ResultPage
 from dualsql.resource import Resource
+from dualsql.results.pages import ResultPage
 from dualsql.server import DualResponseServer
 from tests.http.application import INSTITUTIONS, ROWS, fill
 from tests.live.serving import PATIENCE, answer, listening

@@ -33,7 +33,7 @@ from dualsql import DualResponseError, DualResponseServer, Registry, Resource
 from dualsql.formats.formats import FORMATS
 from dualsql.freeze import thaw
 from dualsql.plan import shape
-from dualsql.reading.streams import StreamRequest
+from dualsql.results.streams import StreamRequest
 from tests.lanes.reading import read
 
 QUIET = settings(

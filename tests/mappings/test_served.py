@@ -14,9 +14,9 @@ from starlette.routing import Mount
 
 from dualsql import DualResponseError, DualResponseServer
 from dualsql.formats.formats import FORMATS
-from dualsql.incidents import wait_until_logged
-from dualsql.narrowing import Shared
+from dualsql.log import wait_until_logged
 from dualsql.plan import shape, written_out
+from dualsql.tenancy import Shared
 from dualsql_client import DualResponseClient
 from tests.lanes.reading import read
 from tests.mappings.people import Base, fill

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from typing_extensions import TypedDict
 
 from dualsql import DualResponseServer, Principal
+from dualsql.freeze.document import AnySelect
 from dualsql.mcp import (
     add_catalogue,
     add_data_manager,
@@ -19,7 +20,6 @@ from dualsql.mcp import (
     add_result_tools,
     plain_tool,
 )
-from dualsql.statement import AnySelect
 from tests.mcp.conftest import Connection, Host, text_of
 from tests.schools import SCHOOLS, School
 

@@ -14,8 +14,7 @@ from starlette.routing import Mount, Route
 
 from dualsql import DualResponseServer
 from dualsql.mcp import add_resources, system_prompt
-from dualsql.mcp.discovery import EXTENSION
-from dualsql.mcp.resources_serving import low_level
+from dualsql.mcp.resource_server import EXTENSION, low_level
 from tests.mcp.conftest import BASE_URL, Host, MakeDual
 from tests.schools import School
 

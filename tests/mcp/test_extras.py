@@ -33,7 +33,7 @@ def test_no_sdk_is_loaded_before_it_is_used() -> None:
 
 @pytest.mark.parametrize(
     ("name", "module", "extra", "adapter"),
-    [("MCPServer", "mcp.server", "mcp", "official"), ("FastMCP", "fastmcp", "fastmcp", "fast")],
+    [("MCPServer", "mcp.server", "mcp", "official"), ("FastMCP", "fastmcp", "fastmcp", "fastmcp")],
 )
 def test_an_sdk_that_is_missing_is_named_by_its_extra(
     dual: DualResponseServer,
@@ -63,7 +63,7 @@ def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseSer
     [
         ("dualsql.sql", "sqlglot", "sql"),
         ("dualsql.mcp.tasks", "mcp", "mcp"),
-        ("dualsql.serving", "mcp", "serve"),
+        ("dualsql.serve", "mcp", "serve"),
     ],
 )
 def test_a_module_that_needs_an_extra_names_it(wanted: str, missing: str, extra: str) -> None:

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select
 
 from dualsql import ConfigurationError, DualResponseServer, Principal
+from dualsql.freeze.document import AnySelect
 from dualsql.identity import BearerTokens
 from dualsql.mcp import plain_tool
-from dualsql.statement import AnySelect
 from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Host, MakeDual
 from tests.mcp.test_identity import Verifier, calling, guarded, running

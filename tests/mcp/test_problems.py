@@ -15,7 +15,7 @@ from sqlalchemy import exc, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, DualResponseServer, UnknownColumnError
-from dualsql.incidents import wait_until_logged
+from dualsql.log import wait_until_logged
 from dualsql.mcp import Answer
 from tests.mcp.conftest import Host, MakeDual, text_of, wire_of
 from tests.schools import School
@@ -56,7 +56,7 @@ async def test_an_exception_that_is_not_ours_says_nothing(
 ) -> None:
     server = host.server()
     dual.tool(server, name="fails")(raising(error))
-    with caplog.at_level(logging.ERROR, logger="dualsql.mcp.problems"):
+    with caplog.at_level(logging.ERROR, logger="dualsql.mcp.calls"):
         async with host.connected(server) as connection:
             result = await connection.call("fails")
     assert result.is_error
@@ -67,7 +67,7 @@ async def test_an_exception_that_is_not_ours_says_nothing(
     assert problem["message"] == "The tool failed."
     assert problem["details"]["incident"] in problem["hint"]
     wait_until_logged()
-    [record] = [each for each in caplog.records if each.name == "dualsql.mcp.problems"]
+    [record] = [each for each in caplog.records if each.name == "dualsql.mcp.calls"]
     assert problem["details"]["incident"] in record.getMessage()
     assert record.exc_info is not None
     assert "hunter2" in caplog.text, "the operator is told"

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select
 
 from dualsql import DualResponseServer
+from dualsql.freeze.document import AnySelect
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_data_manager, add_result_tools
-from dualsql.statement import AnySelect
 from dualsql_client import DualResponseClient
 from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Connection, Host, MakeDual, text_of

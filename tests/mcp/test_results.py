@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer
 from dualsql.formats.samples import TextFormat
 from dualsql.mcp import Answer
-from dualsql.mcp.schema import output_schema
+from dualsql.mcp.results import output_schema
 from dualsql.response import Links, ResultsFormat
 from dualsql_client import DualResponseClient, wire
 from tests.engines import sqlite_url_in

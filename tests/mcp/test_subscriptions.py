@@ -23,8 +23,8 @@ from sqlalchemy import select
 from dualsql import DualResponseServer, SQLResourceStore
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_resources
-from dualsql.mcp.resources_serving import low_level
-from dualsql.mcp.subscriptions import MOST_URIS
+from dualsql.mcp.resource_server import low_level
+from dualsql.mcp.resources import MOST_URIS
 from dualsql.store import upgrade
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import sqlite_url_in

@@ -16,10 +16,10 @@ from pydantic import Field
 from sqlalchemy import select, text, union_all
 
 from dualsql import BadParameterError, ConfigurationError, DualResponse, DualResponseServer
+from dualsql.freeze.document import AnySelect
 from dualsql.mcp import Answer
-from dualsql.mcp.signatures import signature_of
-from dualsql.mcp.wording import duration
-from dualsql.statement import AnySelect
+from dualsql.mcp.calls import signature_of
+from dualsql.mcp.tool import duration
 from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.schools import School
 

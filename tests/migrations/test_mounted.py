@@ -77,7 +77,7 @@ def _run(code: str, *, folder: Path, path: list[Path], **environment: str) -> st
 @pytest.mark.long
 def test_an_installed_dualsql_finds_its_migrations(installed: Path, tmp_path: Path, sqlite_url: str) -> None:
     code = f"""
-from dualsql.cli.migrate import migrate
+from dualsql.cli.commands import migrate
 from dualsql.store import migrations_path
 print(migrations_path())
 print(migrate({sqlite_url!r}))

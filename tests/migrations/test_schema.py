@@ -14,11 +14,11 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql.cli.migrate import migrate
+from dualsql.cli.commands import migrate
 from dualsql.errors import ConfigurationError, StorageError
 from dualsql.store import SQLResourceStore, downgrade, migrations_path, upgrade
 from dualsql.store.migrations import URL_VARIABLE, alembic_config, current_revision
-from dualsql.tables import VERSION_TABLE, metadata
+from dualsql.store.tables import VERSION_TABLE, metadata
 from tests import engines
 from tests.store.samples import resource
 

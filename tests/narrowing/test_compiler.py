@@ -34,7 +34,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.exc import InvalidRequestError
 
 from dualsql import ForbiddenSQLError, Principal, Registry
-from dualsql.narrowing import Mask, Policy, RowFilter, Shared, TenantFilter
+from dualsql.tenancy import Mask, Policy, RowFilter, Shared, TenantFilter
 
 metadata = MetaData()
 people = Table(

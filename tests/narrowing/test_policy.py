@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, func, literal, select, text
 
 from dualsql import ConfigurationError, ForbiddenError, Principal, Registry
-from dualsql.narrowing import Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
+from dualsql.tenancy import Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
 
 metadata = MetaData()
 people = Table(

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, DualResponseServer, Mask, NoTotalOrderError, Principal, Shared
 from dualsql.errors import BadCursorError
-from dualsql.narrowing import Hook
+from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
 from tests.engines import ENGINES, opened
 from tests.http.application import ALL, INSTITUTIONS, Application, institution, problem_of, running

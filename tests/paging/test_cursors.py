@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from dualsql import BadParameterError, Principal
 from dualsql.errors import BadCursorError
 from dualsql.freeze import Seal
-from dualsql.plan import Place
-from dualsql.reading.cursors import MAXIMUM_LENGTH, Cursor, Cursors, Scope
+from dualsql.plan import KeysetPosition
+from dualsql.results.cursors import MAXIMUM_LENGTH, Cursor, Cursors, CursorScope
 
 OLD, NEW = "the secret of last year, 32 characters", "the secret of this year, 32 characters"
 ANA = Principal(id="ana", tenant="north")
-SCOPE = Scope(resource_id="resource", order=b"o" * 32, principal=ANA)
-HERE = Cursor(Place(values=(1, "a", None)), row=17)
+SCOPE = CursorScope(resource_id="resource", order=b"o" * 32, principal=ANA)
+HERE = Cursor(KeysetPosition(values=(1, "a", None)), row=17)
 CURSORS = Cursors(Seal([NEW]))
 
 
@@ -54,7 +54,7 @@ _VALUES = st.one_of(
 )
 
 
-def written(cursor: Cursor = HERE, scope: Scope = SCOPE) -> str:
+def written(cursor: Cursor = HERE, scope: CursorScope = SCOPE) -> str:
     text = CURSORS.write(cursor, scope)
     assert text is not None
     return text
@@ -70,7 +70,7 @@ def exact(value: Any) -> Any:
 @given(st.lists(_VALUES, max_size=6), st.booleans(), st.integers(0, 2**53), st.none() | st.integers(0, 99))
 @settings(max_examples=150, deadline=None)
 def test_every_value_comes_back_as_it_was(values: list[Any], back: bool, row: int, left: int | None) -> None:
-    place = Place(values=tuple(values), is_backward=back, passed=3, left=left)
+    place = KeysetPosition(values=tuple(values), is_backward=back, passed=3, left=left)
     read = CURSORS.read(written(Cursor(place, row, has_rows_behind=not back)), SCOPE)
     assert replace(read, place=replace(read.place, values=())) == Cursor(
         replace(place, values=()), row, has_rows_behind=not back
@@ -92,7 +92,7 @@ def test_types_that_look_alike_stay_apart() -> None:
         UUID(int=1),
         ip_address("::1"),
     )
-    read = CURSORS.read(written(Cursor(Place(values=values), 0)), SCOPE).place.values
+    read = CURSORS.read(written(Cursor(KeysetPosition(values=values), 0)), SCOPE).place.values
     assert list(map(exact, read)) == list(map(exact, values))
 
 
@@ -103,12 +103,12 @@ def test_one_place_is_one_text() -> None:
 
 
 def test_nothing_of_the_row_is_to_be_seen() -> None:
-    told = written(Cursor(Place(values=("a very private name",)), 0))
+    told = written(Cursor(KeysetPosition(values=("a very private name",)), 0))
     assert "private" not in told
     assert "cHJpdmF0ZS" not in told
 
 
-OTHERS: Mapping[str, Scope] = {
+OTHERS: Mapping[str, CursorScope] = {
     "resource": replace(SCOPE, resource_id="another"),
     "order": replace(SCOPE, order=b"p" * 32),
     "user": replace(SCOPE, principal=Principal(id="ben", tenant="north")),
@@ -201,8 +201,8 @@ def test_secrets_rotate() -> None:
 
 
 def test_what_cannot_be_written_exactly_has_no_cursor() -> None:
-    assert CURSORS.write(Cursor(Place(values=(object(),)), 0), SCOPE) is None
-    assert CURSORS.write(Cursor(Place(values=("x" * MAXIMUM_LENGTH,)), 0), SCOPE) is None
+    assert CURSORS.write(Cursor(KeysetPosition(values=(object(),)), 0), SCOPE) is None
+    assert CURSORS.write(Cursor(KeysetPosition(values=("x" * MAXIMUM_LENGTH,)), 0), SCOPE) is None
     assert CURSORS.write(None, SCOPE) is None
 
 

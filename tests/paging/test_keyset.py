@@ -10,10 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import plan
-from dualsql.dialects import capabilities_of
+from dualsql.capabilities import capabilities_of
 from dualsql.freeze import Seal
-from dualsql.plan import KeyedSelect, Ordered, Place
-from dualsql.reading.cursors import Cursor, Cursors, Scope
+from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
+from dualsql.results.cursors import Cursor, Cursors, CursorScope
 from dualsql_client.wire import SortKey
 from tests.engines import SOURCES
 from tests.paging.sorts import NULLS, SORTS
@@ -71,17 +71,17 @@ def values_of(select: KeyedSelect, found: Sequence[Any]) -> list[tuple[Any, ...]
     return [told for told in values if told is not None]
 
 
-def through_a_reader(place: Place | None, rows: Ordered) -> Place:
+def through_a_reader(place: KeysetPosition | None, rows: Ordered) -> KeysetPosition:
     """The place as it comes back from whoever was given a cursor."""
     assert place is not None
-    scope = Scope(resource_id="r", order=rows.order.fingerprint, principal=None)
+    scope = CursorScope(resource_id="r", order=rows.order.fingerprint, principal=None)
     told = CURSORS.write(Cursor(place, 0), scope)
     assert told is not None
     return CURSORS.read(told, scope).place
 
 
 async def joined(
-    connection: AsyncConnection, rows: Ordered, size: int, start: Place | None = None
+    connection: AsyncConnection, rows: Ordered, size: int, start: KeysetPosition | None = None
 ) -> list[Any]:
     """All rows from `start` on, page by page, each turned back from once."""
     select = (
@@ -92,16 +92,16 @@ async def joined(
         gathered += found
         values = values_of(select, found)
         await require_way_back(connection, rows, shown(rows, gathered), values, start)
-        start = through_a_reader(plan.place_ahead(values, start, is_begun=True), rows)
+        start = through_a_reader(plan.position_ahead(values, start, is_begun=True), rows)
         select = plan.page_beside(rows, start, limit=size)
     return gathered
 
 
 async def require_way_back(
-    connection: AsyncConnection, rows: Ordered, seen: list[str], page: list[Any], start: Place | None
+    connection: AsyncConnection, rows: Ordered, seen: list[str], page: list[Any], start: KeysetPosition | None
 ) -> None:
     """Turning round before the page shows the rows that were before it, as far as they were seen."""
-    behind = through_a_reader(plan.place_behind(page, start, is_begun=True), rows)
+    behind = through_a_reader(plan.position_behind(page, start, is_begun=True), rows)
     found = await fetched(connection, plan.page_beside(rows, behind, limit=len(page)).select)
     before = seen[: len(seen) - len(page)][::-1][: len(page)]
     assert shown(rows, found)[: len(before)] == before
@@ -116,11 +116,11 @@ async def require_joined(connection: AsyncConnection, rows: Ordered, sizes: Sequ
         assert shown(rows, backward)[::-1] == whole, size
 
 
-async def the_end(connection: AsyncConnection, rows: Ordered) -> Place | None:
+async def the_end(connection: AsyncConnection, rows: Ordered) -> KeysetPosition | None:
     """The gap after the last row, to be read backward from."""
     select = plan.keyed_page(rows, offset=0, limit=None)
     values = values_of(select, await fetched(connection, select.select))
-    last = plan.place_ahead(values, None, is_begun=True) if values else None
+    last = plan.position_ahead(values, None, is_begun=True) if values else None
     return last and last.reversed()
 
 

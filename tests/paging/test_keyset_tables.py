@@ -26,7 +26,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import plan
-from dualsql.dialects import capabilities_of
+from dualsql.capabilities import capabilities_of
 from tests.engines import SOURCES
 from tests.paging.test_keyset import require_joined
 

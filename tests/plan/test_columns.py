@@ -8,7 +8,7 @@ from sqlalchemy import ARRAY, Integer, Numeric, String, TypeDecorator, column, f
 from sqlalchemy.dialects.postgresql import INT4RANGE, INTERVAL
 from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
-from dualsql.columns import result_columns
+from dualsql.columns.result import result_columns
 from dualsql_client.wire import ENCODINGS
 from tests.schools import Program, School
 

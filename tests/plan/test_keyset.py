@@ -22,8 +22,8 @@ from sqlalchemy import (
 )
 
 from dualsql.errors import NoTotalOrderError
-from dualsql.plan import Ordered, Place, keyed_page, ordered, page_beside, shape
-from dualsql.plan.constancy import is_random, tells_time
+from dualsql.plan import KeysetPosition, Ordered, keyed_page, ordered, page_beside, shape
+from dualsql.plan.keys import is_random, tells_time
 from tests.plan.test_statements import capabilities, sql
 from tests.schools import Program, School, visits
 
@@ -40,7 +40,7 @@ def rows_of(statement: Any, dialect: str = "postgresql", sort: Any = (), **optio
 
 def beside(statement: Any, *values: Any, dialect: str = "postgresql", sort: Any = (), **place: Any) -> str:
     """The page after these values: WHERE, ORDER BY and what follows."""
-    found = page_beside(rows_of(statement, dialect, sort), Place(values=values, **place), limit=5)
+    found = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **place), limit=5)
     return _bare(sql(found.select, dialect))
 
 
@@ -167,7 +167,7 @@ def test_no_place_can_be_told_in_an_order_that_moves(key: Any) -> None:
     rows = rows_of(select(School.id).order_by(key))
     assert keyed_page(rows, offset=0, limit=5).keys is None
     with pytest.raises(NoTotalOrderError) as refused:
-        page_beside(rows, Place(values=(1,)), limit=5)
+        page_beside(rows, KeysetPosition(values=(1,)), limit=5)
     assert refused.value.hint
 
 

@@ -9,8 +9,8 @@ from sqlalchemy import select, union_all
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import with_loader_criteria
 
-from dualsql.dialects import capabilities_of
-from dualsql.plan import Place, count, ordered, page, page_beside, shape
+from dualsql.capabilities import capabilities_of
+from dualsql.plan import KeysetPosition, count, ordered, page, page_beside, shape
 from tests.schools import School
 
 SQLITE = sqlite.dialect()
@@ -32,7 +32,7 @@ def test_a_criterion_is_never_lost(name: str) -> None:
     key = shaped.columns[0].name
     for_sorting = ordered(shaped, capabilities, sort=[{"field": key, "order": "desc"}])
     plain = ordered(shaped, capabilities)
-    beside = page_beside(plain, Place(values=(3,)), limit=5).select
+    beside = page_beside(plain, KeysetPosition(values=(3,)), limit=5).select
     for derived in (count(shaped), beside, *(page(rows, offset=0, limit=5) for rows in (plain, for_sorting))):
         compiled = derived.compile(dialect=SQLITE)
         assert str(compiled).count("schools.state = ?") == (2 if name == "union" else 1)

@@ -9,7 +9,7 @@ from sqlalchemy import Select, column, func, select, text, union_all
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.dialects.postgresql import distinct_on
 
-from dualsql.dialects import Capabilities, capabilities_of
+from dualsql.capabilities import Capabilities, capabilities_of
 from dualsql.errors import NotFreezableError, NoTotalOrderError, UnknownColumnError
 from dualsql.plan import count, ordered, page, shape
 from tests.schools import Program, School, visits

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualsql.profiling.bins import BINS, edges
+from dualsql.profiles.statistics import BINS, edges
 
 VALUES = st.one_of(
     st.tuples(st.integers(), st.integers()),

@@ -10,8 +10,8 @@ from sqlalchemy import event, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from dualsql.statement import Statement
-from dualsql_client.figures import ColumnFigures, Profile
+from dualsql.freeze.document import Statement
+from dualsql_client.wire import ColumnFigures, Profile
 from tests.profiling.conftest import SAMPLED
 from tests.profiling.polars_figures import FREQUENT, counts_between, figures, read
 from tests.profiling.things import COUNT, ROWS, WORDS, things

@@ -13,8 +13,8 @@ from sqlalchemy import func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, Mask, Principal, TenantFilter
-from dualsql.profiling.notes import LONGEST
-from dualsql.reading import profiles
+from dualsql.profiles import service
+from dualsql.profiles.findings import LONGEST
 from tests import engines
 from tests.http.application import Application, by_header, problem_of, running
 from tests.profiling.polars_figures import figures
@@ -158,7 +158,7 @@ async def test_what_there_was_no_time_for_is_named(
     path = await application.create(select(things))
     # The clock stands still for the summary and two columns, and is at the end of the budget then.
     looks = count()
-    monkeypatch.setattr(profiles, "_now", lambda: 0.0 if next(looks) < 4 else 1e9)
+    monkeypatch.setattr(service, "_now", lambda: 0.0 if next(looks) < 4 else 1e9)
     profile = (await application.http.get(f"{path}/profile?kind=full&columns=small,tenant,word")).json()
     assert not profile["complete"]
     missing = {column["name"]: column["missing"] for column in profile["columns"]}

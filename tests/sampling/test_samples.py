@@ -13,8 +13,8 @@ from sqlalchemy import func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, DualResponse, DualResponseServer, NoTotalOrderError
+from dualsql.freeze.document import Statement
 from dualsql.plan import even_ranks
-from dualsql.statement import Statement
 from tests.profiling.things import COUNT, METADATA, ROWS, things
 
 SIZE = 7

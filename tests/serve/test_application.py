@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from dualsql import DualResponseServer, ForbiddenError, Principal
 from dualsql.mcp import plain_tool
-from dualsql.serving import Selection, build_mcp, build_server, one_token, provided, required, serve_app
+from dualsql.serve import Selection, build_mcp, build_server, one_token, provided, required, serve_app
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.serve.conftest import TOKEN, calling, text_of
 

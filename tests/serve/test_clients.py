@@ -16,7 +16,7 @@ from fastmcp.client.transports import StdioTransport
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
-from dualsql.serving import Selection, build_mcp, build_server
+from dualsql.serve import Selection, build_mcp, build_server
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dualsql.serving.hosts import over_http, over_stdio
+from dualsql.serve.hosts import over_http, over_stdio
 
 URL = "http://127.0.0.1:8000/mcp"
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import Column, Date, Integer, MetaData, Table, make_url, select
 
 from dualsql import ConfigurationError, DualResponseServer
-from dualsql.execute import Reflected, Selection, open_source, reflect
-from dualsql.execute.reflection import MOST_TABLES
+from dualsql.databases import ReflectedTables, Selection, open_source, reflect
+from dualsql.databases.reflection import MOST_TABLES
 from dualsql.freeze import Registry
 from dualsql.settings import Settings
 from tests.engines import PostgreSQL, opened
@@ -36,7 +36,7 @@ async def run(url: str, *statements: str) -> None:
             await connection.exec_driver_sql(statement)
 
 
-async def reflected(url: str, selection: Selection, settings: Settings | None = None) -> Reflected:
+async def reflected(url: str, selection: Selection, settings: Settings | None = None) -> ReflectedTables:
     source = open_source("default", url, Registry(MetaData()), settings)
     try:
         return await reflect(source, selection)

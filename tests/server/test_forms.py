@@ -12,7 +12,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.elements import ClauseElement
 
 from dualsql import DualResponseServer, NotFreezableError, Registry
-from dualsql.creating import rehearsing
+from dualsql.results import create
 from tests.schools import Base, School
 from tests.server.conftest import MakeServer, statements_of
 
@@ -49,13 +49,13 @@ async def test_statements_that_differ_in_values_alone_are_compiled_once(
     dual: DualResponseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsed: list[Any] = []
-    forms = rehearsing.forms
+    forms = create.forms
 
     def noted(view: Any) -> Any:
         rehearsed.append(view)
         return forms(view)
 
-    monkeypatch.setattr(rehearsing, "forms", noted)
+    monkeypatch.setattr(create, "forms", noted)
     for number in (3, 5, 8):
         await dual.create_response(select(School.id).where(School.id < number), name="some")
     assert len(rehearsed) == 1

@@ -18,9 +18,9 @@ from dualsql import (
     ResourceNotFoundError,
     SQLResourceStore,
 )
+from dualsql.log import Outage
 from dualsql.store import upgrade
 from dualsql.store.housekeeping import every
-from dualsql.store.outages import Outage
 from tests.engines import ENGINES
 from tests.quick import one_in
 from tests.schools import SCHOOLS, Program, School

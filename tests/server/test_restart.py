@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from dualsql import ConfigurationError, DualResponseServer, SQLResourceStore
-from dualsql.statement import AnySelect
+from dualsql.freeze.document import AnySelect
 from dualsql.store import upgrade
 from tests.engines import opened
 from tests.schools import SCHOOLS, Base, School, fill

@@ -30,13 +30,13 @@ from dualsql import (
     SQLResourceStore,
     TamperedError,
 )
-from dualsql.execute import prove_read_only
-from dualsql.execute.guards import Terms
-from dualsql.execute.guards.sqlite import SQLiteGuard
-from dualsql.execute.session import read_only
-from dualsql.execute.source import open_source
+from dualsql.databases import prove_read_only
+from dualsql.databases.guard import SessionTerms
+from dualsql.databases.session import read_only
+from dualsql.databases.source import open_source
+from dualsql.databases.sqlite import SQLiteGuard
 from dualsql.store import upgrade
-from dualsql.tables import resources
+from dualsql.store.tables import resources
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL, MakeServer
 
@@ -100,7 +100,7 @@ class Unguarded(SQLiteGuard):
     """Lets everything through."""
 
     @asynccontextmanager
-    async def kept(self, connection: AsyncConnection, terms: Terms) -> AsyncIterator[None]:
+    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         yield
 
 

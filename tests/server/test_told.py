@@ -17,12 +17,12 @@ from sqlalchemy import Column, DateTime, Enum, Integer, MetaData, Table, TypeDec
 
 import dualsql
 from dualsql import Registry
-from dualsql.envelope.failures import error_of
+from dualsql.envelope.responses import error_of
 from dualsql.errors import DualResponseError
 from dualsql.formats.ndjson import problem
-from dualsql.formats.writer import Summary
+from dualsql.formats.writer import StreamEnd
 from dualsql.http.problems import problem_response
-from dualsql.mcp.problems import problem_of as problem_of_tool
+from dualsql.mcp.calls import problem_of as problem_of_tool
 from dualsql.resource import problem_of as kept_problem
 from tests.instants.conftest import serving
 
@@ -58,7 +58,7 @@ def _edges(error: DualResponseError) -> Iterator[str]:
     yield bytes(problem_response(error).body).decode()
     yield json.dumps(problem_of_tool(error, "tool"))
     yield json.dumps(kept_problem(error))
-    yield json.dumps(problem(error, Summary(0, complete=False)))
+    yield json.dumps(problem(error, StreamEnd(0, complete=False)))
     yield json.dumps(error_of(error, "tool"))
 
 

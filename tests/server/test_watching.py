@@ -13,8 +13,8 @@ import pytest
 from dualsql import LimitExceededError, Settings, StorageError
 from dualsql.resource import Resource, new_resource
 from dualsql.store import MemoryStore, ResourceChanges
-from dualsql.store.protocol import Standing
-from dualsql.watching import Watch
+from dualsql.store.notifier import ChangeNotifier
+from dualsql.store.protocol import ResourceState
 
 HOUR = timedelta(hours=1)
 SOON = timedelta(milliseconds=100)
@@ -28,7 +28,7 @@ class CountingStore(MemoryStore):
         self.looks: asyncio.Queue[int] = asyncio.Queue()
         self.is_down = False
 
-    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, Standing]:
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         self.looks.put_nowait(len(resource_ids))
         if self.is_down:
             raise StorageError("The store is away.")
@@ -69,13 +69,13 @@ def store() -> CountingStore:
 
 
 @pytest.fixture
-async def watch(store: CountingStore) -> AsyncIterator[Watch]:
-    watch = Watch(store, Settings(watch_interval=SOON, maximum_watched=3))
+async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
+    watch = ChangeNotifier(store, Settings(watch_interval=SOON, maximum_watched=3))
     yield watch
     await watch.stop()
 
 
-async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: Watch) -> None:
+async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: ChangeNotifier) -> None:
     found, told = resource(), Told()
     await store.save(found)
     watch.follow(found, told)
@@ -89,7 +89,11 @@ async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: W
 
 
 async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -> None:
-    watch, found, told = Watch(store, Settings(watch_interval=HOUR, maximum_watched=3)), resource(), Told()
+    watch, found, told = (
+        ChangeNotifier(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        resource(),
+        Told(),
+    )
     await store.save(found)
     watch.follow(found, told)
     await store.delete(found.id)
@@ -100,7 +104,7 @@ async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -
 
 async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
     watch, found, told = (
-        Watch(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Settings(watch_interval=HOUR, maximum_watched=3)),
         resource(SOON),
         Told(),
     )
@@ -111,7 +115,11 @@ async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
 
 
 async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
-    watch, found, told = Watch(store, Settings(watch_interval=HOUR, maximum_watched=3)), resource(), Told()
+    watch, found, told = (
+        ChangeNotifier(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        resource(),
+        Told(),
+    )
     await store.save(found)
     await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     watch.follow(found, told)
@@ -119,7 +127,7 @@ async def test_a_change_between_reading_and_following_is_told(store: CountingSto
     await watch.stop()
 
 
-async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: Watch) -> None:
+async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: ChangeNotifier) -> None:
     later = datetime.now(UTC) + HOUR
     found, told = replace(resource(), status="pending", pending_until=later), Told()
     await store.save(found)
@@ -128,7 +136,7 @@ async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: Wa
     await told.heard()
 
 
-async def test_a_longer_life_is_no_change(store: CountingStore, watch: Watch) -> None:
+async def test_a_longer_life_is_no_change(store: CountingStore, watch: ChangeNotifier) -> None:
     found, told = resource(), Told()
     await store.save(found)
     watch.follow(found, told)
@@ -143,7 +151,7 @@ async def looked(store: CountingStore, times: int) -> list[int]:
     return [await asyncio.wait_for(store.looks.get(), 20) for _ in range(times)]
 
 
-async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch: Watch) -> None:
+async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch: ChangeNotifier) -> None:
     unfollow = []
     for _ in range(3):
         found = resource()
@@ -160,7 +168,9 @@ async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch:
     assert not watch._standings
 
 
-async def test_two_listeners_are_told_and_one_that_ended_is_not(store: CountingStore, watch: Watch) -> None:
+async def test_two_listeners_are_told_and_one_that_ended_is_not(
+    store: CountingStore, watch: ChangeNotifier
+) -> None:
     found, one, two, gone = resource(), Told(), Told(), Told()
     await store.save(found)
     for told in (one, two):
@@ -173,7 +183,7 @@ async def test_two_listeners_are_told_and_one_that_ended_is_not(store: CountingS
 
 
 async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
-    store: CountingStore, watch: Watch
+    store: CountingStore, watch: ChangeNotifier
 ) -> None:
     found, told = resource(), Told()
     await store.save(found)
@@ -192,7 +202,7 @@ async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
     await told.heard()
 
 
-async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: Watch) -> None:
+async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: ChangeNotifier) -> None:
     followed = [resource() for _ in range(3)]
     for found in followed:
         await store.save(found)
@@ -203,7 +213,7 @@ async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: 
 
 
 async def test_a_store_that_is_away_is_asked_again(
-    store: CountingStore, watch: Watch, caplog: pytest.LogCaptureFixture
+    store: CountingStore, watch: ChangeNotifier, caplog: pytest.LogCaptureFixture
 ) -> None:
     found, told = resource(), Told()
     await store.save(found)

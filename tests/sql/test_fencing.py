@@ -7,9 +7,9 @@ from sqlalchemy import exists, insert
 
 from dualsql import RowFilter
 from dualsql.errors import QueryExecutionError
-from dualsql.sql.fencing import can_fail
-from dualsql.sql.reading import parse
-from dualsql.sql.scope import Work
+from dualsql.sql.parse import parse
+from dualsql.sql.scope import WorkBudget
+from dualsql.sql.translate import can_fail
 from tests.asking.readings import METADATA, READINGS, ROWS, person, rows_of
 from tests.engines import opened
 from tests.http.application import running
@@ -36,13 +36,13 @@ FALLIBLE = (
 
 @pytest.mark.parametrize("sql", HARMLESS)
 def test_comparisons_need_no_fence(sql: str) -> None:
-    assert not can_fail(parse(sql, "postgresql", Work()), "postgresql")
-    assert can_fail(parse(sql, "duckdb", Work()), "duckdb")
+    assert not can_fail(parse(sql, "postgresql", WorkBudget()), "postgresql")
+    assert can_fail(parse(sql, "duckdb", WorkBudget()), "duckdb")
 
 
 @pytest.mark.parametrize("sql", FALLIBLE)
 def test_what_computes_may_fail(sql: str) -> None:
-    assert can_fail(parse(sql, "postgresql", Work()), "postgresql")
+    assert can_fail(parse(sql, "postgresql", WorkBudget()), "postgresql")
 
 
 async def test_a_text_fails_on_no_hidden_row(source_url: str) -> None:

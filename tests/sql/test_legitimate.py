@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseError, DualResponseServer
 from dualsql.formats import json
-from dualsql_client.rows import decode_rows
+from dualsql_client.ndjson import decode_rows
 from tests.sql.corpus import ENGINES, Text, texts_for
 from tests.sql.warehouse import METADATA, rows
 

@@ -23,7 +23,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from dualsql import Registry
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
 from dualsql.freeze import freeze, thaw
-from dualsql.freeze.allowed import FUNCTIONS
+from dualsql.freeze.types import FUNCTIONS
 from dualsql.sql import read_select
 from dualsql.sql.functions import TABLE_FUNCTIONS, known_functions
 

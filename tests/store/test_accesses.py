@@ -13,7 +13,7 @@ import pytest
 from dualsql.errors import StorageError
 from dualsql.resource import Resource
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.accesses import AccessLog
+from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import Access
 from tests.store.samples import NOW, resource
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url, text
 
-from dualsql.store.glance import Glance
+from dualsql.store.sql import FastRowReader
 
 ONE = text("SELECT n FROM numbers")
 ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
@@ -29,13 +29,13 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def glance(path: Path) -> Iterator[Glance]:
-    glance = Glance(make_url(f"sqlite+aiosqlite:///{path}"))
+def glance(path: Path) -> Iterator[FastRowReader]:
+    glance = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
     yield glance
     glance.close()
 
 
-def test_a_row_is_read_while_another_process_writes(path: Path, glance: Glance) -> None:
+def test_a_row_is_read_while_another_process_writes(path: Path, glance: FastRowReader) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE numbers SET n = 2")
@@ -44,20 +44,20 @@ def test_a_row_is_read_while_another_process_writes(path: Path, glance: Glance) 
         assert glance.rows(ONE) == [{"n": 2}]
 
 
-def test_what_takes_long_is_stopped_and_rests(glance: Glance) -> None:
+def test_what_takes_long_is_stopped_and_rests(glance: FastRowReader) -> None:
     begun = time.monotonic()
     assert glance.rows(ENDLESS) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
     assert glance.rows(ONE) is None
 
 
-def test_nothing_is_written(path: Path, glance: Glance) -> None:
+def test_nothing_is_written(path: Path, glance: FastRowReader) -> None:
     assert glance.rows(text("DELETE FROM numbers RETURNING n")) is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
 
 
-def test_a_file_that_went_is_not_read_on(path: Path, glance: Glance) -> None:
+def test_a_file_that_went_is_not_read_on(path: Path, glance: FastRowReader) -> None:
     assert glance.rows(ONE) == [{"n": 1}]
     path.rename(path.with_suffix(".gone"))
     assert glance.rows(ONE) is None
@@ -67,16 +67,16 @@ def test_a_file_that_went_is_not_read_on(path: Path, glance: Glance) -> None:
 def test_a_file_whose_readers_wait_for_writers_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
-    glance = Glance(make_url(f"sqlite+aiosqlite:///{path}"))
+    glance = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
     assert glance.rows(ONE) is None
     glance.close()
 
 
-async def test_another_thread_takes_the_long_way(glance: Glance) -> None:
+async def test_another_thread_takes_the_long_way(glance: FastRowReader) -> None:
     assert glance.rows(ONE) == [{"n": 1}]
     assert await asyncio.to_thread(glance.rows, ONE) is None
 
 
-def test_nothing_is_read_after_the_end(glance: Glance) -> None:
+def test_nothing_is_read_after_the_end(glance: FastRowReader) -> None:
     glance.close()
     assert glance.rows(ONE) is None

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.resource import Resource
 from dualsql.server import DualResponseServer
-from dualsql.tables import resources
+from dualsql.store.tables import resources
 from tests.engines import ENGINES, opened
 from tests.http.application import fill
 from tests.quick import case_of

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from dualsql.errors import StorageError
+from dualsql.log import Outage
 from dualsql.store.housekeeping import every
-from dualsql.store.outages import Outage
 
 
 class Clock:

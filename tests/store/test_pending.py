@@ -112,7 +112,7 @@ def test_nobody_is_heard_of_any_more() -> None:
 async def test_what_was_changed_behind_our_back(sql_store: SQLResourceStore, written: dict[str, Any]) -> None:
     from sqlalchemy import update
 
-    from dualsql.tables import resources
+    from dualsql.store.tables import resources
 
     kept = pending()
     await sql_store.save(kept)
@@ -124,7 +124,7 @@ async def test_what_was_changed_behind_our_back(sql_store: SQLResourceStore, wri
 async def test_rows_of_an_older_release_are_ready(sql_store: SQLResourceStore) -> None:
     from sqlalchemy import update
 
-    from dualsql.tables import resources
+    from dualsql.store.tables import resources
 
     kept = resource()
     await sql_store.save(kept)

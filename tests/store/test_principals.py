@@ -10,7 +10,7 @@ import pytest
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.store import ResourceStore
 from dualsql.store.housekeeping import sweep
-from dualsql.store.protocol import Link, Place, Usage, Viewer
+from dualsql.store.protocol import LinkRecord, ListingPosition, Requester, Usage
 from dualsql.store.rows import size_of
 from tests.store.samples import MOMENT, NOW, minutes, resource
 
@@ -47,18 +47,18 @@ class TestViewer:
         self, store: ResourceStore, owner: Principal, looking: Principal | None
     ) -> None:
         [saved] = await _saved(store, of(owner))
-        found = await store.get(saved, Viewer(principal=looking, since=NOW))
+        found = await store.get(saved, Requester(principal=looking, since=NOW))
         assert (found is not None) is (looking == owner)
 
     @pytest.mark.parametrize("looking", [None, ANA])
     async def test_sees_what_nobody_owns(self, store: ResourceStore, looking: Principal | None) -> None:
         [saved] = await _saved(store, of(None))
-        assert await store.get(saved, Viewer(principal=looking, since=NOW)) is not None
+        assert await store.get(saved, Requester(principal=looking, since=NOW)) is not None
 
     async def test_sees_nothing_that_is_long_over(self, store: ResourceStore) -> None:
         [saved, pinned] = await _saved(store, of(ANA, expires_at=NOW), of(ANA, expires_at=None))
         for since, there in ((NOW - MOMENT, True), (NOW, True), (NOW + MOMENT, False)):
-            viewer = Viewer(principal=ANA, since=since)
+            viewer = Requester(principal=ANA, since=since)
             assert (await store.get(saved, viewer) is not None) is there
             assert await store.get(pinned, viewer) is not None
         assert await store.get(saved) is not None
@@ -88,17 +88,19 @@ class TestFind:
         await _saved(store, *(of(ANA, created_at=NOW - MOMENT * (number // 3)) for number in range(7)))
         whole = [found.id for found in await store.find(ANA, now=NOW, limit=100)]
         joined: list[str] = []
-        after: Place | None = None
+        after: ListingPosition | None = None
         while page := await store.find(ANA, now=NOW, limit=size, after=after):
             joined += [found.id for found in page]
-            after = Place(page[-1].created_at, page[-1].id)
+            after = ListingPosition(page[-1].created_at, page[-1].id)
         assert joined == whole and len(set(joined)) == 7
 
     async def test_what_is_made_meanwhile_moves_no_page(self, store: ResourceStore) -> None:
         await _saved(store, *(of(ANA, created_at=minutes(-number)) for number in range(1, 5)))
         first = await store.find(ANA, now=NOW, limit=2)
         await _saved(store, of(ANA, created_at=NOW))
-        second = await store.find(ANA, now=NOW, limit=2, after=Place(first[-1].created_at, first[-1].id))
+        second = await store.find(
+            ANA, now=NOW, limit=2, after=ListingPosition(first[-1].created_at, first[-1].id)
+        )
         assert [found.created_at for found in [*first, *second]] == [minutes(-n) for n in range(1, 5)]
 
 
@@ -120,8 +122,8 @@ class TestUsage:
         assert list(await store.find_unpinned(ANA, now=NOW, limit=1)) == both[:1]
 
 
-def _link(resource_id: str = "r", lifetime: timedelta = timedelta(minutes=5)) -> Link:
-    return Link(id=new_resource_id(), resource_id=resource_id, expires_at=NOW + lifetime)
+def _link(resource_id: str = "r", lifetime: timedelta = timedelta(minutes=5)) -> LinkRecord:
+    return LinkRecord(id=new_resource_id(), resource_id=resource_id, expires_at=NOW + lifetime)
 
 
 class TestLinks:
@@ -137,7 +139,7 @@ class TestLinks:
     async def test_a_link_is_for_one_resource(self, store: ResourceStore) -> None:
         link = _link("this")
         await store.save_link(link)
-        other = Link(id=link.id, resource_id="that", expires_at=link.expires_at)
+        other = LinkRecord(id=link.id, resource_id="that", expires_at=link.expires_at)
         assert not await store.has_link(other, take=True)
         assert await store.has_link(link)
 

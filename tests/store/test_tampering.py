@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from dualsql.errors import StorageError, TamperedError
 from dualsql.freeze import Seal
-from dualsql.gate.signing import require_signature, sign
+from dualsql.results.access import require_signature, sign
 from dualsql.store import ResourceStore, SQLResourceStore
 from tests import engines
 from tests.store.samples import minutes, resource

@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, Principal, plan
 from dualsql.formats import json
+from dualsql.freeze.document import Statement
 from dualsql.resource import Resource
-from dualsql.statement import Statement
 from dualsql_client.wire import SortKey
 
 Lines = list[bytes]

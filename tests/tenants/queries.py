@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import and_, case, exists, extract, func, or_, select
 
-from dualsql.statement import AnySelect
+from dualsql.freeze.document import AnySelect
 from tests.tenants.tpch import customer, lineitem, nation, orders, part, partsupp, region, supplier
 
 Expression = Any

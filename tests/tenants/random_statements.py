@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from sqlalchemy import Integer, and_, exists, false, func, or_, select, true, union, union_all
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.tenants import tpch
 from tests.tenants.office import (
     AuthorPages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, exists, select
 
 from dualsql import Principal, RowFilter, Shared, TenantFilter
-from dualsql.narrowing import Hook
+from dualsql.tenancy import Hook
 from tests.tenants.office import Contractor, Document, Person, document_tags
 from tests.tenants.tpch import Nation, region
 

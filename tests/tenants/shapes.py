@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.tenants import shapes_core, shapes_orm, shapes_whole
 from tests.tenants.queries import QUERIES
 

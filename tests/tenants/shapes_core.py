@@ -23,7 +23,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.tenants.office import AuthorPages, calendar, ledger, oddities, urgent_orders, visits
 from tests.tenants.tpch import customer, lineitem, nation, orders, part, partsupp, region, supplier
 

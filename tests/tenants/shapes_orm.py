@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import and_, func, or_, select, union
 from sqlalchemy.orm import aliased, with_polymorphic
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.tenants import tpch
 from tests.tenants.office import (
     Asset,

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import distinct_on
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.tenants.office import Person, ledger, north_ledger, south_ledger
 from tests.tenants.tpch import customer, lineitem, orders, part, partsupp, supplier
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
 from dualsql.freeze import Registry
-from dualsql.narrowing import Hook
+from dualsql.tenancy import Hook
 from tests import engines
 from tests.tenants.databases import EVERYBODY, Change, fill
 from tests.tenants.tpch import Base

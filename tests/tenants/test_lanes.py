@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dualsql import DualResponseServer, Principal
-from dualsql.reading.streams import StreamRequest
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
+from dualsql.results.streams import StreamRequest
 from tests.lanes.everything import lanes_taken
 from tests.tenants.answers import answer
 from tests.tenants.databases import principal_of

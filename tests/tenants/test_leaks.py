@@ -38,7 +38,7 @@ from dualsql import (
 )
 from dualsql.formats import json
 from dualsql.freeze import thaw
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.engines import opened
 from tests.quick import one_in
 from tests.tenants.answers import Lines, answer, pages, truth

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import String, Table, and_, case, func, select, union
 
 from dualsql import Mask, Principal
-from dualsql.narrowing import Hook
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
+from dualsql.tenancy import Hook
 from tests.tenants.answers import answer, truth
 from tests.tenants.databases import principal_of
 from tests.tenants.office import Document, Person, urgent_orders, visits

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from sqlalchemy import TextualSelect
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from tests.quick import one_in
 from tests.tenants.answers import answer, truth
 from tests.tenants.databases import principal_of

@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlglot import exp
 
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
 from dualsql_client.wire import SortKey
 from tests.tenants.answers import pages, truth
 from tests.tenants.databases import principal_of

@@ -28,8 +28,8 @@ from dualsql import (
     RowSecurity,
     TenantFilter,
 )
-from dualsql.narrowing import Hook
-from dualsql.statement import Statement
+from dualsql.freeze.document import Statement
+from dualsql.tenancy import Hook
 from tests import engines
 from tests.quick import one_in
 from tests.tenants.answers import answer, truth

@@ -38,8 +38,7 @@ from dualsql_client import DualResponseClient, ParsedDualResponse
 from dualsql_client.cli.commands import view_command
 from dualsql_client.view import pages
 from dualsql_client.view.app import Viewer
-from dualsql_client.view.pages import ROWS_OF_A_PAGE, Pages
-from dualsql_client.view.widgets import Answer, FullRow
+from dualsql_client.view.pages import ROWS_OF_A_PAGE, AnswerLine, FullRow, Pages
 from tests.client.reading import until
 from tests.client.served import Served, serving_results
 
@@ -88,7 +87,7 @@ class Seat:
     async def answer(self, key: str, text: str) -> str:
         """Press a key that asks, and answer."""
         await self.pilot.press(key)
-        self.app.query_one(Answer).value = text  # as if it had been pasted: typing takes its time
+        self.app.query_one(AnswerLine).value = text  # as if it had been pasted: typing takes its time
         return await self.press("enter")
 
     async def settle(self) -> None:
@@ -313,10 +312,10 @@ async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Pat
         assert "suffix must be one of" in await seat.answer("w", str(tmp_path / "schools.xlsx"))
         assert "No such file" in await seat.answer("w", str(tmp_path / "no" / "schools.csv"))
         screen = await seat.press("w")
-        assert seat.app.query_one(Answer).value == "schools.csv"
+        assert seat.app.query_one(AnswerLine).value == "schools.csv"
         assert screen.splitlines()[-1].strip() == "⏎ OK esc Leave"
         await seat.press("ctrl+u", "slash", "n", "q", "question_mark")
-        assert seat.app.query_one(Answer).value == "/nq?"
+        assert seat.app.query_one(AnswerLine).value == "/nq?"
 
 
 async def test_pins(sit: Sit) -> None:

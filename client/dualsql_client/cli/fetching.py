@@ -1,4 +1,4 @@
-"""All rows of a result into a file, and what came; the rule: what is said of the file is read from the file."""
+"""All rows of a result into a file, and what came. What is said of the file is read from the file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 
-from dualsql_client.asked import StreamOptions
 from dualsql_client.errors import ResourcePendingError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Bar, Progress
+from dualsql_client.query import StreamOptions
 from dualsql_client.wire import StreamFormat
 
 

@@ -1,4 +1,4 @@
-"""A result in the terminal; the rule: every key is on the screen, and every failure is a line there."""
+"""A result in the terminal. Every key is on the screen, and every failure is a line there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from textual.widgets import DataTable, Footer, Static
 
 from dualsql_client.answers import ResourceMetadata
 from dualsql_client.errors import DualResponseClientError
-from dualsql_client.glance import expiry_in_words, total_in_words
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.plain import printable
+from dualsql_client.preview import expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, said_of
-from dualsql_client.view.pages import Pages, Place
-from dualsql_client.view.widgets import Answer, FullRow, Rows
+from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, Pages, RowsTable
 from dualsql_client.wire import SortKey
 
 Question = Literal["page", "find", "save"]
@@ -71,9 +69,9 @@ class Viewer(App[None]):
     def compose(self) -> ComposeResult:
         """A line about the result, its rows, a line about what is open, a line to answer on, and the keys."""
         yield Static(id="title")
-        yield Rows(cursor_type="cell", zebra_stripes=True)
+        yield RowsTable(cursor_type="cell", zebra_stripes=True)
         yield Static(id="status")
-        yield Answer(id="answer")
+        yield AnswerLine(id="answer")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -85,12 +83,12 @@ class Viewer(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing else is asked while a question is open; so its key is not shown either."""
-        return action != "ask" or not isinstance(self.focused, Answer)
+        return action != "ask" or not isinstance(self.focused, AnswerLine)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowsTable:
         """The table."""
-        return self.query_one(Rows)
+        return self.query_one(RowsTable)
 
     def action_turn(self, pages: int) -> None:
         """Go on, or back, by so many pages."""
@@ -105,7 +103,7 @@ class Viewer(App[None]):
     def action_ask(self, question: Question) -> None:
         """Ask for a page, a text or a file's name on the line above the keys."""
         self._question, self._replaces = question, None
-        answer = self.query_one(Answer)
+        answer = self.query_one(AnswerLine)
         answer.value = self._answer_at_first()
         answer.add_class("asked")
         answer.focus()
@@ -113,7 +111,7 @@ class Viewer(App[None]):
 
     def action_leave(self) -> None:
         """Back to the rows: without an answer, without the file that is being written."""
-        self.query_one(Answer).remove_class("asked")
+        self.query_one(AnswerLine).remove_class("asked")
         self.rows.focus()
         self._tell_status()
         if self.workers.cancel_group(self, "save"):
@@ -127,7 +125,7 @@ class Viewer(App[None]):
         """Keep the result until it is deleted; once more, and it expires again."""
         self._begin(self._pin())
 
-    def on_rows_left(self, message: Rows.Left) -> None:
+    def on_rows_left(self, message: RowsTable.Left) -> None:
         """The cursor went over an edge."""
         if message.pages < 0 and self._pages.number:
             self._begin(self._turn_to(self._pages.number - 1, at_end=True))
@@ -150,7 +148,7 @@ class Viewer(App[None]):
         """The cursor moved."""
         self._tell_status()
 
-    def on_input_submitted(self, message: Answer.Submitted) -> None:
+    def on_input_submitted(self, message: AnswerLine.Submitted) -> None:
         """An answer was given."""
         answer = message.value.strip()
         if self._question == "save" and answer and not self._may_write(Path(answer)):
@@ -183,7 +181,7 @@ class Viewer(App[None]):
     def _find(self, answer: str) -> None:
         self._found = answer
         at = self.rows.cursor_coordinate
-        place = self._pages.find(answer, Place(self._pages.number, at.row, at.column))
+        place = self._pages.find(answer, CellPosition(self._pages.number, at.row, at.column))
         if place is None:
             self._say(f"Not on the {self._pages.held} pages that are loaded: {printable(answer, 40)}")
         else:
@@ -217,7 +215,7 @@ class Viewer(App[None]):
         except OSError as error:
             self._say(f"{error.filename}: {error.strerror}")
 
-    async def _turn_to(self, number: int, *, at_end: bool = False, place: Place | None = None) -> None:
+    async def _turn_to(self, number: int, *, at_end: bool = False, place: CellPosition | None = None) -> None:
         page = await self._pages.turn_to(number)
         if page is None:
             self._say(f"There is no page {number + 1:,}.")

@@ -9,7 +9,7 @@ from agno.models.response import ModelResponse
 from agno.tools.mcp import MCPTools
 from telling import ARGUMENTS, QUESTION, TOOL, run
 
-from dualsql_client.kept import KeptResults
+from dualsql_client.detect import KeptResults
 
 
 @dataclass

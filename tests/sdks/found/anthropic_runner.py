@@ -9,7 +9,7 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from telling import ARGUMENTS, QUESTION, TOOL, run
 
-from dualsql_client.kept import KeptResults
+from dualsql_client.detect import KeptResults
 
 
 def message(content, stop_reason):

@@ -8,7 +8,7 @@ from agents.testing import ScriptedModel
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 from telling import ARGUMENTS, QUESTION, TOOL, run
 
-from dualsql_client.kept import keep_structured_content
+from dualsql_client.detect import keep_structured_content
 
 set_tracing_disabled(True)
 

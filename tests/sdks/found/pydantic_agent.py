@@ -6,7 +6,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from telling import ARGUMENTS, QUESTION, TOOL, run
 
-from dualsql_client.kept import KeptResults
+from dualsql_client.detect import KeptResults
 
 
 def script(messages, info):

@@ -1,0 +1,90 @@
+"""From a resource URI to its URL. A tool result names an id, the configuration names the host."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from dualsql_client.errors import NotConfiguredError
+
+MAXIMUM_URI_LENGTH = 512
+
+# One path segment that needs no escaping anywhere, so it can neither leave its place in a URL nor be read as
+# anything else: no dots, slashes, percent signs, queries or fragments.
+_URI = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9][\w.-]*/)*(?P<id>[\w-]{1,128})", re.ASCII | re.IGNORECASE
+)
+
+# A UUID has 36 characters, 128 random bits in base64 have 22: shorter names are chosen by people.
+_SHORTEST_HANDLE = 22
+_NOT_HANDLES = frozenset(
+    {"http", "https", "ws", "wss", "file", "ftp", "data", "ui", "s3", "gs", "git", "ssh"}
+)
+
+SchemeHostPort = tuple[str, str, int]
+
+
+def resource_id(uri: str) -> str | None:
+    """The last segment of `scheme://.../id`, or None when the URI is not of that shape."""
+    match = _match(uri)
+    return match["id"] if match else None
+
+
+def is_handle(uri: str) -> bool:
+    """Whether the URI alone, without a dual response around it, looks minted for a result."""
+    match = _match(uri)
+    if match is None or match["scheme"].lower() in _NOT_HANDLES:
+        return False
+    return len(match["id"]) >= _SHORTEST_HANDLE
+
+
+def checked_base_url(base_url: str) -> str:
+    """`base_url` without its trailing slash.
+
+    Raises:
+        NotConfiguredError: it is not a plain http or https address, or carries credentials.
+    """
+    try:
+        parts = urlsplit(base_url)
+        origin_of(parts)
+    except ValueError:
+        raise NotConfiguredError("base_url is not an http or https address.") from None
+    if parts.username is not None or parts.password is not None:
+        raise NotConfiguredError(
+            "base_url holds a user name or password.", hint="Pass credentials in headers=."
+        )
+    if parts.query or parts.fragment:
+        raise NotConfiguredError("base_url ends in a query or fragment; an id has to follow it.")
+    return base_url.rstrip("/")
+
+
+def origin_of(parts: SplitResult) -> SchemeHostPort:
+    """Scheme, host and port (RFC 6454).
+
+    Raises:
+        ValueError: the address is not http or https, or has no usable host or port.
+    """
+    defaults = {"http": 80, "https": 443}
+    if parts.scheme not in defaults or not parts.hostname:
+        raise ValueError("not an http or https address")
+    return parts.scheme, parts.hostname, parts.port or defaults[parts.scheme]
+
+
+def is_this_computer(base_url: str) -> bool:
+    """Whether the address is loopback's."""
+    host = urlsplit(base_url).hostname or ""
+    return (
+        host == "localhost" or (host.replace(".", "").isdigit() and host.startswith("127.")) or host == "::1"
+    )
+
+
+def leaves_origin(url: str, location: str) -> bool:
+    """Whether a redirect from `url` to `location` goes to another origin; an unreadable location does."""
+    try:
+        return origin_of(urlsplit(urljoin(url, location))) != origin_of(urlsplit(url))
+    except ValueError:
+        return True
+
+
+def _match(uri: str) -> re.Match[str] | None:
+    return _URI.fullmatch(uri) if len(uri) <= MAXIMUM_URI_LENGTH else None

@@ -1,0 +1,429 @@
+"""Questions about a result, and the requests that carry them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
+from uuid import UUID
+
+from typing_extensions import TypedDict, Unpack
+
+from dualsql_client import detect
+from dualsql_client.answers import FetchResult, read_page
+from dualsql_client.errors import FetchError, checked_keywords
+from dualsql_client.progress import OnProgress, Tell
+from dualsql_client.transport import Allowance, Transport
+from dualsql_client.wire import Column, PageBody, Profile, ProfileKind, Row, RowsBody, SortKey
+
+if TYPE_CHECKING:
+    from dualsql_client.parsed import ParsedDualResponse
+
+
+Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
+"""How a column is compared. A row without a value meets none of these but `is_null`, nor their `not`, as in SQL."""
+
+Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
+"""What a date is cut to; a week begins on Monday."""
+
+Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
+
+Value = str | int | float | bool | Decimal | date | datetime | time | timedelta | UUID | bytes
+"""What a column is compared with."""
+
+Group = TypedDict("Group", {"column": str, "bucket": NotRequired[Bucket], "as": NotRequired[str]})
+"""A column that rows are grouped by; dates may be cut to a bucket."""
+
+Aggregate = TypedDict(
+    "Aggregate",
+    {
+        "function": Function,
+        "column": NotRequired[str],
+        "fraction": NotRequired[float],
+        "as": NotRequired[str],
+    },
+)
+"""A figure of each group; `fraction` is a percentile's."""
+
+
+class OrderKey(TypedDict):
+    """One key of an order; rows without a value come last both ways."""
+
+    column: str
+    order: NotRequired[Literal["asc", "desc"]]
+
+
+class Condition:
+    """Which rows; conditions are joined by `&` and `|`, and turned round by `~`."""
+
+    __slots__ = ("_said",)
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self._said = dict(said)
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition({"and": [self._said, other._said]})
+
+    def __or__(self, other: Condition) -> Condition:
+        return Condition({"or": [self._said, other._said]})
+
+    def __invert__(self) -> Condition:
+        return Condition({"not": self._said})
+
+    def __repr__(self) -> str:
+        return f"Condition({self._said!r})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The condition as it is sent."""
+        return self._said
+
+
+class Compared:
+    """A column that is about to be compared; see `where`."""
+
+    __slots__ = ("_column",)
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def eq(self, value: Value) -> Condition:
+        """Equal; texts letter by letter."""
+        return self._said("eq", value)
+
+    def ne(self, value: Value) -> Condition:
+        """Another value; rows without one are not among them."""
+        return self._said("ne", value)
+
+    def lt(self, value: Value) -> Condition:
+        """Below."""
+        return self._said("lt", value)
+
+    def le(self, value: Value) -> Condition:
+        """Below, or equal."""
+        return self._said("le", value)
+
+    def gt(self, value: Value) -> Condition:
+        """Above."""
+        return self._said("gt", value)
+
+    def ge(self, value: Value) -> Condition:
+        """Above, or equal."""
+        return self._said("ge", value)
+
+    def one_of(self, values: Iterable[Value]) -> Condition:
+        """Equal to one of them."""
+        return self._said("in", list(values))
+
+    def between(self, least: Value, most: Value) -> Condition:
+        """From `least` to `most`, both included."""
+        return self._said("between", [least, most])
+
+    def contains(self, part: str) -> Condition:
+        """A text that holds `part`, letter by letter."""
+        return self._said("contains", part)
+
+    def starts_with(self, beginning: str) -> Condition:
+        """A text that begins so."""
+        return self._said("starts_with", beginning)
+
+    def is_null(self) -> Condition:
+        """Without a value."""
+        return self._said("is_null", True)  # noqa: FBT003 - it is what is sent
+
+    def _said(self, operator: Operator, value: Any) -> Condition:
+        return Condition({"column": self._column, "op": operator, "value": plain_value(value)})
+
+
+def where(column: str) -> Compared:
+    """A column, to be compared: `where("state").eq("NJ")`."""
+    return Compared(column)
+
+
+class Question(TypedDict, total=False):
+    """What is asked of a result; see docs/asking.md.
+
+    Keys:
+        columns: names of the columns wanted; of rows only.
+        filters: which rows: one condition, or several that all hold, of `where` or as JSON.
+        group_by: columns, or dates cut to a bucket.
+        aggregates: figures of each group; of all rows, without groups.
+        having: which groups, by columns of the answer.
+        order_by: columns of the answer.
+    """
+
+    columns: Sequence[str]
+    filters: Condition | Sequence[Condition | Mapping[str, Any]]
+    group_by: Sequence[str | Group]
+    aggregates: Sequence[Function | Aggregate]
+    having: Condition | Sequence[Condition | Mapping[str, Any]]
+    order_by: Sequence[str | OrderKey]
+
+
+def plain_question(question: Question) -> dict[str, Any]:
+    """The question as it is sent."""
+    said: dict[str, Any] = {}
+    for key, value in question.items():
+        if isinstance(value, Condition):
+            said[key] = [value.to_json()]
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            said[key] = [part.to_json() if isinstance(part, Condition) else part for part in value]
+        elif value is not None:
+            # A filter that is left out would be another question: the server says what is wrong with it.
+            said[key] = value
+    return said
+
+
+def plain_value(value: Any) -> Any:
+    """A value as results show it."""
+    if isinstance(value, list):
+        return [plain_value(one) for one in value]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return _duration(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    return str(value) if isinstance(value, Decimal | UUID) else value
+
+
+def _duration(length: timedelta) -> str:
+    size = abs(length)
+    sign = "-" if length < timedelta() else ""
+    return f"{sign}P{size.days}DT{size.seconds}.{size.microseconds:06d}S"
+
+
+class StreamOptions(TypedDict, total=False):
+    """What all that read a whole result may be told.
+
+    Keys:
+        columns: names of the columns wanted, in that order; all by default.
+        text_columns: names of those that are given as text, whatever they hold: for Arrow and what is made of it,
+            where a cell does not fit its column's type.
+        sort: one key or several, as for `fetch`.
+        limit: the most rows.
+        on_progress: called with the rows so far and their total, as they arrive.
+        progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function that is called
+            with a Progress.
+    """
+
+    columns: Sequence[str]
+    text_columns: Sequence[str]
+    sort: SortKey | Sequence[SortKey] | None
+    limit: int
+    on_progress: OnProgress | None
+    progress: bool | Tell
+
+
+def beside(cursor: str, offset: int) -> PageBody:
+    """The page that a cursor leads to.
+
+    Raises:
+        ValueError: an offset is given, too.
+    """
+    if offset:
+        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
+    return PageBody(cursor=cursor)
+
+
+def page_request(start: PageBody, limit: int | None, sort: SortKey | Sequence[SortKey] | None) -> PageBody:
+    """The body of POST /{id}."""
+    request = start.copy()
+    if limit is not None:
+        request["limit"] = limit
+    if sort is not None:
+        request["sort"] = _sort_keys(sort)
+    return request
+
+
+def rows_request(options: StreamOptions) -> RowsBody:
+    """The body of POST /{id}/rows."""
+    request = RowsBody()
+    if "columns" in options:
+        request["columns"] = list(options["columns"])
+    if "text_columns" in options:
+        request["text_columns"] = list(options["text_columns"])
+    if "limit" in options:
+        request["limit"] = options["limit"]
+    if (sort := options.get("sort")) is not None:
+        request["sort"] = _sort_keys(sort)
+    return request
+
+
+def _sort_keys(sort: SortKey | Sequence[SortKey]) -> SortKey | list[SortKey]:
+    return sort if isinstance(sort, dict) else list(sort)
+
+
+class Asking:
+    """What a dual response can be asked."""
+
+    __slots__ = ()
+
+    resource_uri: str
+    columns: list[Column]
+
+    @checked_keywords(Question)
+    async def query(
+        self,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        typed: bool = False,
+        **question: Unpack[Question],
+    ) -> FetchResult:
+        """One page of the answer to a question; the other arguments are those of `fetch`.
+
+        Args:
+            question: see Question.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`; status 422 names a column that is not there, 400 what cannot be
+                asked of one.
+        """
+        window = _window(offset, limit, cursor)
+        return await self._asked("query", {**plain_question(question), **window}, typed=typed)
+
+    @checked_keywords(Question)
+    async def query_all(
+        self, *, page_size: int | None = None, typed: bool = False, **question: Unpack[Question]
+    ) -> list[Row]:
+        """Every row of the answer, read page by page.
+
+        Args:
+            page_size: rows of a page; None for the server's default.
+
+        Raises what `query` raises.
+        """
+        return await self._all_asked("query", plain_question(question), page_size, typed=typed)
+
+    async def sql(
+        self,
+        sql: str,
+        *,
+        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        typed: bool = False,
+    ) -> FetchResult:
+        """One page of what a SELECT over the relation `data` gives, which is this result.
+
+        Args:
+            parameters: values of `:name` in the text.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`; status 403 for what is more than a question about this result.
+        """
+        window = _window(offset, limit, cursor)
+        asked = {"sql": sql, "parameters": dict(parameters or {}), **window}
+        return await self._asked("sql", asked, typed=typed)
+
+    async def sql_all(
+        self,
+        sql: str,
+        *,
+        parameters: Mapping[str, str | int | float | bool | None] | None = None,
+        page_size: int | None = None,
+        typed: bool = False,
+    ) -> list[Row]:
+        """Every row that a SELECT over the relation `data` gives, read page by page.
+
+        Args:
+            page_size: rows of a page; None for the server's default.
+
+        Raises what `sql` raises.
+        """
+        asked = {"sql": sql, "parameters": dict(parameters or {})}
+        return await self._all_asked("sql", asked, page_size, typed=typed)
+
+    async def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
+        """What its columns are like: of the first rows, or with "full" of all of them.
+
+        Args:
+            columns: those that are looked at; None for all.
+
+        Raises:
+            FetchError: see `query`. Figures that there was no time for are no error, but `missing`.
+        """
+        asked = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
+        found = await self._configured().send("GET", self.resource_uri, query=asked, below="/profile")
+        if not isinstance(found, dict) or "columns" not in found:
+            raise FetchError("The server's answer is no profile.")
+        return cast("Profile", found)
+
+    @checked_keywords(Question)
+    async def refine(
+        self,
+        *,
+        name: str = "Refined",
+        limit: int | None = None,
+        offset: int = 0,
+        **question: Unpack[Question],
+    ) -> ParsedDualResponse:
+        """A new result, made of the answer to a question: it has a link and a life of its own, and can be asked again.
+
+        Args:
+            limit, offset: which rows of the answer are kept.
+
+        Raises:
+            FetchError: see `query`; status 413 when it was refined too often or too deeply.
+        """
+        kept: dict[str, Any] = {"offset": offset} | ({} if limit is None else {"limit": limit})
+        body = {**plain_question(question), **kept, "name": name}
+        answer = await self._configured().send("POST", self.resource_uri, body, below="/refine")
+        found = detect.read_structure(answer)
+        if found is None:
+            raise FetchError("The server's answer is no dual response.")
+        return replace(
+            cast("ParsedDualResponse", self),
+            name=found.name,
+            sample=found.sample or [],
+            total_count=found.total_count,
+            total_count_kind=found.total_count_kind,
+            resource_uri=found.uri,
+            resource_url=self._configured().url_of(found.uri),
+            columns=found.columns,
+            executed_at=found.executed_at,
+            expires_at=found.expires_at,
+            status="ready",
+        )
+
+    async def _asked(
+        self, what: str, body: Mapping[str, Any], *, typed: bool, allowance: Allowance | None = None
+    ) -> FetchResult:
+        transport = self._configured()
+        answer = await transport.send("POST", self.resource_uri, body, below=f"/{what}", allowance=allowance)
+        return read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
+
+    async def _all_asked(
+        self, what: str, body: Mapping[str, Any], page_size: int | None, *, typed: bool
+    ) -> list[Row]:
+        """The rows of all pages, each beside the one before where the server gives cursors."""
+        rows: list[Row] = []
+        allowance = Allowance(self._configured().maximum_stream_bytes)
+        cursors: set[str] = set()
+        cursor: str | None = None
+        while True:
+            window = _window(0 if cursor else len(rows), page_size, cursor)
+            page = await self._asked(what, {**body, **window}, typed=typed, allowance=allowance)
+            rows += page.data
+            cursor = page.next_cursor
+            if not page.has_next:
+                return rows
+            if cursor in cursors:
+                raise FetchError("The server gives the same page again and again.", status=200)
+            if cursor is not None:
+                cursors.add(cursor)
+
+    def _configured(self) -> Transport:
+        raise NotImplementedError
+
+
+def _window(offset: int, limit: int | None, cursor: str | None) -> dict[str, Any]:
+    if cursor is not None and offset:
+        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
+    found: dict[str, Any] = {"offset": offset} if cursor is None else {"cursor": cursor}
+    return found if limit is None else {**found, "limit": limit}

@@ -1,0 +1,176 @@
+"""A table or saved query as JSON: types, keys, comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired
+
+from sqlalchemy import Enum, ForeignKeyConstraint, Table, UniqueConstraint
+from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import CompileError, NoReferenceError
+from sqlalchemy.types import TypeEngine
+from typing_extensions import TypedDict
+
+from dualsql.formats.text import single_line
+from dualsql.saved_queries import SavedQuery
+
+MOST_COLUMNS = 300
+"""Columns of one table that are described; how many it has is said."""
+
+_LONGEST_COMMENT = 1_000
+_MOST_VALUES = 50
+
+
+class ColumnDefinition(TypedDict):
+    """One column. `values` are those of an enumeration; of a `masked` one the caller sees no real value."""
+
+    name: str
+    type: str
+    nullable: bool
+    comment: str | None
+    values: NotRequired[list[str]]
+    masked: NotRequired[bool]
+
+
+class ForeignKey(TypedDict):
+    """Columns that hold the key of another table. Flat, so that it is a row of a table in texts."""
+
+    columns: list[str]
+    target_schema: str
+    target_table: str
+    target_columns: list[str]
+    target_uri: str
+
+
+class TableDefinition(TypedDict):
+    """A table or view as one principal sees it.
+
+    `sql_name` is how SQL names it; `rows` says whether the caller sees all of them. Foreign keys to what the caller
+    does not see are left out.
+    """
+
+    kind: Literal["table", "view"]
+    source: str
+    schema: str
+    name: str
+    sql_name: str
+    comment: str | None
+    rows: Literal["all", "filtered"]
+    column_count: int
+    columns: list[ColumnDefinition]
+    primary_key: list[str]
+    unique: list[list[str]]
+    foreign_keys: list[ForeignKey]
+
+
+class QueryDefinition(TypedDict):
+    """A saved query; `parameters` is a JSON Schema of what it takes."""
+
+    kind: Literal["query"]
+    source: str
+    name: str
+    comment: str | None
+    parameters: dict[str, Any]
+    reads: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLink:
+    """A foreign key: columns of this table, and the ones of the other."""
+
+    columns: list[str]
+    target: Any
+    target_columns: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What holds of a table for whoever sees it.
+
+    Attributes:
+        columns: by their keys in `table.c`.
+    """
+
+    sql_name: str
+    comment: str | None
+    columns: dict[str, ColumnDefinition]
+    primary_key: list[str]
+    unique: list[list[str]]
+    links: Sequence[TableLink]
+
+
+def facts_of(table: Any, dialect: Dialect) -> TableFacts:
+    """Read a registered table, as a database of `dialect` would write its names and types."""
+    constraints = list(table.constraints) if isinstance(table, Table) else []
+    return TableFacts(
+        sql_name=dialect.identifier_preparer.format_table(table),
+        comment=comment_of(table),
+        columns={str(key): _column(column, dialect) for key, column in table.c.items()},
+        primary_key=_names(table.primary_key),
+        unique=_unique(table, constraints),
+        links=_links(constraints),
+    )
+
+
+def comment_of(item: Any) -> str | None:
+    """What is said of a table or column: its comment, else the "description" in its `info`."""
+    return _said(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
+
+
+def brief(query: SavedQuery) -> str | None:
+    """What a saved query answers."""
+    return _said(query.description)
+
+
+def _said(words: object) -> str | None:
+    return single_line(words, _LONGEST_COMMENT) if isinstance(words, str) and words.strip() else None
+
+
+def is_view(table: Any) -> bool:
+    """Whether a Table stands for a view: SQLAlchemy made it with CREATE VIEW, or its `info` has "is_view"."""
+    return bool(getattr(table, "is_view", False) or getattr(table, "info", {}).get("is_view"))
+
+
+def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
+    """The type as the database calls it."""
+    try:
+        return single_line(type_.compile(dialect=dialect), 200)
+    except (CompileError, NotImplementedError):  # a type of another database, or of the application's own
+        return type(type_).__name__
+
+
+def _column(column: Any, dialect: Dialect) -> ColumnDefinition:
+    definition = ColumnDefinition(
+        name=str(column.name),
+        type=type_name(column.type, dialect),
+        nullable=bool(column.nullable),
+        comment=comment_of(column),
+    )
+    if isinstance(column.type, Enum) and column.type.enums:
+        definition["values"] = [single_line(str(value), 200) for value in column.type.enums[:_MOST_VALUES]]
+    return definition
+
+
+def _links(constraints: Iterable[Any]) -> list[TableLink]:
+    links = []
+    for constraint in constraints:
+        if isinstance(constraint, ForeignKeyConstraint):
+            with suppress(NoReferenceError):  # to a table that was never defined
+                targets = [str(key.column.name) for key in constraint.elements]
+                links.append(TableLink(_names(constraint.columns), constraint.referred_table, targets))
+    return sorted(links, key=lambda link: link.columns)
+
+
+def _unique(table: Any, constraints: Iterable[Any]) -> list[list[str]]:
+    """Sets of columns of which no two rows have the same values, besides the primary key."""
+    held = [item for item in constraints if isinstance(item, UniqueConstraint)]
+    indexed = [item for item in getattr(table, "indexes", ()) if item.unique]
+    return sorted(
+        {tuple(names): names for item in [*held, *indexed] if (names := _names(item.columns))}.values()
+    )
+
+
+def _names(columns: Any) -> list[str]:
+    return [str(column.name) for column in columns]

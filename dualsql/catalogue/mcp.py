@@ -1,0 +1,259 @@
+"""The catalogue on an MCP server: its resources and three tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, Any, Protocol
+
+from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, paged
+from dualsql.catalogue.catalogue import (
+    Catalogue,
+    CatalogueView,
+    Entry,
+    Found,
+    Visible,
+    find_table,
+    nearest,
+    search_all,
+    tables_of,
+)
+from dualsql.catalogue.definitions import Listed, listed, read, table_definition
+from dualsql.catalogue.describe import TableDefinition
+from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, required_rapidfuzz
+from dualsql.errors import ConfigurationError
+from dualsql.formats import json
+from dualsql.identity import principal_of_token
+from dualsql.mcp.resource_server import bad_uri
+from dualsql.mcp.results import Responder
+from dualsql.mcp.tool import plain_tool, registrar_of
+from dualsql.resource import Principal
+
+_MIME_TYPE = "application/json"
+_PAGE = 100
+_MEANINGS: Mapping[Kind, str] = {
+    "catalog": "A database: its schemas, tables, views and saved queries.",
+    "schema": "A schema: its tables and views.",
+    "table": "A table: its columns with types and comments, its keys.",
+    "view": "A view: its columns with types and comments.",
+    "query": "A saved query: what it answers, and the parameters it takes.",
+}
+
+
+class CatalogueProvider:
+    """See `dualsql.mcp.resource_server.ResourceProvider`."""
+
+    name = "catalogue"
+
+    def __init__(self, catalogue: Catalogue, ttl: timedelta) -> None:
+        self._catalogue = catalogue
+        self._ttl = int(ttl.total_seconds() * 1_000)
+        self.templates: Sequence[ResourceTemplate] = [
+            _template(catalogue, kind, is_contents=is_contents)
+            for kind in _MEANINGS
+            for is_contents in ([False, True] if kind in HAVE_CONTENTS else [False])
+        ]
+
+    def owns(self, uri: str) -> bool:
+        return uri.startswith(f"{self._catalogue.addressing.scheme}://")
+
+    async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
+        address = self._catalogue.addressing.read(uri)
+        seen = self._catalogue.seen_by(principal)
+        found = None if address is None else read(seen, address)
+        if found is None:
+            raise bad_uri(uri, [] if address is None else nearest(seen, address))
+        text = json.dumps(found).decode()
+        contents = TextResourceContents(uri=uri, mime_type=_MIME_TYPE, text=text)
+        return ReadResourceResult(contents=[contents], ttl_ms=self._ttl, cache_scope="private")
+
+    async def list(
+        self, principal: Principal | None, cursor: str | None
+    ) -> tuple[Sequence[Resource], str | None]:
+        entries = self._catalogue.seen_by(principal).entries
+        page, following = paged(entries, lambda entry: entry.uri, cursor=cursor, limit=_PAGE)
+        return [_resource(entry) for entry in page], following
+
+    async def complete(
+        self, name: str, value: str, given: Mapping[str, str], principal: Principal | None
+    ) -> Sequence[str]:
+        candidates = _candidates(self._catalogue.seen_by(principal), name, given)
+        beginning = [found for found in candidates if found.lower().startswith(value.lower())]
+        containing = [found for found in candidates if value.lower() in found.lower()]
+        return list(dict.fromkeys([*sorted(beginning), *sorted(containing)]))
+
+
+def _template(catalogue: Catalogue, kind: Kind, *, is_contents: bool) -> ResourceTemplate:
+    return ResourceTemplate(
+        uri_template=catalogue.addressing.template(kind, is_contents=is_contents),
+        name=f"{kind}_contents" if is_contents else kind,
+        description=f"What is in it, as a list: {_MEANINGS[kind]}" if is_contents else _MEANINGS[kind],
+        mime_type=_MIME_TYPE,
+    )
+
+
+def _resource(entry: Entry) -> Resource:
+    return Resource(
+        uri=entry.uri,
+        name=entry.title,
+        description=entry.comment or _MEANINGS[entry.address.kind],
+        mime_type=_MIME_TYPE,
+    )
+
+
+def _candidates(seen: CatalogueView, name: str, given: Mapping[str, str]) -> set[str]:
+    """Values of a template's variable, among what fits the variables that are given already."""
+    if name == "source":
+        return set(seen.catalogue.sources)
+    return {_variable(at, name) for at in [*seen.tables, *seen.queries] if _fits(at, given)} - {""}
+
+
+def _variable(address: Address, name: str) -> str:
+    if name == "schema":
+        return address.schema
+    return address.name if address.kind == name else ""
+
+
+def _fits(address: Address, given: Mapping[str, str]) -> bool:
+    return given.get("source", address.source) == address.source and (
+        address.kind == "query" or given.get("schema", address.schema) == address.schema
+    )
+
+
+Name = Annotated[str, Field(max_length=300)]
+Cursor = Annotated[str, Field(max_length=8_192)]
+Limit = Annotated[int, Field(ge=1, le=200)]
+Matches = Annotated[int, Field(ge=1, le=MOST_MATCHES)]
+Term = Annotated[str, Field(min_length=1, max_length=LONGEST_TERM)]
+Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS)]
+
+
+class TableList(TypedDict):
+    """Some of the tables; `next_cursor` leads on, and is null at the end."""
+
+    tables: list[Listed]
+    total: int
+    next_cursor: str | None
+
+
+class SearchResults(TypedDict):
+    """What the terms found, term by term and best first, and those that found nothing."""
+
+    matches: list[Found]
+    unmatched: list[str]
+
+
+def add_catalogue_tools(
+    dual: Responder, server: Any, catalogue: Catalogue, *, principal: Callable[[Any], Principal]
+) -> None:
+    """Register `list_tables`, `describe_table` and `search_catalog`.
+
+    Raises:
+        ConfigurationError: rapidfuzz is not installed.
+    """
+    required_rapidfuzz()
+
+    def list_tables(
+        principal: Principal | None,
+        source_name: Name | None = None,
+        schema_name: Name | None = None,
+        cursor: Cursor | None = None,
+        limit: Limit = 50,
+    ) -> TableList:
+        """Tables and views that can be queried, with what is said of them.
+
+        Args:
+            source_name: of one database; all of them when left out.
+            schema_name: of one schema.
+            cursor: next_cursor of the page before.
+            limit: tables of a page.
+        """
+        found = tables_of(catalogue.seen_by(principal), source=source_name, schema=schema_name)
+        page, following = paged(found, lambda entry: entry.uri, cursor=cursor, limit=limit)
+        return TableList(tables=[listed(entry) for entry in page], total=len(found), next_cursor=following)
+
+    def describe_table(
+        principal: Principal | None,
+        table: Name,
+        source_name: Name | None = None,
+        schema_name: Name | None = None,
+    ) -> TableDefinition:
+        """Columns of a table or view with types and comments, its keys, and what its foreign keys lead to.
+
+        Call it before writing SQL for the table. Of masked columns the values are hidden.
+
+        Args:
+            table: its name, such as "orders" or "sales.orders".
+            source_name: of its database.
+            schema_name: of its schema.
+        """
+        seen = catalogue.seen_by(principal)
+        return table_definition(seen, find_table(seen, table, source=source_name, schema=schema_name))
+
+    def search_catalog(
+        principal: Principal | None, terms: Terms | Term, limit: Matches = 10
+    ) -> SearchResults:
+        """Find tables, views, columns and saved queries by words; names need not be spelt right.
+
+        Args:
+            terms: one or several, each searched for by itself, such as ["enrollment", "tuition fees"].
+            limit: matches for each term.
+        """
+        asked = [terms] if isinstance(terms, str) else terms
+        found = search_all(catalogue.seen_by(principal), asked, limit=limit)
+        matched = {match["term"] for match in found}
+        return SearchResults(matches=found, unmatched=[term for term in asked if term.strip() not in matched])
+
+    for function in (list_tables, describe_table, search_catalog):
+        plain_tool(dual, server, principal=principal)(function)
+
+
+class Catalogued(Responder, Protocol):
+    """What is asked of a DualResponseServer."""
+
+    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
+        """What may be seen of the tables and saved queries."""
+        ...
+
+
+def add_catalogue(
+    dual: Catalogued,
+    server: Any,
+    *,
+    visible: Visible | None = None,
+    scheme: str = "catalog",
+    has_tools: bool = True,
+    ttl: timedelta = timedelta(minutes=1),
+    principal: Callable[[Any], Principal] = principal_of_token,
+) -> Catalogue:
+    """Show callers the tables, views and saved queries that they may see.
+
+    Serves resources at `{scheme}://{source}/catalog` and below, listed in pages and with completion, and the tools
+    `list_tables`, `describe_table` and `search_catalog`. Call it after the server's own completion handler is set.
+
+    Args:
+        server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
+        visible: hides tables besides those that the hooks deny; see `dualsql.catalogue.Visible`.
+        has_tools: register the tools too.
+        ttl: how long a client may take what it has read to be current; it is for that caller alone.
+        principal: whom a verified access token stands for; as for `dual.tool`.
+
+    Raises:
+        ConfigurationError: no SDK for such a server is known and installed; the scheme cannot be used.
+    """
+    if scheme == dual.settings.uri_scheme:
+        raise ConfigurationError(
+            f"The URI scheme {scheme!r} is that of results.", hint='add_catalogue(..., scheme="catalog")'
+        )
+    registrar_of(server)  # or the next line would miss a package
+    from dualsql.mcp.resource_server import register_provider
+
+    catalogue = dual.catalogue(visible=visible, scheme=scheme)
+    register_provider(server, CatalogueProvider(catalogue, ttl), principal)
+    if has_tools:
+        add_catalogue_tools(dual, server, catalogue, principal=principal)
+    return catalogue

@@ -1,0 +1,150 @@
+"""Fuzzy search over names and comments. The work is bounded before it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import ModuleType
+
+from dualsql.catalogue.addresses import Address
+from dualsql.catalogue.describe import ColumnDefinition
+from dualsql.errors import BadParameterError, ConfigurationError
+
+MOST_TERMS = 20
+LONGEST_TERM = 100
+MOST_MATCHES = 50
+
+_MOST_POSTINGS = 2_000
+"""The best ones of a term that are weighed: a word that half of all comments have finds half of all columns."""
+
+_SMALLEST_WORD = 3
+_OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
+
+_ENOUGH = 70.0
+"""Of 100: a name with a typing error or two, or with words in another order."""
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORDS = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """What a text is of.
+
+    Attributes:
+        weight: what a match is worth: a table's own name more than a word in a comment.
+        column: the column it names or is said of, if it is one.
+    """
+
+    address: Address
+    weight: float
+    column: str | None = None
+
+
+Index = Mapping[str, Sequence[Posting]]
+"""All texts by which something is found, each once: words of comments are the same again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A thing that was found, what the match is worth out of 100, and by which of its columns."""
+
+    address: Address
+    score: float
+    columns: Sequence[str]
+
+
+def checked_terms(terms: Sequence[str]) -> Sequence[str]:
+    """The terms, stripped.
+
+    Raises:
+        BadParameterError: there are none, too many, or one is empty or too long.
+    """
+    stripped = [term.strip() for term in terms[: MOST_TERMS + 1]]
+    if not 0 < len(stripped) <= MOST_TERMS:
+        raise BadParameterError(
+            f"A search takes 1 to {MOST_TERMS} terms.", hint="Search again for the others."
+        )
+    if any(not 0 < len(term) <= LONGEST_TERM or not folded(term) for term in stripped):
+        raise BadParameterError(
+            f"A term is 1 to {LONGEST_TERM} characters, letters or digits among them.",
+            hint="Such as 'enrollment'.",
+        )
+    return stripped
+
+
+def folded(text: str) -> str:
+    """The words of a name or sentence in lower case: "OrderItem" and "order_items" are alike."""
+    return " ".join(_WORDS.findall(_CAMEL.sub(" ", text))).lower()
+
+
+def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: int) -> list[Match]:
+    """The things that are seen and whose texts are like `term`, best first."""
+    rapidfuzz = required_rapidfuzz()
+    hits = rapidfuzz.process.extract(
+        folded(term), index.keys(), scorer=rapidfuzz.fuzz.WRatio, score_cutoff=_ENOUGH, limit=None
+    )
+    found = (
+        (score * posting.weight, posting)
+        for text, score, _ in hits
+        for posting in index[text]
+        if is_seen(posting.address)
+    )
+    return _joined(sorted(islice(found, _MOST_POSTINGS), key=_rank))[:limit]
+
+
+def indexed(things: Iterable[tuple[Address, str | None, Iterable[ColumnDefinition]]]) -> Index:
+    """The index of things, each with what is said of it, and its columns."""
+    index: dict[str, list[Posting]] = {}
+    for address, comment, columns in things:
+        index.setdefault(folded(address.called), []).append(Posting(address, 1.0))
+        _add_words(index, address, comment, None)
+        for column in columns:
+            name = column["name"]
+            index.setdefault(folded(name), []).append(Posting(address, _OF_A_COLUMN, name))
+            _add_words(index, address, column["comment"], name)
+    return index
+
+
+def _add_words(
+    index: dict[str, list[Posting]], address: Address, comment: str | None, column: str | None
+) -> None:
+    """Each word by itself: in a long sentence a single one would weigh nothing."""
+    for word in set(folded(comment or "").split()):
+        if len(word) >= _SMALLEST_WORD:
+            index.setdefault(word, []).append(Posting(address, _OF_A_COMMENT, column))
+
+
+def required_rapidfuzz() -> ModuleType:
+    """The package.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        import rapidfuzz
+    except ImportError as error:
+        raise ConfigurationError(
+            "Searching the catalogue needs rapidfuzz.",
+            hint='pip install "dualsql[mcp]", or "dualsql[fastmcp]".',
+        ) from error
+    return rapidfuzz
+
+
+def _rank(hit: tuple[float, Posting]) -> tuple[float, str, str]:
+    score, posting = hit
+    return -score, posting.address.called, posting.column or ""
+
+
+def _joined(ranked: Iterable[tuple[float, Posting]]) -> list[Match]:
+    """One match for each thing, with the columns that were found of it."""
+    scores: dict[Address, float] = {}
+    columns: dict[Address, dict[str, None]] = {}
+    for score, posting in ranked:
+        scores.setdefault(posting.address, score)
+        named = columns.setdefault(posting.address, {})
+        if posting.column is not None:
+            named.setdefault(posting.column)
+    return [Match(at, round(score, 1), [*columns[at]]) for at, score in scores.items()]

@@ -1,0 +1,172 @@
+"""The specification of a chart, and the question whose answer has one row for each mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, cast, get_args
+
+from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
+from dualsql.query import Question
+from dualsql.query.question import BUCKETS, AggregateColumn, Group, QuestionSort, names_of
+from dualsql_client.query import Bucket
+
+Mark = Literal["bar", "line", "point", "histogram"]
+Aggregate = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median"]
+Sort = Literal["x", "-x", "y", "-y"]
+
+METADATA_KEY = "chart"
+"""Under which a resource that is a chart keeps its specification."""
+
+_LONGEST_NAME = 256
+_LONGEST_TITLE = 200
+_EXAMPLE = '{"mark": "bar", "x": "state", "y": {"aggregate": "avg", "field": "debt"}, "sort": "-y"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart of a result.
+
+    Attributes:
+        x, y, color: names of the result's columns; y and color may be None.
+        bucket: what the dates of x are cut to.
+        aggregate: what is drawn of y, or "count" of rows; None for points of x and y as they are.
+    """
+
+    mark: Mark
+    x: str
+    y: str | None = None
+    aggregate: Aggregate | None = None
+    bucket: Bucket | None = None
+    color: str | None = None
+    sort: Sort | None = None
+    title: str | None = None
+
+    @property
+    def measured(self) -> str:
+        """What its heights are, in words."""
+        if self.aggregate is None:
+            return str(self.y)
+        return "count" if self.y is None else f"{self.aggregate} of {self.y}"
+
+    @property
+    def words(self) -> str:
+        """What it shows."""
+        by = f" by {self.bucket}" if self.bucket else ""
+        if self.mark == "histogram":
+            return f"Histogram of {self.x}"
+        parts = f", one for each {self.color}" if self.color else ""
+        return f"{self.mark.capitalize()} chart of {self.measured} over {self.x}{by}{parts}"
+
+
+def read_chart(values: Any) -> Chart:
+    """The chart that a JSON object asks for; see docs/charts.md.
+
+    Raises:
+        BadParameterError: it asks for none, or for what no chart of ours has.
+    """
+    if not isinstance(values, Mapping):
+        _refuse("A chart is a JSON object.")
+    refuse_unknown(values, ("mark", "x", "y", "color", "sort", "title"), "key")
+    mark = cast("Mark", _word(values, "mark", get_args(Mark)))
+    x, bucket = _x(values.get("x"))
+    y, aggregate = _y(values.get("y"), mark)
+    sort = None if values.get("sort") is None else cast("Sort", _word(values, "sort", get_args(Sort)))
+    color = None if values.get("color") is None else _name(values["color"], "color")
+    if mark == "histogram" and (bucket or color or sort):
+        _refuse("A histogram has an x and a title.")
+    return Chart(
+        mark=mark, x=x, y=y, aggregate=aggregate, bucket=bucket, color=color, sort=sort, title=_title(values)
+    )
+
+
+def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
+    """The chart that a resource with this metadata is, if it is one: metadata are not signed, and may be anything."""
+    try:
+        return read_chart(metadata[METADATA_KEY]) if METADATA_KEY in metadata else None
+    except DualResponseError:
+        return None
+
+
+def _x(value: Any) -> tuple[str, Bucket | None]:
+    if not isinstance(value, Mapping):
+        return _name(value, "x"), None
+    refuse_unknown(value, ("field", "bucket"), "key of x")
+    bucket = None if value.get("bucket") is None else cast("Bucket", _word(value, "bucket", BUCKETS))
+    return _name(value.get("field"), "x"), bucket
+
+
+def _y(value: Any, mark: Mark) -> tuple[str | None, Aggregate | None]:
+    if mark == "histogram":
+        if value is not None:
+            _refuse("A histogram has no y: it counts rows.")
+        return None, "count"
+    if value is None:
+        _refuse("This chart has no y.")
+    if not isinstance(value, Mapping):
+        if mark != "point":
+            _refuse("The y of bars and lines is aggregated.")
+        return _name(value, "y"), None
+    refuse_unknown(value, ("field", "aggregate"), "key of y")
+    aggregate = cast("Aggregate", _word(value, "aggregate", get_args(Aggregate)))
+    if value.get("field") is None:
+        if aggregate != "count":
+            _refuse(f"The {aggregate} is of a field.")
+        return None, "count"
+    return _name(value["field"], "y"), aggregate
+
+
+def _word(values: Mapping[Any, Any], key: str, known: Sequence[str]) -> str:
+    found = values.get(key)
+    if not isinstance(found, str) or found not in known:
+        _refuse(f"{key} is one of {', '.join(known)}.")
+    return found
+
+
+def _name(value: Any, key: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
+        _refuse(f"{key} names a column of the result.")
+    return value
+
+
+def _title(values: Mapping[Any, Any]) -> str | None:
+    title = values.get("title")
+    if title is not None and not (isinstance(title, str) and 0 < len(title) <= _LONGEST_TITLE):
+        _refuse(f"A title is a text of 1 to {_LONGEST_TITLE} characters.")
+    return title
+
+
+def _refuse(message: str) -> NoReturn:
+    raise BadParameterError(message, hint=f"Such as {_EXAMPLE}.", details={"name": "chart"})
+
+
+X, Y, COLOR, TIMES = "x", "y", "color", "times"
+"""The columns of the answer, whatever those of the result are called; a histogram's keeps its name."""
+
+
+def question_of(chart: Chart) -> Question:
+    """The question whose answer is drawn."""
+    if chart.mark == "histogram":
+        return Question(columns=(chart.x,))
+    groups = [Group(X, chart.x, chart.bucket)]
+    measures = [AggregateColumn(TIMES, "count")]
+    if chart.aggregate is None:
+        groups.append(Group(Y, str(chart.y)))
+    else:
+        measures = [AggregateColumn(Y, chart.aggregate, chart.y)]
+    if chart.color is not None:
+        groups.append(Group(COLOR, chart.color))
+    return Question(groups=tuple(groups), measures=tuple(measures), order=_order(chart))
+
+
+def columns_of(chart: Chart) -> Sequence[str]:
+    """The columns of the answer, in order."""
+    question = question_of(chart)
+    return names_of(question) if question.columns is None else question.columns
+
+
+def _order(chart: Chart) -> tuple[QuestionSort, ...]:
+    if chart.sort is None:
+        # Of points, those that stand for the most rows: where there are too many, these are drawn.
+        return (QuestionSort(TIMES, is_descending=True),) if chart.aggregate is None else ()
+    return (QuestionSort(chart.sort.removeprefix("-"), is_descending=chart.sort.startswith("-")),)

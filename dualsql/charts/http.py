@@ -1,0 +1,101 @@
+"""A chart over REST: GET /{id}/chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dualsql.charts.render import MEDIA_TYPE, Picture, PictureFormat, VegaLite
+from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
+from dualsql.formats import json
+from dualsql.http.negotiation import preferred_media_type
+from dualsql.http.parameters import resource_id_of, split_query
+from dualsql.http.problems import MethodNotAllowedError, NotAcceptableError, answering, problem_response
+from dualsql.http.resources import Resources
+from dualsql.http.streaming import while_connected
+
+CHART_METHODS = ("GET", "HEAD", "OPTIONS")
+CHART_QUERY = ("format",)
+CHART = "/{resource_id}/chart"
+
+_PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
+_FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
+# An SVG that is opened by itself is a document of this origin.
+_ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+
+
+def chart_routes(server: Resources) -> list[Route]:
+    """The routes below a resource that show it as a chart."""
+    unknown = MethodNotAllowedError("This method does not exist here.", known=CHART_METHODS)
+    return [
+        Route(CHART, answering(_endpoint(server)), methods=["GET", "HEAD"]),
+        Route(CHART, _list_methods, methods=["OPTIONS"]),
+        Route(CHART, problem_response(unknown)),
+    ]
+
+
+async def _list_methods(_: Request) -> Response:
+    return Response(status_code=204, headers={"Allow": ", ".join(CHART_METHODS)})
+
+
+def wants_chart(request: Request) -> bool:
+    """Whether a resource is asked for as the chart that it is, by the media type of its link."""
+    accepted = request.headers.getlist("accept")
+    return preferred_media_type(accepted, ["application/json", MEDIA_TYPE]) == MEDIA_TYPE
+
+
+def _endpoint(server: Resources) -> Any:
+    async def answer(request: Request) -> Response:
+        return await answer_chart(server, request, _wanted(request))
+
+    return answer
+
+
+async def answer_chart(server: Resources, request: Request, media_type: str = MEDIA_TYPE) -> Response:
+    """The chart that the resource of the path is.
+
+    Raises:
+        BadParameterError: it is none.
+        NotAcceptableError: a picture is asked for, and this server draws none.
+    """
+    principal = await server.identify(request)
+    resource = await server.open_resource(resource_id_of(request), principal, "read")
+    if request.method == "HEAD":  # HEAD runs no query
+        return _chart(b"", media_type)
+    if media_type == MEDIA_TYPE:
+        drawing = server.charts.draw(resource, principal=principal)
+        drawn: VegaLite = await while_connected(request.receive, drawing)
+        return _chart(json.dumps(drawn), MEDIA_TYPE)
+    painting = server.charts.picture(resource, _PICTURES[media_type], principal=principal)
+    try:
+        found: Picture = await while_connected(request.receive, painting)
+    except ConfigurationError as error:
+        raise NotAcceptableError(
+            "This server draws no pictures.",
+            hint=f"Ask for {MEDIA_TYPE}.",
+            developer_hint=error.hint,
+        ) from error
+    return _chart(found.content, found.media_type)
+
+
+def _wanted(request: Request) -> str:
+    values = split_query(request.scope["query_string"])
+    refuse_unknown(values, CHART_QUERY, "query parameter")
+    if "format" in values:
+        if values["format"] not in _FORMATS:
+            raise BadParameterError(f"format is one of {', '.join(_FORMATS)}.", details={"name": "format"})
+        return _FORMATS[values["format"]]
+    media_type = preferred_media_type(request.headers.getlist("accept"), list(_FORMATS.values()))
+    if media_type is None:
+        raise NotAcceptableError(
+            "A chart is not to be had in any format that is accepted.",
+            hint=f"Accept one of: {', '.join(_FORMATS.values())}.",
+        )
+    return media_type
+
+
+def _chart(content: bytes, media_type: str) -> Response:
+    return Response(content, media_type=media_type, headers={"Vary": "Accept", **_ALONE})

@@ -1,0 +1,192 @@
+"""Charts of stored results: made as resources, drawn at every request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from dualsql import plan, profiles
+from dualsql.charts import render
+from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, columns_of, question_of, read_chart
+from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, Picture, PictureFormat, VegaLite
+from dualsql.errors import BadParameterError
+from dualsql.formats import json
+from dualsql.query.service import QueryService
+from dualsql.resource import Principal, Resource
+from dualsql.response import DualResponse
+from dualsql.results.access import AccessControl
+from dualsql.results.create import Creator
+from dualsql.results.options import checked_create_options
+from dualsql.results.reader import ResultReader
+from dualsql.results.view import View
+from dualsql.settings import Settings
+from dualsql_client.wire import Row
+
+_AT_ONCE = 2
+"""Pictures; each takes a core while it is drawn."""
+
+
+class ChartService:
+    """Makes and draws the charts of one server."""
+
+    def __init__(
+        self,
+        creator: Creator,
+        reader: ResultReader,
+        gate: AccessControl,
+        inquiries: QueryService,
+        *,
+        settings: Settings,
+        start: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._creator = creator
+        self._reader = reader
+        self._gate = gate
+        self._inquiries = inquiries
+        self._settings = settings
+        self._start = start
+        self._drawing = asyncio.Semaphore(_AT_ONCE)
+
+    def renew(self) -> None:
+        """Forget the event loop of the last run."""
+        self._drawing = asyncio.Semaphore(_AT_ONCE)
+
+    async def create(
+        self,
+        result: Resource | DualResponse | str,
+        specification: Mapping[str, Any],
+        *,
+        name: str | None = None,
+        principal: Principal | None = None,
+        expiration: timedelta | None = None,
+        image: PictureFormat | None = None,
+    ) -> DualResponse:
+        """A chart of a stored result as a resource of its own; see docs/charts.md.
+
+        Args:
+            result: the resource, what `create_response` gave, its id or its URI.
+            specification: mark, x, y, color, sort and title.
+            principal: who asks; the result must be theirs to read, and the chart is theirs.
+            image: a picture for the tool's answer, drawn from all rows.
+
+        Raises:
+            BadParameterError, UnknownColumnError: there is no such chart of this result.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: the result is not there for `principal`.
+            ConfigurationError: an image is asked for, and the extra `charts` is not installed.
+        """
+        await self._start()
+        chart = read_chart(specification)
+        parent = await self._gate.open(_id_of(result), principal, "read")
+        _require_range(chart, parent)
+        question = question_of(chart)
+        select = self._inquiries.statement(parent, question, principal)
+        creation = checked_create_options(
+            self._settings,
+            name=name or chart.title or chart.words[:200],
+            expiration=expiration,
+            metadata={METADATA_KEY: dict(specification)},
+            principal=principal,
+            source=parent.source,
+            parent=parent,
+            refinement=question,
+        )
+        response = await self._creator.create(select, creation)
+        picture = None
+        if image is not None:
+            resource = await self._gate.open(response.resource_id, principal, "read")
+            picture = await self.picture(resource, image, principal=principal)
+        return replace(
+            response,
+            description=f"{chart.words}, computed from all rows; at most {MOST_MARKS:,} marks are drawn.",
+            mime_type=MEDIA_TYPE,
+            image=picture,
+        )
+
+    async def draw(self, resource: Resource, *, principal: Principal | None = None) -> VegaLite:
+        """The chart as Vega-Lite, of the rows as they are now and as `principal` may see them.
+
+        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+
+        Raises:
+            BadParameterError: the resource is no chart.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `fetch_page`.
+        """
+        view = self._reader.view_of(resource, principal)
+        chart = _chart_of(resource, view)
+        rows, is_cut = await (_bins(view) if chart.mark == "histogram" else _marks(view))
+        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        await self._reader.note_access(resource)
+        return render.drawn(chart, json.describe(view.columns), rows, is_cut=is_cut)
+
+    async def picture(
+        self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
+    ) -> Picture:
+        """The same as PNG or SVG.
+
+        Raises:
+            ConfigurationError: the extra `charts` is not installed.
+        """
+        drawn = await self.draw(resource, principal=principal)
+        async with self._drawing:
+            return await asyncio.to_thread(render.picture, drawn, kind)
+
+
+def _id_of(result: Resource | DualResponse | str) -> str:
+    if isinstance(result, Resource):
+        return result.id
+    if isinstance(result, DualResponse):
+        return result.resource_id
+    return result.rpartition("://")[2]
+
+
+def _require_range(chart: Chart, parent: Resource) -> None:
+    kinds = {column["name"]: column["type"] for column in parent.columns}
+    if chart.mark == "histogram" and kinds.get(chart.x) not in (None, "number", "date"):
+        raise BadParameterError(
+            f"{chart.x[:80]!r} has no bins: it holds neither numbers nor dates.",
+            hint='A bar chart with {"aggregate": "count"} shows how often each value is there.',
+            details={"name": "x"},
+        )
+
+
+def _chart_of(resource: Resource, view: View) -> Chart:
+    chart = chart_of(resource.metadata)
+    if chart is None or [column.name for column in view.columns] != list(columns_of(chart)):
+        raise BadParameterError("This resource is no chart.", hint="GET it without /chart.")
+    return chart
+
+
+async def _marks(view: View) -> tuple[list[Row], bool]:
+    select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
+    rows = await view.answer(select, timeout=view.settings.query_timeout)
+    return _records(view, view.columns, rows[:MOST_MARKS]), len(rows) > MOST_MARKS
+
+
+async def _bins(view: View) -> tuple[list[Row], bool]:
+    (values,) = view.columns
+    data = profiles.all_rows(view.ordered(), [values], view.narrowing.form.hides)
+    (subject,) = data.subjects
+    timeout = view.settings.query_timeout
+    (row,) = await view.answer(profiles.summary(data), timeout=timeout)
+    summary = profiles.read_summary(data, row).figures[values.name]
+    select = profiles.bins_of(data, subject, summary)
+    if select is None:
+        return [], False
+    bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
+    dialect = view.source.engine.dialect
+    converters = json.converters([values, values], dialect)
+    edges = json.converted([(found["low"], found["high"]) for found in bins], converters)
+    rows = [
+        {"low": low, "high": high, "count": found["count"]}
+        for (low, high), found in zip(edges, bins, strict=True)
+    ]
+    plain: list[Row] = json.loads(json.dumps(rows))
+    return plain, False
+
+
+def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
+    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.source.engine.dialect)))
+    return plain

@@ -1,0 +1,450 @@
+"""What a column shows whose values the application's own Python makes (a TypeDecorator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import types
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
+
+SQLType = TypeEngine[Any]
+Hook = Callable[[Any], Any]
+
+_NUMBERS = (int, float, Decimal)
+
+
+def plain_type(type_: SQLType) -> SQLType:
+    """The type that is stored: the one below any TypeDecorator."""
+    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        type_ = type_.impl_instance
+    return type_
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """What the values of one type are.
+
+    Attributes:
+        shown: a type of SQLAlchemy's own whose values these are; NullType where they are of no one kind.
+        shown_class: what every value must be an instance of; None where any will do.
+        binds, reads: the application's code for values on their way in and out; None where there is none.
+        stored: the type without the application's code.
+        is_same: a stored value is the one that is shown.
+        keeps_order: of two stored values, that one is the greater whose shown value is.
+        keeps_equality: stored values are equal where the shown ones are, and only there.
+        is_zoned: of instants: whether they have a zone; None where the database decides.
+        name: of the type, for messages; empty for SQLAlchemy's own.
+    """
+
+    shown: SQLType
+    stored: SQLType
+    shown_class: type[Any] | None = None
+    binds: Hook | None = None
+    reads: Hook | None = None
+    is_same: bool = True
+    keeps_order: bool = True
+    keeps_equality: bool = True
+    is_zoned: bool | None = None
+    name: str = ""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the application's code makes the values that are shown."""
+        return self.reads is not None
+
+    def reading_of(self, value: Any) -> Any:
+        """What would be shown of `value` after it was stored.
+
+        Raises:
+            ValueError: the type does not take it, or stores it differently each time.
+        """
+        return _round_trip(value, self.binds, self.reads)
+
+
+class Meanings:
+    """The meanings of types on one database.
+
+    Args:
+        dialect: which the types are tried with.
+        keeps_zones: the database gives back an instant with its zone.
+        converters: by class of values that have no JSON form, the function that gives them one.
+        comparable: classes of types that the application says compare and sort as stored.
+        floors_in_doubles: the database gives a number of eight bytes for `whole // whole`.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect | None = None,
+        *,
+        keeps_zones: bool = False,
+        converters: Mapping[type[Any], Callable[[Any], Any]] | None = None,
+        comparable: Iterable[type[SQLType]] = (),
+        floors_in_doubles: bool = False,
+    ) -> None:
+        self.floors_in_doubles = floors_in_doubles
+        self.converters = dict(converters or {})
+        self._dialect = dialect or sqlite.dialect()
+        self._keeps_zones = keeps_zones
+        self._comparable = tuple(comparable)
+        self._found: dict[int, tuple[SQLType, Meaning]] = {}
+
+    def of(self, type_: SQLType) -> Meaning:
+        """The meaning of `type_`, which is tried when it is first asked for."""
+        known = self._found.get(id(type_))
+        if known is None:
+            if len(self._found) >= _MOST_KNOWN:
+                self._found.clear()
+            # The type is kept, so that its id stays its own.
+            known = self._found[id(type_)] = (type_, self._tried(type_))
+        return known[1]
+
+    def are_as_read(self, type_: SQLType) -> bool:
+        """Whether values of the type are shown as the driver gives them, with nobody's code between."""
+        if isinstance(type_, types.TypeDecorator):
+            return False
+        used = type_.dialect_impl(self._dialect)
+        is_sqlalchemys = _package(type_) in ("sqlalchemy", _package(self._dialect))
+        return is_sqlalchemys and used.result_processor(self._dialect, None) is None
+
+    def converted(self, value: Any) -> Any:
+        """A value of whatever class as one that has a JSON form, by the application's converters."""
+        for cls, convert in self.converters.items():
+            if isinstance(value, cls):
+                return convert(value)
+        if isinstance(value, dict):
+            return {key: self.converted(item) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.converted(item) for item in value]
+        return value
+
+    def _tried(self, type_: SQLType) -> Meaning:
+        plain = plain_type(type_)
+        binds, reads = _hooks(type_, self._dialect)
+        if binds is None and reads is None:
+            return Meaning(shown=plain, stored=plain)
+        name = type(type_).__name__
+        stored = stored_type(type_, self._dialect)
+        if reads is None:
+            return Meaning(shown=plain_type(stored), stored=stored, binds=binds, name=name)
+        trial = _Trial(plain_type(stored), binds, reads, name, self._keeps_zones)
+        meaning = trial.by_reading() or trial.by_binding()
+        if not isinstance(type_, self._comparable):
+            return meaning
+        return replace(meaning, keeps_order=True, keeps_equality=True)
+
+
+_MOST_KNOWN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Values of one Python class, in ascending order where they have one, and the type that is announced for them."""
+
+    cls: type[Any]
+    type: SQLType
+    values: Sequence[Any]
+    is_zoned: bool | None = None
+    has_order: bool = True
+
+
+_DAYS = [date(1970, 1, 1), date(1999, 12, 31), date(2023, 12, 31), date(2024, 1, 2), date(2024, 2, 1)]
+_INSTANTS = [datetime.combine(day, time(3, 4, 5)) for day in _DAYS]
+_INTEGERS = [-1, 0, 1, 2, 3, 9, 10, 255, 1_000_000]
+_FRACTIONS = ["-1", "0", "0.25", "0.5", "1", "2.5", "9", "10", "1000"]
+_TEXTS = ["", " a", "1", "01", "A", "B", "[1]", "a", "a ", "a,b", "b", "b,a", "{}", "é"]
+_DOCUMENTS: list[Any] = [{}, {"a": 1}, {"a": [1, 2]}, {"b": "x"}]
+_WORDS = """0 10 -1 1.50 true false yes no on off null None active open closed draft new done male female north
+low medium high red EUR USD 2024-01-02 2024-01-02T03:04:05 a@x.org A@X.org http://x.org/ 10.0.0.1 +49301234567
+00000000-0000-0000-0000-000000000001 deadbeef YWJj PT1S P1D 1,2 a;b a|b <b> a\\b""".split()
+_CODES = [one + other for case in (ascii_lowercase, ascii_uppercase) for one in case for other in ("", *case)]
+
+# Beside values of the kind: what cuts or rounds makes one value of two.
+_CLOSE: Mapping[type[Any], Sequence[Any]] = {
+    float: [0.1234567, 0.1234568],
+    Decimal: [Decimal("0.1234567"), Decimal("0.1234568")],
+    datetime: [datetime.combine(date(2024, 3, 1), time(4, 5, 6, micro)) for micro in (0, 7)],
+    time: [time(4, 5, 6), time(4, 5, 6, 7)],
+    timedelta: [timedelta(hours=3), timedelta(hours=3, microseconds=7)],
+}
+
+_KINDS: tuple[_Kind, ...] = (
+    _Kind(bool, types.Boolean(), [False, True]),
+    _Kind(int, types.BigInteger(), _INTEGERS),
+    _Kind(float, types.Double(), [float(text) for text in _FRACTIONS]),
+    _Kind(Decimal, types.Numeric(), [Decimal(text) for text in _FRACTIONS]),
+    _Kind(str, types.String(), _TEXTS),
+    _Kind(datetime, types.DateTime(), _INSTANTS, is_zoned=False),
+    _Kind(
+        datetime,
+        types.DateTime(timezone=True),
+        [instant.replace(tzinfo=UTC) for instant in _INSTANTS],
+        is_zoned=True,
+    ),
+    _Kind(date, types.Date(), _DAYS),
+    _Kind(time, types.Time(), [time(0, 0), time(3, 4, 5), time(13, 0), time(23, 59, 59)]),
+    _Kind(timedelta, types.Interval(), [timedelta(seconds=n) for n in (0, 1, 90, 3600, 86_400)]),
+    _Kind(UUID, types.Uuid(), [UUID(int=number) for number in (1, 2, 2**127)], has_order=False),
+    _Kind(bytes, types.LargeBinary(), [b"", b"\x00\xff", b"1", b"a"]),
+    _Kind(dict, types.JSON(), _DOCUMENTS, has_order=False),
+    _Kind(list, types.JSON(), [["a"], ["a", "b"], [1, 2]], has_order=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A type whose code is tried with plain values.
+
+    Attributes:
+        plain: the type that is stored.
+    """
+
+    plain: SQLType
+    binds: Hook | None
+    reads: Hook
+    name: str
+    keeps_zones: bool
+
+    def by_reading(self) -> Meaning | None:
+        """What it makes of values of the stored type; None where that is of another kind, or there are none."""
+        stored = _kind_of(self.plain, keeps_zones=self.keeps_zones)
+        if stored is None:
+            return None
+        close = [_zoned(value, stored) for value in _CLOSE.get(stored.cls, ())]
+        given = sorted([*stored.values, *close]) if stored.has_order else stored.values
+        shown = [_or_nothing(self.reads, value) for value in given]
+        kind = _kind_of_values(shown)
+        is_number = stored.cls in _NUMBERS
+        if kind is None or not (kind.cls is stored.cls or (is_number and kind.cls in _NUMBERS)):
+            return None
+        is_equal = all(map(_is_as_stored, shown, given))
+        if kind.cls is not stored.cls and not is_equal:
+            return None
+        is_same = is_equal and (kind.cls is not str or self._leaves_texts())
+        is_document = kind.cls in (dict, list)
+        ascends = kind.has_order and stored.has_order and kind.cls is not str and _ascends(shown)
+        return Meaning(
+            shown=self.plain if kind.cls is stored.cls and kind.is_zoned is None else kind.type,
+            stored=self.plain,
+            shown_class=None if is_document else kind.cls,
+            binds=self.binds,
+            reads=self.reads,
+            is_same=is_same,
+            keeps_order=ascends or (is_same and not is_document),
+            keeps_equality=not is_document and _are_distinct(shown) and self._is_steady(shown),
+            is_zoned=kind.is_zoned,
+            name=self.name,
+        )
+
+    def _leaves_texts(self) -> bool:
+        """Whether texts are shown as they are: a code, or a word of a translation, is another text outside."""
+        return all(_or_nothing(self.reads, text) == text for text in (*_WORDS, *_CODES))
+
+    def by_binding(self) -> Meaning:
+        """What it gives back of values of each kind; they are of no one kind where it takes several, or none."""
+        taken = [kind for kind in _KINDS if self._takes(kind)]
+        classes = {kind.cls for kind in taken}
+        kind = taken[0] if len(taken) == 1 else None
+        is_document = bool(classes) and (kind is None or kind.cls in (dict, list)) and classes & {dict, list}
+        shown = kind.type if kind else types.JSON() if is_document else types.NullType()
+        return Meaning(
+            shown=shown,
+            stored=self.plain,
+            shown_class=None if kind is None or is_document else kind.cls,
+            binds=self.binds,
+            reads=self.reads,
+            is_same=False,
+            keeps_order=False,
+            keeps_equality=bool(taken)
+            and not is_document
+            and all(self._is_steady(kind.values) for kind in taken),
+            is_zoned=kind.is_zoned if kind else None,
+            name=self.name,
+        )
+
+    def _takes(self, kind: _Kind) -> bool:
+        """Whether values of the kind, as far as they are taken, come back as such, and some as they were."""
+        pairs = [(value, _or_nothing(self._stored_and_read, value)) for value in kind.values]
+        taken = [(value, read) for value, read in pairs if read is not None]
+        return all(_is_of(read, kind) for _, read in taken) and any(read == value for value, read in taken)
+
+    def _stored_and_read(self, value: Any) -> Any:
+        return self.reads(value if self.binds is None else self.binds(value))
+
+    def _is_steady(self, values: Iterable[Any]) -> bool:
+        """Whether a value is stored alike each time, as far as these are taken."""
+        for value in values:
+            try:
+                _round_trip(value, self.binds, self.reads)
+            except UnsteadyError:
+                return False
+            except ValueError:
+                continue
+        return True
+
+
+class UnsteadyError(ValueError):
+    """The type stores a value differently each time, as a cipher with a random beginning does."""
+
+
+def _round_trip(value: Any, binds: Hook | None, reads: Hook | None) -> Any:
+    # Whatever the application's code raises: it does not take the value.
+    try:
+        stored = value if binds is None else binds(value)
+        is_steady = binds is None or bool(binds(value) == stored)
+        read = stored if reads is None else reads(stored)
+    except Exception as error:
+        raise ValueError("not taken") from error
+    if not is_steady:
+        raise UnsteadyError("stored differently each time")
+    return read
+
+
+def _zoned(value: Any, kind: _Kind) -> Any:
+    return value.replace(tzinfo=UTC) if kind.is_zoned else value
+
+
+def _or_nothing(hook: Hook, value: Any) -> Any:
+    try:
+        return hook(value)
+    except Exception:  # noqa: BLE001 - whatever the application's code raises
+        return None
+
+
+def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:
+    """The kind of values that a type of SQLAlchemy's own gives."""
+    if isinstance(plain, types.Enum):
+        return None
+    wants_zone = keeps_zones and bool(getattr(plain, "timezone", False))
+    if isinstance(plain, types.Numeric | types.Float):
+        cls: type[Any] = Decimal if plain.asdecimal else float
+    elif isinstance(plain, types.Interval) or plain._type_affinity is types.Interval:
+        cls = timedelta
+    elif isinstance(plain, types.Uuid):
+        cls = UUID if plain.as_uuid else str
+    else:
+        cls = next((found for kind, found in _PYTHON if isinstance(plain, kind)), type(None))
+    same = (kind for kind in _KINDS if kind.cls is cls and kind.is_zoned in (None, wants_zone))
+    return next(same, None)
+
+
+_PYTHON: tuple[tuple[type[SQLType], type[Any]], ...] = (
+    (types.Boolean, bool),
+    (types.Integer, int),
+    (types.DateTime, datetime),
+    (types.Date, date),
+    (types.Time, time),
+    (types.LargeBinary, bytes),
+    (types.JSON, dict),
+    (types.String, str),
+)
+
+
+def _kind_of_values(values: Sequence[Any]) -> _Kind | None:
+    """The one kind that all values are of."""
+    return next((kind for kind in _KINDS if all(_is_of(value, kind) for value in values)), None)
+
+
+def _is_of(value: Any, kind: _Kind) -> bool:
+    if not is_instance(value, kind.cls):
+        return False
+    return kind.is_zoned is None or (value.tzinfo is not None) is kind.is_zoned
+
+
+def is_instance(value: Any, cls: type[Any]) -> bool:
+    """Whether it is of the class, where a truth is no number and an instant no date."""
+    if cls is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if cls is date:
+        return isinstance(value, date) and not isinstance(value, datetime)
+    return isinstance(value, cls)
+
+
+def _is_as_stored(shown: Any, stored: Any) -> bool:
+    if isinstance(shown, datetime) and isinstance(stored, datetime):
+        is_utc = shown.tzinfo is None or shown.utcoffset() == timedelta()
+        return is_utc and shown.replace(tzinfo=None) == stored.replace(tzinfo=None)
+    if isinstance(shown, float) and isinstance(stored, Decimal):
+        return shown == float(stored)
+    return bool(shown == stored)
+
+
+def _ascends(values: Sequence[Any]) -> bool:
+    return all(one < other for one, other in pairwise(values))
+
+
+def _are_distinct(values: Sequence[Any]) -> bool:
+    return not any(one == other for place, one in enumerate(values) for other in values[:place])
+
+
+def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
+    """The type as this database has it, without the application's code."""
+    type_ = type_._variant_mapping.get(dialect.name, type_)
+    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        try:
+            inner = type_.load_dialect_impl(dialect)
+        except Exception:  # noqa: BLE001 - the application's code: for another database, perhaps
+            inner = type_.impl_instance
+        if inner is type_:
+            break
+        type_ = inner
+    return type_
+
+
+def _hooks(type_: SQLType, dialect: Dialect) -> tuple[Hook | None, Hook | None]:
+    """The application's code for values on their way in and out."""
+    binds: Hook | None = None
+    reads: Hook | None = None
+    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        if _replaces(type_, *_WHOLE):
+            return _unknown, _unknown
+        if _replaces(type_, "process_bind_param"):
+            binds = _then(binds, _given_dialect(type_.process_bind_param, dialect))
+        if _replaces(type_, "process_result_value"):
+            reads = _then(_given_dialect(type_.process_result_value, dialect), reads)
+        type_ = type_.impl_instance
+    is_dialects = _package(type_) in ("sqlalchemy", _package(dialect))
+    return (binds, reads) if is_dialects or not _replaces(type_, *_WHOLE) else (_unknown, _unknown)
+
+
+_WHOLE = ("bind_processor", "result_processor", "bind_expression", "column_expression")
+"""What makes values apart from a TypeDecorator's two methods, in code that needs a driver or in SQL."""
+
+
+def _unknown(value: Any) -> Any:
+    """In place of code that is not called apart from a statement."""
+    raise NotImplementedError
+
+
+def _given_dialect(hook: Callable[[Any, Dialect], Any], dialect: Dialect) -> Hook:
+    return lambda value: hook(value, dialect)
+
+
+def _then(first: Hook | None, second: Hook | None) -> Hook | None:
+    if first is None or second is None:
+        return first or second
+    return lambda value: second(first(value))
+
+
+def _package(one: object) -> str:
+    return type(one).__module__.partition(".")[0]
+
+
+def _replaces(type_: SQLType, *methods: str) -> bool:
+    """Whether a class of the application's replaces one of the methods, or SQLAlchemy's own PickleType does."""
+    owners = (next(cls for cls in type(type_).__mro__ if method in vars(cls)) for method in methods)
+    return any(
+        owner.__module__.partition(".")[0] != "sqlalchemy" or owner is types.PickleType for owner in owners
+    )
+
+
+STANDARD = Meanings()
+"""Where no application has said anything of its types, and no database is known."""

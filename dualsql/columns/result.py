@@ -1,0 +1,390 @@
+"""The columns of a Select: unique names, types, encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    BinaryExpression,
+    Case,
+    ColumnElement,
+    Dialect,
+    Extract,
+    Label,
+    Over,
+    type_coerce,
+    types,
+)
+from sqlalchemy.dialects.postgresql import ranges
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import iterate
+
+from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, plain_type
+from dualsql.errors import UnknownColumnError
+from dualsql_client.wire import Column, ColumnType, Encoding
+
+__all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type", "result_columns"]
+
+
+class DriverValue(types.NullType):
+    """The type of a value that is given back to the driver: it is read as the driver gives it."""
+
+    cache_ok = True
+
+
+class CharByte(str):
+    """A value of PostgreSQL's "char", as the text that it is; asyncpg gives and takes it as bytes alone."""
+
+    __slots__ = ()
+
+
+# Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
+_NUMERIC_FUNCTIONS = frozenset(
+    {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "total", "median"}
+)
+
+# The first match decides, so subclasses stand before what they derive from.
+_BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding], ...] = (
+    (types.Boolean, "boolean", "boolean"),
+    (types.Integer, "number", "integer"),
+    (types.DateTime, "date", "datetime"),
+    (types.Date, "date", "date"),
+    (types.Time, "string", "time"),
+    (types.Uuid, "string", "uuid"),
+    (types.LargeBinary, "string", "base64"),
+    (types.JSON, "string", "json"),
+    (types.Enum, "string", "text"),
+    (types.String, "string", "text"),
+    (ranges.AbstractRange, "string", "text"),
+)
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """One column of a statement: its unique name, the expression that gives it, and the type of its values.
+
+    Attributes:
+        is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
+        is_quotient: a decimal that was divided. An engine that divides in doubles has more digits than are shown.
+        is_double: a decimal to SQLAlchemy, and a double to every engine.
+        meanings: what the values of types are, on this database and in this application.
+    """
+
+    name: str
+    expression: ColumnElement[Any]
+    type: SQLType
+    is_computed: bool = False
+    is_quotient: bool = False
+    is_double: bool = False
+    meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
+
+    # Each page asks for these several times, and the columns of a stored statement outlast it.
+    @cached_property
+    def meaning(self) -> Meaning:
+        """What its values are."""
+        return self.meanings.of(self.type)
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """How its values are written, as `describe` announces it."""
+        return self._announced["encoding"]
+
+    @cached_property
+    def shown(self) -> SQLType:
+        """A type of SQLAlchemy's own whose values are those that the column shows."""
+        return self.meaning.shown
+
+    def moved(self, element: ColumnElement[Any]) -> ResultColumn:
+        """The same column of a statement around, where `element` stands for it."""
+        is_known = isinstance(element.type, types.NullType) and not isinstance(self.type, types.NullType)
+        typed = type_coerce(element, self.type) if self.is_computed or is_known else element
+        return replace(self, expression=typed)
+
+    def describe(self) -> Column:
+        """How the column is announced on the wire."""
+        return self._announced.copy()
+
+    @cached_property
+    def _announced(self) -> Column:
+        kind, encoding = _classify(self.shown)
+        if encoding == "any" and _is_numeric_function(self.expression):
+            kind = "number"
+        column = Column(name=self.name, type=kind, encoding=encoding)
+        if encoding == "array":
+            items = getattr(self.shown, "item_type", types.NULLTYPE)
+            column["items"] = _classify(self.meanings.of(items).shown)[1]
+        return column
+
+
+def result_columns(
+    outputs: Iterable[tuple[str | None, ColumnElement[Any]]], meanings: Meanings = STANDARD
+) -> tuple[ResultColumn, ...]:
+    """Name the outputs of a Select, given as `selected_columns.items()` has them.
+
+    Equal names are told apart by their table, else by a number.
+    """
+    listed = list(outputs)
+    return tuple(
+        result_column(name, expression, meanings)
+        for name, (_, expression) in zip(_unique_names(listed), listed, strict=True)
+    )
+
+
+def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings = STANDARD) -> ResultColumn:
+    """The column of that name, with the type that the engine gives the expression."""
+    computed = computed_type(expression) or _floored_type(expression, meanings)
+    type_ = computed or known_type(expression, meanings) or expression.type
+    return ResultColumn(
+        name,
+        expression,
+        type_,
+        is_computed=computed is not None,
+        is_quotient=_is_quotient(expression),
+        is_double=_is_double(expression),
+        meanings=meanings,
+    )
+
+
+def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
+    """The name that a database gives each column of a statement; empty where the database chooses it."""
+    return tuple(column.name if _is_sent_with_its_name(column) else "" for column in columns)
+
+
+def _is_sent_with_its_name(column: ResultColumn) -> bool:
+    expression = column.expression
+    is_named = isinstance(expression, Label) or (
+        isinstance(expression, ColumnClause) and not expression.is_literal
+    )
+    return is_named and own_name(expression) == column.name
+
+
+def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
+    """The columns of these names, in their order; all of them for None.
+
+    Raises:
+        UnknownColumnError: there is no such column.
+    """
+    if names is None:
+        return columns
+    named = {column.name: column for column in columns}
+    unknown = next((name for name in names if name not in named), None)
+    if unknown is not None:
+        raise UnknownColumnError(unknown, list(named))
+    return [named[name] for name in names]
+
+
+def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
+    """Whether the instants of a column are shown with a zone, on a database that `keeps_zones`."""
+    is_zoned = column.meaning.is_zoned
+    return keeps_zones and bool(getattr(column.shown, "timezone", False)) if is_zoned is None else is_zoned
+
+
+def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
+    """Whether nobody's code but SQLAlchemy's, and dualsql's own, makes the values."""
+    if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+        return False
+    items = getattr(type_, "item_type", None)
+    if items is not None and not is_sqlalchemys_own(items, dialect):
+        return False
+    used = (type_, type_.dialect_impl(dialect))
+    return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
+
+
+def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
+    """The type of the numbers an engine makes of several, where SQLAlchemy goes by one of them; else None.
+
+    `coalesce(whole, 0.5)` is a whole number to SQLAlchemy, which takes the type of the first argument, or of the
+    last alternative of a CASE; every engine computes in the widest of them.
+    """
+    known = _number(expression.type)
+    if known is None or isinstance(expression.type, types.TypeDecorator):
+        return None
+    widest = _widest(expression)
+    return _NUMBERS[widest] if widest is not None and widest > known else None
+
+
+def _is_quotient(expression: Any) -> bool:
+    is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
+    return is_decimal and any(
+        getattr(part, "operator", None) is operators.truediv for part in iterate(expression)
+    )
+
+
+def _is_double(expression: Any) -> bool:
+    is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
+    return is_decimal and any(
+        isinstance(part, FunctionElement) and getattr(part, "name", "") in {"percent_rank", "cume_dist"}
+        for part in iterate(expression)
+    )
+
+
+def _floored_type(expression: Any, meanings: Meanings) -> SQLType | None:
+    """The type of `whole // whole` where an engine gives a number of eight bytes."""
+    while isinstance(expression, Label | Grouping):
+        expression = expression.element
+    is_floored = isinstance(expression, BinaryExpression) and expression.operator is operators.floordiv
+    return types.Double() if is_floored and meanings.floors_in_doubles else None
+
+
+def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
+    """The type of what a function gives that SQLAlchemy has no type for, though every engine has one; else None.
+
+    Only where the driver gives the values of that type as they are: nothing else is made of them.
+    """
+    if not isinstance(expression.type, types.NullType):
+        return None
+    while isinstance(expression, Label | Grouping | Over | FunctionFilter):
+        expression = expression.func if isinstance(expression, FunctionFilter) else expression.element
+    if not isinstance(expression, FunctionElement):
+        return None
+    name, given = str(getattr(expression, "name", "")).lower(), [one.type for one in expression.clauses]
+    if name in _OF_TEXTS:
+        # Bytes stay bytes in some of them.
+        return None if any(isinstance(type_, types.LargeBinary) for type_ in given) else types.String()
+    place, kinds = _OF_AN_ARGUMENT.get(name, (0, ()))
+    type_ = given[place] if place < len(given) else types.NULLTYPE
+    is_one = isinstance(type_, kinds) and not isinstance(type_, types.Enum)
+    return type_ if is_one and meanings.are_as_read(type_) else None
+
+
+_OF_TEXTS = frozenset(
+    {"string_agg", "group_concat", "listagg", "upper", "lower", "initcap", "concat_ws", "to_char"}
+)
+"""Functions of every engine that has them that give texts, whatever they take."""
+
+_ANY_KIND = (types.String, types.Integer, types.Boolean, types.Date, types.DateTime)
+_OF_AN_ARGUMENT: dict[str, tuple[int, tuple[type[SQLType], ...]]] = {
+    "date_trunc": (1, (types.DateTime,)),
+    **dict.fromkeys(("lag", "lead", "first_value", "last_value", "nth_value", "any_value"), (0, _ANY_KIND)),
+    **dict.fromkeys(("substr", "substring", "trim", "ltrim", "rtrim", "replace"), (0, (types.String,))),
+}
+"""Functions that give values of the type of one of their arguments: its place, and the types for which they do."""
+
+_ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
+
+# From the narrowest to the widest.
+_NUMBERS: tuple[SQLType, ...] = (
+    types.BigInteger(),
+    # SQLite computes in doubles.
+    types.Numeric().with_variant(types.Double(), "sqlite"),
+    types.Double(),
+)
+_DECIMAL = 1
+_WITH_FRACTIONS = frozenset({"epoch", "second", "seconds", "milliseconds", "julian"})
+"""Fields that PostgreSQL's extract() gives as decimals, which SQLAlchemy takes for whole numbers."""
+_OF_THEIR_ARGUMENTS = frozenset(
+    {"coalesce", "ifnull", "nvl", "greatest", "least", "max", "min", "sum", "abs"}
+)
+_OF_THE_OTHERS = frozenset({"if", "iif"})
+
+
+def _number(type_: SQLType) -> int | None:
+    plain = plain_type(type_)
+    if isinstance(plain, types.Integer):
+        return 0
+    if isinstance(plain, types.Numeric | types.Float):
+        return 1 if plain.asdecimal else 2
+    return None
+
+
+def _widest(expression: Any) -> int | None:
+    """The widest number among those that the expression gives; None where one is no number."""
+    if isinstance(expression, BinaryExpression) and expression.operator is operators.truediv:
+        # Of two whole numbers SQLAlchemy makes a fraction: on SQLite a double, elsewhere a decimal.
+        sides = [_widest(expression.left), _widest(expression.right)]
+        return max(_DECIMAL, *(side for side in sides if side is not None))
+    if isinstance(expression, Extract) and expression.field.lower() in _WITH_FRACTIONS:
+        return _DECIMAL
+    parts = _parts(expression)
+    if parts is None:
+        return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)
+    found = [_widest(part) for part in parts if not isinstance(part.type, types.NullType)]
+    known = _number(expression.type)
+    if known is None or not found or None in found:
+        return known
+    return max(known, *(number for number in found if number is not None))
+
+
+def _parts(expression: Any) -> list[Any] | None:
+    """What decides on the type of an expression; None for what has its own."""
+    if isinstance(expression, Label | Grouping):
+        return [expression.element]
+    if isinstance(expression, Case):
+        return [result for _, result in expression.whens] + (
+            [] if expression.else_ is None else [expression.else_]
+        )
+    if isinstance(expression, BinaryExpression) and expression.operator in _ARITHMETIC:
+        return [expression.left, expression.right]
+    if isinstance(expression, FunctionElement):
+        name = str(getattr(expression, "name", "")).lower()
+        arguments = list(expression.clauses)
+        if name in _OF_THEIR_ARGUMENTS:
+            return arguments
+        if name in _OF_THE_OTHERS:
+            return arguments[1:]
+    if isinstance(expression, Over):
+        return [expression.element]
+    if isinstance(expression, FunctionFilter):
+        return [expression.func]
+    return None
+
+
+@lru_cache(4096)
+def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
+    plain = plain_type(type_)  # an Interval is a decorator, too
+    if isinstance(plain, types.Numeric | types.Float):
+        return "number", "decimal" if plain.asdecimal else "float"
+    if plain._type_affinity is types.Interval:
+        return "string", "interval"
+    if isinstance(plain, types.ARRAY):
+        return "string", "array"
+    for classes, kind, encoding in _BY_CLASS:
+        if isinstance(plain, classes):
+            return kind, encoding
+    return "string", "any"
+
+
+def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
+    inner = getattr(expression, "element", expression)
+    return isinstance(inner, FunctionElement) and getattr(inner, "name", "") in _NUMERIC_FUNCTIONS
+
+
+def _unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
+    wanted = [own_name(expression) or _plain_key(key) for key, expression in outputs]
+    reserved = {name for name in wanted if name}
+    used: set[str] = set()
+    names = []
+    for position, (name, (_, expression)) in enumerate(zip(wanted, outputs, strict=True), start=1):
+        if not name or name in used:
+            name = _free_name(name, expression, position, reserved | used)
+        used.add(name)
+        names.append(name)
+    return names
+
+
+def _plain_key(key: str | None) -> str:
+    # What has no name may have a key: a column_property or hybrid has that of its attribute.
+    return "" if key is None or "%(" in key or key.startswith("_no_label") else key
+
+
+def own_name(element: object) -> str:
+    """The name that an expression itself has; empty where SQLAlchemy makes one when it compiles."""
+    # An anonymous name is a format string such as "%(1234 count)s"; it is worth nothing to a reader.
+    name = getattr(element, "name", None) or ""
+    return "" if "%(" in name else str(name)
+
+
+def _free_name(name: str, expression: ColumnElement[Any], position: int, taken: set[str]) -> str:
+    if not name:
+        candidates = [f"column_{position}"]
+    else:
+        table = own_name(getattr(expression, "table", None))
+        candidates = [f"{table}_{name}"] if table else []
+    stem = name or f"column_{position}"
+    candidates += (f"{stem}_{number}" for number in range(2, len(taken) + 3))
+    return next(candidate for candidate in candidates if candidate not in taken)

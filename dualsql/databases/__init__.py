@@ -1,0 +1,33 @@
+"""The only package that runs the caller's SQL. Read-only and bounded in time."""
+
+from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_rows, fetch_sample
+from dualsql.databases.proof import prove, prove_read_only, prove_row_security
+from dualsql.databases.reflection import ReflectedTables, Selection, reflect
+from dualsql.databases.session import ran_too_long
+from dualsql.databases.source import Database, Source, chosen_source, open_source, open_sources, reach
+from dualsql.databases.stream_job import StreamJob
+from dualsql.databases.streams import stream_rows
+
+__all__ = [
+    "Database",
+    "ReflectedTables",
+    "RowCounter",
+    "Rows",
+    "Sample",
+    "Selection",
+    "Source",
+    "StreamJob",
+    "chosen_source",
+    "fetch_page",
+    "fetch_rows",
+    "fetch_sample",
+    "open_source",
+    "open_sources",
+    "prove",
+    "prove_read_only",
+    "prove_row_security",
+    "ran_too_long",
+    "reach",
+    "reflect",
+    "stream_rows",
+]

@@ -1,0 +1,298 @@
+"""Run one statement and take its rows: a page, a sample, a count, a row estimate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Executable
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql import plan
+from dualsql.columns.result import driver_names
+from dualsql.databases.driver import driver_statement, is_listened_to, require_described
+from dualsql.databases.postgresql_streams import are_cut, are_read_otherwise, fetch_readably
+from dualsql.databases.session import apart, database_errors, in_session, metered, ran_too_long
+from dualsql.databases.source import Source
+from dualsql.databases.sqlite_reader import HeldUpError
+from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
+from dualsql.freeze.document import AnySelect
+from dualsql.plan import Shape
+from dualsql.resource import UNCOUNTED, CountMethod, Total
+from dualsql.settings import Settings
+from dualsql.tenancy import ActiveRules
+
+
+async def fetch_estimate(
+    source: Source, statement: AnySelect, narrowing: ActiveRules, *, timeout: timedelta
+) -> int | None:
+    """The planner's expectation for `statement` under `narrowing`; None where the database has none to tell.
+
+    Raises:
+        QueryTimeoutError, DatabaseBusyError: planning took longer than `timeout`, or had no connection.
+        QueryExecutionError: the database refused.
+    """
+    planner = source.capabilities.planner
+    if planner is None:
+        return None
+    with database_errors(source, limit=timeout):
+        dialect = narrowing.dialect(source.engine.dialect)
+        sent = driver_statement(dialect, statement, narrowing.values, source.compiled, ())
+        if sent is None:
+            return None
+
+        async def fetch(connection: AsyncConnection) -> Any:
+            result = await connection.exec_driver_sql(planner.explain + sent.sql, sent.parameters)
+            return result.scalar_one()
+
+        plan = await in_session(source, narrowing, fetch, timeout=timeout)
+    return planner.rows(_parsed(plan))
+
+
+def _parsed(plan: Any) -> Any:
+    """The plan as data; None for one that is no JSON: MariaDB writes a backslash of a condition as it is."""
+    if not isinstance(plan, str | bytes):
+        return plan
+    try:
+        return json.loads(plan)
+    except ValueError:
+        return None
+
+
+Rows = Sequence[Sequence[Any]]
+
+
+async def fetch_rows(
+    source: Source,
+    statement: Executable,
+    narrowing: ActiveRules,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
+    failure: type[QueryExecutionError] = QueryExecutionError,
+) -> Rows:
+    """All rows of `statement` under `narrowing`, each a sequence of values in column order.
+
+    Args:
+        described: the names of its columns; see `dualsql.columns.result.driver_names`.
+
+    Raises:
+        QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
+        LimitExceededError: its rows are larger than `Settings.maximum_page_bytes`.
+        DatabaseBusyError: no connection was to be had, or something was in the way for the moment.
+        QueryExecutionError: it has other columns than are described; anything else, as an error of the class `failure`.
+    """
+
+    async def fetch(connection: AsyncConnection) -> Rows:
+        with metered(connection, source.limits.page_bytes), source.guard.reading(connection):
+            return await _rows(source, statement, narrowing, connection, described)
+
+    with database_errors(source, failure, limit=timeout):
+        return await in_session(source, narrowing, fetch, timeout=timeout)
+
+
+async def _rows(
+    source: Source,
+    statement: Executable,
+    narrowing: ActiveRules,
+    connection: AsyncConnection,
+    described: Sequence[str],
+) -> Rows:
+    opened = connection.sync_connection
+    assert opened is not None
+    # Where somebody listens, only SQLAlchemy executes.
+    may_read_again = connection.dialect.driver == "asyncpg" and not is_listened_to(opened.engine, opened)
+    try:
+        result: Any = await connection.execute(
+            statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
+        )
+        require_described(list(result.keys()), described)
+        codes = _codes(result) if may_read_again else []
+        if not are_read_otherwise(codes):
+            found: Rows = result.all()
+            if not are_cut(found, codes, connection.dialect):
+                return found
+    except (ValueError, OverflowError):  # asyncpg's, of a value that Python has no class for
+        if not may_read_again:
+            raise
+    sent = driver_statement(opened.dialect, statement, narrowing.values, source.compiled, described)
+    if sent is None:
+        raise QueryExecutionError(
+            "A value of the result cannot be read.", hint="CAST its column to text: a date, or an interval."
+        )
+    return await fetch_readably(connection, sent)
+
+
+def _codes(result: Any) -> list[Any]:
+    return [described[1] for described in result.cursor.description or ()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounter:
+    """Counts the rows of one statement.
+
+    Attributes:
+        may_estimate: the planner's statistics hold nothing that the asker may not know.
+    """
+
+    source: Source
+    shape: Shape
+    narrowing: ActiveRules
+    settings: Settings
+    may_estimate: bool
+
+    async def total(self, asked: CountMethod) -> Total:
+        """The number of rows, and its worth.
+
+        Raises:
+            CountExecutionError: the database refused the count.
+            QueryTimeoutError, DatabaseBusyError: an exact or a capped count took too long, or had no connection.
+        """
+        if asked.way == "none":
+            return UNCOUNTED
+        if asked.way == "estimated":
+            return await self._estimated()
+        if asked.way == "auto":
+            return await self._within_budget()
+        cap = asked.cap if asked.way == "capped" else None
+        return await self._counted(cap, self.settings.query_timeout)
+
+    async def _within_budget(self) -> Total:
+        with suppress(QueryTimeoutError, DatabaseBusyError):
+            return await self._counted(None, self.settings.count_budget)
+        expected = await self._planned()
+        # So few would have been counted in time: the planner is wrong, or the database was busy for a moment.
+        is_likely = expected.rows is not None and expected.rows > self.settings.count_cap
+        return expected if is_likely else await self._capped() or expected
+
+    async def _estimated(self) -> Total:
+        """What the planner expects; where that is not to be known, whether there are more than so many rows."""
+        expected = await self._planned()
+        return expected if expected.rows is not None else await self._capped() or expected
+
+    async def _capped(self) -> Total | None:
+        with suppress(QueryTimeoutError, DatabaseBusyError):
+            return await self._counted(self.settings.count_cap, self.settings.count_budget)
+        return None
+
+    async def _planned(self) -> Total:
+        if not self.may_estimate:
+            return UNCOUNTED
+        rows, limit = None, self.shape.limit
+        explained, timeout = plan.uncounted(self.shape), self.settings.count_budget
+        # It was not asked to run: what it refuses here says nothing of the rows.
+        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
+            rows = await fetch_estimate(self.source, explained, self.narrowing, timeout=timeout)
+        if rows is None:
+            return UNCOUNTED
+        # Not every planner looks at LIMIT.
+        return Total(rows if limit is None else min(rows, limit), "estimated")
+
+    async def _counted(self, cap: int | None, timeout: timedelta) -> Total:
+        counted = await self._number(plan.count(self.shape, cap=cap), timeout)
+        return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
+
+    async def _number(self, count: Executable, timeout: timedelta) -> int:
+        rows = await fetch_rows(
+            self.source, count, self.narrowing, described=("",), timeout=timeout, failure=CountExecutionError
+        )
+        return int(rows[0][0])
+
+
+class Sample(NamedTuple):
+    """Some rows, how many there are in all, and which these are, in the words that ask for them."""
+
+    rows: Rows
+    total: Total
+    taken: str = "head"
+
+
+async def fetch_sample(
+    sample: Executable, counter: RowCounter, asked: CountMethod, *, size: int, head_start: timedelta
+) -> Sample:
+    """Run `sample`, which asks for one row more than `size`, and count only when that row is there.
+
+    A sample that is not back after `head_start` gets the count beside it, on a second connection if one is
+    free: for a query that sorts or groups, both cost the same and need not wait for each other.
+    """
+    described = driver_names(counter.shape.columns)
+    source, timeout = counter.source, counter.settings.query_timeout
+    sampling = asyncio.ensure_future(
+        fetch_rows(source, sample, counter.narrowing, described=described, timeout=timeout)
+    )
+    counting: asyncio.Future[Total] | None = None
+    try:
+        await asyncio.wait({sampling}, timeout=head_start.total_seconds())
+        if asked.way != "none" and not sampling.done() and source.has_room():
+            counting = asyncio.ensure_future(counter.total(asked))
+        rows = await sampling
+        if len(rows) <= size:
+            return Sample(rows, Total(len(rows), "exact"))
+        total = await (counting or counter.total(asked))
+        # One row more was seen, which "capped" means.
+        return Sample(rows[:size], total.at_least(size))
+    finally:
+        await _abandon(sampling, counting)
+
+
+async def _abandon(*running: asyncio.Future[Any] | None) -> None:
+    unfinished = [future for future in running if future is not None]
+    for future in unfinished:
+        future.cancel()
+    await asyncio.gather(*unfinished, return_exceptions=True)
+
+
+# The database's own limit comes first: see dualsql.databases.session.
+_GRACE = 0.25
+
+
+async def fetch_page(
+    source: Source,
+    statement: Executable,
+    narrowing: ActiveRules,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
+) -> Rows:
+    """All rows of `statement` under `narrowing`; see `fetch_rows`, which it goes by where there is no shorter way."""
+    found = await _quickly(source, statement, narrowing, described=described, timeout=timeout)
+    if found is not None:
+        return found
+    return await fetch_rows(source, statement, narrowing, described=described, timeout=timeout)
+
+
+async def _quickly(
+    source: Source,
+    statement: Executable,
+    narrowing: ActiveRules,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
+) -> Rows | None:
+    """The rows; None for a statement that only SQLAlchemy can run, and when the thread is not to be had."""
+    reader = source.quick
+    if reader is None or is_listened_to(source.engine.sync_engine):
+        return None
+    with database_errors(source, limit=timeout):
+        dialect = narrowing.dialect(source.engine.dialect)
+        sent = driver_statement(dialect, statement, narrowing.values, source.compiled, described)
+        if sent is None:
+            return None
+        async with apart(source, narrowing, limit=timeout):
+            found = reader.fetch_at_once(sent, timeout)
+            return await _in_time(reader.fetch(sent, timeout), timeout) if found is None else found
+
+
+async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:
+    try:
+        async with asyncio.timeout(timeout.total_seconds() + _GRACE):
+            return await fetching
+    except HeldUpError:
+        return None
+    except TimeoutError as error:
+        raise ran_too_long(timeout) from error

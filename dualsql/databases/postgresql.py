@@ -1,0 +1,113 @@
+"""PostgreSQL: a READ ONLY transaction with a statement_timeout of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import Select, func, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.columns.exact import loading_exactly, reading_documents
+from dualsql.databases.guard import (
+    FailureKind,
+    Guard,
+    SessionTerms,
+    driver_of,
+    repeated_until_over,
+    spare_connection,
+)
+from dualsql.formats.cells import Unfit
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_FAULTS = {
+    "25006": FailureKind.WRITE,  # read_only_sql_transaction
+    "57014": FailureKind.TIMEOUT,  # query_canceled
+    "25P04": FailureKind.TIMEOUT,  # transaction_timeout
+    "40001": FailureKind.BUSY,  # serialization_failure: also a standby's conflict with recovery
+    "40P01": FailureKind.BUSY,  # deadlock_detected
+    "55P03": FailureKind.BUSY,  # lock_not_available
+    "53300": FailureKind.BUSY,  # too_many_connections
+    "53100": FailureKind.FULL,  # disk_full
+    "53200": FailureKind.FULL,  # out_of_memory
+    "53400": FailureKind.FULL,  # configuration_limit_exceeded: temp_file_limit
+    "57P01": FailureKind.BROKEN,  # admin_shutdown
+    "57P02": FailureKind.BROKEN,  # crash_shutdown
+    "57P03": FailureKind.UNREACHABLE,  # cannot_connect_now
+    "57P04": FailureKind.BROKEN,  # database_dropped: also a standby's conflict with a dropped database
+    "08000": FailureKind.BROKEN,  # connection_exception
+    "08003": FailureKind.BROKEN,  # connection_does_not_exist
+    "08006": FailureKind.BROKEN,  # connection_failure
+    **dict.fromkeys(
+        (
+            "22000",  # asyncpg's own for a parameter that is not of the type that PostgreSQL expects
+            "22007",  # invalid_datetime_format
+            "22008",  # datetime_field_overflow
+            "22P02",  # invalid_text_representation
+            "42725",  # ambiguous_function
+            "42803",  # grouping_error
+            "42804",  # datatype_mismatch
+            "42809",  # wrong_object_type
+            "42846",  # cannot_coerce
+            "42883",  # undefined_function: also an operator, and an order or an equality that a type lacks
+            "42P08",  # ambiguous_parameter
+            "42P18",  # indeterminate_datatype
+            "42P20",  # windowing_error
+            "42P21",  # collation_mismatch
+            "42P22",  # indeterminate_collation
+            "42P38",  # indeterminate_datatype, as PostgreSQL 14 and later have it
+        ),
+        FailureKind.UNSUITED,
+    ),
+}
+
+
+# Whoever runs a statement for longer than this is asked for now and then: a backend notices by itself that its client
+# has died only when it has rows to send. Where a server cannot (before 14; elsewhere than on Linux), it is not asked.
+# No percent sign: to psycopg it begins a parameter.
+_LONG = 60_000
+_NOTICE_THE_DEAD = """SELECT set_config(name, '1s', true) FROM pg_settings
+WHERE name = 'client_connection_check_interval' AND position('linux' IN version()) > 0"""
+
+
+def _set_locally(terms: SessionTerms) -> Select[Any]:
+    settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
+    return select(*(func.set_config(name, value, true()) for name, value in settings))
+
+
+class PostgreSQLGuard(Guard):
+    """Through asyncpg, psycopg or any other driver."""
+
+    @asynccontextmanager
+    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        """See `Guard.kept`. One round trip beyond BEGIN; two for what may run long."""
+        await connection.execution_options(postgresql_readonly=True)
+        if terms.settings:
+            await connection.execute(_set_locally(terms))
+        else:
+            await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
+        if terms.milliseconds > _LONG:
+            await connection.exec_driver_sql(_NOTICE_THE_DEAD)
+        driver = driver_of(connection)
+        with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
+            yield
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """See `Guard.stop`. A driver that cancels by itself breaks its connection off, and may do so too early."""
+        driver = driver_of(connection)
+        if not hasattr(driver, "get_server_pid"):  # not asyncpg
+            await repeated_until_over(working, lambda: asyncio.to_thread(driver.cancel))
+            return
+        statement = f"SELECT pg_cancel_backend({int(driver.get_server_pid())})"
+        async with spare_connection(connection) as run:
+            await repeated_until_over(working, lambda: run(statement))
+
+    def fault_of(self, error: BaseException | None) -> FailureKind | None:
+        """See `Guard.fault_of`."""
+        state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+        if state is None and type(error).__name__ == "InterfaceError" and "closed" in str(error):
+            # asyncpg's and psycopg2's for a connection that was lost: a standby's conflict with recovery ends so.
+            return FailureKind.BROKEN
+        return _FAULTS.get(state or "")

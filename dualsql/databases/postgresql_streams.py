@@ -1,0 +1,597 @@
+"""Streams from PostgreSQL: COPY, and values that Python has no class for as text."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import product
+from operator import itemgetter
+from typing import Any, cast
+
+import orjson
+from sqlalchemy import types
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.columns.exact import has_float, read_document, reads_floats, reads_for_an_application
+from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
+from dualsql.databases.driver import DriverStatement
+from dualsql.databases.guard import driver_of
+from dualsql.databases.stream_job import Lane, Put, StreamJob
+from dualsql.errors import ValueNotRepresentableError
+from dualsql.formats.arrow import BatchWriter, is_list
+from dualsql.formats.cells import Processor, Unfit, processed
+from dualsql.formats.csv import DatabaseCSVWriter
+from dualsql.formats.writer import Chunk, Rows
+
+# Whatever may hold a dollar sign that begins no parameter comes first: texts and quoted names.
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+
+# What makes a text mean something else than it seems to: dollar quotes, escapes, comments.
+_OPAQUE = re.compile(r"\$\$|\$[A-Za-z_]|\b[EeUu]&?'|--|/\*")
+
+_MOST_VALUES = 200
+_BUILT_IN_TYPES = 16_384
+"""Object ids below it are PostgreSQL's own, the same on every server."""
+
+_INSTANTS = frozenset({1082, 1114, 1184})
+"""date, timestamp, timestamptz: as text, they depend on the session's DateStyle."""
+
+
+def setting_of(number: int) -> str:
+    """The setting that carries a parameter's value."""
+    return f"dualsql.value_{number}"
+
+
+def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]) -> str | None:
+    """The statement with each `$n` read from its setting; None where that cannot be done without a doubt.
+
+    Args:
+        types: of the parameters, as asyncpg's prepared statement tells them.
+    """
+    if len(parameters) > _MOST_VALUES or any(value is None for value in parameters) or _OPAQUE.search(sql):
+        return None
+    seen: set[int] = set()
+
+    def read(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        number = int(match[1])
+        seen.add(number)
+        return f"(current_setting('{setting_of(number)}')::{type_name(types[number - 1])})"
+
+    written = _PARAMETER.sub(read, sql)
+    return written if seen == set(range(1, len(parameters) + 1)) else None
+
+
+def setting_statement(types: Sequence[Any]) -> str:
+    """SQL that takes the parameters of those types and puts each into its setting."""
+    written = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
+    settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(written, 1)]
+    return f"SELECT {', '.join(settings)}"
+
+
+def _as_text(value: str, type_: Any) -> str:
+    return f"to_json({value}) #>> '{{}}'" if type_.oid in _INSTANTS else f"({value})::text"
+
+
+def type_name(type_: Any) -> str:
+    """A type's name as SQL."""
+    name = type_.name.removesuffix("[]")
+    schema = "pg_catalog" if type_.oid < _BUILT_IN_TYPES else type_.schema
+    return f"{_quoted(schema)}.{_quoted(name)}{type_.name[len(name) :]}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Object ids: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
+_INTEGERS = (20, 21, 23)
+_TEXTS = (25, 1042, 1043, 19)
+_DECIMAL = 1700
+_BUILT_IN = 16_384
+
+# to_json() writes ISO 8601 whatever the session's DateStyle.
+_ISO = "btrim(to_json({c})::text, '\"')"
+_ZONED_ISO = "regexp_replace(btrim(to_json({c} AT TIME ZONE 'UTC')::text, '\"'), '( BC)?$', '+00:00\\1')"
+_LAST = "9999-12-31 23:59:59.999999"
+_WITHOUT_MONTHS = (
+    "date_trunc('month', {c}) = interval '0'"
+    " AND {c} BETWEEN interval '-999999999 days' AND interval '999999998 days'"
+)
+_PARTS = " || ".join(
+    f"extract({part} FROM {{c}})::text || '{sign}'"
+    for part, sign in (("year", "Y"), ("month", "M"), ("day", "DT"), ("hour", "H"), ("minute", "M"))
+)
+# A year, or its mark, as Python has none; in what else a database writes of arrays and ranges.
+_ODD = "BC|[0-9]{5,}-"
+
+# What Python has a class for: years 1 to 9999, times of day before 24:00, durations without months.
+_DATE = "{c} BETWEEN date '0001-01-01' AND date '9999-12-31'"
+_MOMENT = f"{{c}} BETWEEN timestamp '0001-01-01' AND timestamp '{_LAST}'"
+_INSTANT = f"{{c}} BETWEEN timestamptz '0001-01-01 00:00+00' AND timestamptz '{_LAST}+00'"
+
+READABLE: Mapping[int, str] = {
+    # The driver knows the infinities, of dates and instants alone.
+    1082: f"({_DATE} OR NOT isfinite({{c}}))",
+    1114: f"({_MOMENT} OR NOT isfinite({{c}}))",
+    1184: f"({_INSTANT} OR NOT isfinite({{c}}))",
+    1083: "{c} < time '24:00'",
+    1266: "{c}::time < time '24:00'",
+    1186: f"({_WITHOUT_MONTHS})",
+    **dict.fromkeys((1182, 1115, 1185), f"{{c}}::text !~ '{_ODD}'"),
+    **dict.fromkeys((1183, 1270), "{c}::text !~ '24:00:00'"),
+    1187: "{c}::text !~ 'year|mon'",
+    **dict.fromkeys((3908, 3910, 3912, 4533, 4534, 4535), f"{{c}}::text !~ '{_ODD}|infinity'"),
+}
+"""By PostgreSQL's number of a type that has values that asyncpg cannot read, or reads as others: whether it can."""
+
+SPELLED: Mapping[int, str] = {
+    **dict.fromkeys(READABLE, "{c}::text"),
+    **dict.fromkeys((1182, 1115, 1185, 1183, 1270, 1187), "to_json({c})::text"),
+    1082: _ISO,
+    1114: _ISO,
+    1184: f"CASE WHEN isfinite({{c}}) THEN {_ZONED_ISO} ELSE {{c}}::text END",
+    1186: (
+        f"CASE WHEN NOT isfinite({{c}}) THEN {{c}}::text ELSE 'P' || {_PARTS} || "
+        "rtrim(rtrim(extract(second FROM {c})::numeric(20, 6)::text, '0'), '.') || 'S' END"
+    ),
+}
+"""By the same number: its text, where it cannot."""
+
+_DAY_TEXT = f"CASE WHEN {_DATE} THEN {{c}}::text ELSE {_ISO} END"
+_MOMENT_TEXT = f"CASE WHEN {_MOMENT} THEN replace({{c}}::text, ' ', 'T') ELSE {_ISO} END"
+_INSTANT_TEXT = (
+    f"CASE WHEN {_INSTANT} THEN replace(({{c}} AT TIME ZONE 'UTC')::text, ' ', 'T') || '+00:00'"
+    f" ELSE {SPELLED[1184]} END"
+)
+# Where the session's dates are not ISO, the text takes longer.
+_ELSEWHERE = {_DAY_TEXT: _ISO, _MOMENT_TEXT: _ISO, _INSTANT_TEXT: SPELLED[1184]}
+
+_MICROSECONDS = "(extract(epoch FROM {c}) * 1000000)::bigint"
+# And as dualsql.formats.json writes that: P1DT2H3M4.5S. OFFSET 0 keeps the planner from computing m for each part.
+_SECONDS = (
+    "CASE WHEN m % 1000000 = 0 THEN (abs(m) / 1000000 % 60)::text"
+    " ELSE rtrim((abs(m) % 60000000 / 1000000.0)::text, '0') END"
+)
+_DURATION = (
+    "(SELECT CASE WHEN m < 0 THEN '-P' ELSE 'P' END || (abs(m) / 86400000000)::text"
+    " || 'DT' || (abs(m) / 3600000000 % 24)::text || 'H' || (abs(m) / 60000000 % 60)::text"
+    f" || 'M' || {_SECONDS} || 'S' FROM (SELECT {_MICROSECONDS} AS m OFFSET 0) AS x)"
+)
+_AS_IT_IS, _TEXT, _FLOAT = "{c}", "{c}::text", "{c}::float8"
+_BASE64 = "replace(encode({c}, 'base64'), chr(10), '')"
+_JSON = "nullif({c}::text, 'null')"
+_ARRAY = "to_json({c})::text"
+
+_CSV: Mapping[tuple[str, int], str] = {
+    **{("integer", oid): _AS_IT_IS for oid in _INTEGERS},
+    **{("text", oid): _AS_IT_IS for oid in _TEXTS},
+    **{("float", oid): _FLOAT for oid in (701, _DECIMAL)},
+    ("float", 700): _TEXT,
+    ("decimal", _DECIMAL): _AS_IT_IS,
+    ("boolean", 16): _TEXT,
+    ("date", 1082): _DAY_TEXT,
+    ("datetime", 1114): _MOMENT_TEXT,
+    ("datetime", 1184): _INSTANT_TEXT,
+    ("time", 1083): _TEXT,
+    ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_DURATION} ELSE {SPELLED[1186]} END",
+    ("uuid", 2950): _AS_IT_IS,
+    ("base64", 17): _BASE64,
+    ("json", 114): _JSON,
+    ("json", 3802): _JSON,
+    # One-dimensional or not: int2, int4, int8, text, varchar, bool, date.
+    **{("array", oid): _ARRAY for oid in (1005, 1007, 1016, 1009, 1015, 1000, 1182)},
+    # A column of no declared type has the driver's own objects.
+    **{("any", oid): _AS_IT_IS for oid in (*_INTEGERS, *_TEXTS, 701, _DECIMAL)},
+    ("any", 700): _TEXT,
+    ("any", 16): _TEXT,
+}
+
+_ARROW: Mapping[tuple[str, int], str] = {
+    **{key: written for key, written in _CSV.items() if key[0] not in {"any", "interval"}},
+    ("interval", 1186): f"CASE WHEN {_WITHOUT_MONTHS} THEN {_MICROSECONDS}::text ELSE {{c}}::text END",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextConverter:
+    """Writes the columns of one session's statement.
+
+    Attributes:
+        date_style: the session's.
+    """
+
+    dialect: Dialect
+    date_style: str
+
+    def for_csv(self, column: ResultColumn, type_: Any) -> str | None:
+        """The SQL, with `{c}` for the column, whose text is the column's in CSV; None where there is none.
+
+        Args:
+            type_: what PostgreSQL says it is, as asyncpg tells it.
+        """
+        return self._spelled(_CSV, column, type_)
+
+    def for_arrow(self, column: ResultColumn, type_: Any) -> str | None:
+        """The SQL whose text is parsed into the column's Arrow type; see `for_csv`."""
+        return self._spelled(_ARROW, column, type_)
+
+    def _spelled(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
+        found = _found(table, column, type_, self.dialect)
+        return found if self.date_style.startswith("ISO") else _ELSEWHERE.get(found or "", found)
+
+
+def _found(
+    table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any, dialect: Dialect
+) -> str | None:
+    encoding = column.encoding
+    if not is_sqlalchemys_own(column.type, dialect) or (
+        encoding == "json" and reads_for_an_application(dialect)
+    ):
+        return None
+    if isinstance(column.type, types.Enum) and type_.oid >= _BUILT_IN and type_.kind == "scalar":
+        return _TEXT
+    return table.get((encoding, type_.oid))
+
+
+_PLAIN_TEXTS = frozenset({3908, 3910, 3912, 4533, 4534, 4535})
+"""Ranges of dates and instants, which are shown as text, whatever their ends."""
+
+
+_DOCUMENTS: Mapping[int, str] = {
+    **dict.fromkeys((114, 3802), "{c}::text"),
+    **dict.fromkeys((199, 3807), "to_json({c})::text"),
+}
+"""json, jsonb and arrays of them: their texts."""
+
+_READ_OTHERWISE = frozenset({1186, 1187}) | _PLAIN_TEXTS
+
+
+class ReadableStatement:
+    """A statement in a form whose every value the driver reads.
+
+    Attributes:
+        sql: takes the same parameters.
+    """
+
+    def __init__(self, sent: DriverStatement, attributes: Sequence[Any]) -> None:
+        self._sent = sent
+        self._oids = [attribute.type.oid for attribute in attributes]
+        self._places = [place for place, oid in enumerate(self._oids) if oid in READABLE]
+        is_cut = reads_floats(sent.dialect)
+        self._documents = [place for place, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS]
+        self.sql = self._written() if self.is_rewritten else sent.sql
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether it is another statement than the one that was sent."""
+        return bool(self._places or self._documents)
+
+    def processors(self) -> list[tuple[int, Processor]]:
+        """What is done to the values of its rows; see `DriverStatement.processors`."""
+        return self._sent.processors(self._oids)
+
+    def rows(self, records: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> Rows:
+        """The driver's records as rows of the statement that was sent, processed."""
+        width = len(self._oids)
+        if self._documents:
+            read = [list(record) for record in records]
+            for row, place in product(read, self._documents):
+                row[place] = None if row[place] is None else read_document(row[place])
+            records = read
+        if not self._places:
+            return processed([tuple(record) for record in records], processors)
+        found = processed([record[:width] for record in records], processors)
+        texts = list(map(itemgetter(width), records))
+        return self._with_texts(found, texts) if any(texts) else found
+
+    def _with_texts(self, rows: Rows, texts: Sequence[Sequence[str | None] | None]) -> Rows:
+        found = [list(row) for row in rows]
+        for row, listed in zip(found, texts, strict=True):
+            for place, text in zip(self._places, listed or (), strict=False):
+                if text is not None:
+                    row[place] = text if self._oids[place] in _PLAIN_TEXTS else Unfit(text)
+        return found
+
+    def _written(self) -> str:
+        odd = [
+            f"CASE WHEN {_of(READABLE[self._oids[place]], place)} THEN NULL"
+            f" ELSE {_of(SPELLED[self._oids[place]], place)} END"
+            for place in self._places
+        ]
+        fits = " AND ".join(
+            f"coalesce({_of(READABLE[self._oids[place]], place)}, true)" for place in self._places
+        )
+        names = ", ".join(f"c{place}" for place in range(len(self._oids)))
+        texts = [f"CASE WHEN NOT ({fits}) THEN ARRAY[{', '.join(odd)}] END"] if odd else []
+        outputs = ", ".join([*self._outputs(), *texts])
+        return f"SELECT {outputs} FROM ({self._sent.sql}) AS r({names})"
+
+    def _outputs(self) -> Iterator[str]:
+        for place, oid in enumerate(self._oids):
+            name = f"r.c{place}"
+            if place in self._documents:
+                yield _of(_DOCUMENTS[oid], place)
+            else:
+                yield f"CASE WHEN {_of(READABLE[oid], place)} THEN {name} END" if oid in READABLE else name
+
+
+async def prepare(connection: AsyncConnection, sql: str) -> Any:
+    """A statement that asyncpg prepared."""
+    opened = connection.sync_connection
+    assert opened is not None
+    # Behind a pooler, an application gives its statements names that no other client has.
+    adapted: Any = opened.connection.dbapi_connection
+    return await driver_of(connection).prepare(sql, name=adapted._prepared_statement_name_func())
+
+
+async def prepare_readably(
+    connection: AsyncConnection, sent: DriverStatement, prepared: Any
+) -> tuple[ReadableStatement, Any]:
+    """The statement that `prepared` is in a readable form, and that form prepared."""
+    readable = ReadableStatement(sent, prepared.get_attributes())
+    return readable, await prepare(connection, readable.sql) if readable.is_rewritten else prepared
+
+
+async def fetch_readably(connection: AsyncConnection, sent: DriverStatement) -> Rows:
+    """All rows of a statement."""
+    prepared = await prepare(connection, sent.sql)
+    readable, prepared = await prepare_readably(connection, sent, prepared)
+    return readable.rows(await prepared.fetch(*sent.parameters), readable.processors())
+
+
+def are_read_otherwise(codes: Sequence[Any]) -> bool:
+    """Whether asyncpg reads values of a type as others: a month as 30 days, the end of a range as 9999-12-31."""
+    return not _READ_OTHERWISE.isdisjoint(codes)
+
+
+def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
+    """Whether documents of the rows have floats, which asyncpg reads with 17 digits in an engine that is not ours."""
+    if _DOCUMENTS.keys().isdisjoint(codes) or not reads_floats(dialect):
+        return False
+    places = [place for place, code in enumerate(codes) if code in _DOCUMENTS]
+    return any(has_float(row[place]) for row in rows for place in places)
+
+
+def _of(expression: str, place: int) -> str:
+    return expression.replace("{c}", f"r.c{place}")
+
+
+PARSED_BYTES = 512 * 1024
+"""Of CSV that are parsed at once."""
+
+# asyncpg has a limit for each command, none by default; a stream has bounds of its own.
+_NO_TIMEOUT = 30 * 24 * 3600.0
+
+_Sink = Callable[[bytes], Any]
+
+
+def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -> Lane | None:
+    """A lane by COPY; None where a format, a type or a value has none.
+
+    Args:
+        driver: asyncpg's connection, which `prepared` the statement.
+    """
+    speller = TextConverter(sent.dialect, driver.get_settings().DateStyle)
+    if isinstance(job.writer, DatabaseCSVWriter):
+        spelling, lane = speller.for_csv, _as_csv
+    elif isinstance(job.writer, BatchWriter):
+        spelling, lane = speller.for_arrow, _as_batches
+    else:
+        return None
+    attributes = prepared.get_attributes()
+    texts = job.writer.arrow.texts if isinstance(job.writer, BatchWriter) else ()
+    written = [
+        (speller.for_csv if number in texts else spelling)(job.columns[place], attributes[place].type)
+        for number, place in enumerate(job.written)
+    ]
+    plain = without_parameters(sent.sql, sent.parameters, prepared.get_parameters())
+    if plain is None or not written or None in written:
+        return None
+    query = _written_as(plain, len(job.columns), job.written, cast("list[str]", written))
+    return lane(query, sent, prepared.get_parameters())
+
+
+def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:
+    """The statement around `sql`. A subquery's order is the order of what only computes from its rows."""
+    if list(places) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
+        return sql
+    outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(places, spellings, strict=True)]
+    names = ", ".join(f"c{n}" for n in range(columns))
+    return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"
+
+
+def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
+    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        writer = cast("DatabaseCSVWriter", job.writer)
+
+        async def pass_on(lines: bytes) -> None:
+            await put(writer.text(lines))
+
+        await _copy(job, connection, query, pass_on, sent=sent, types=types)
+
+    return lane
+
+
+def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
+    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        parsing = _Parsing(job, put)
+        try:
+            await _copy(job, connection, query, parsing.take, sent=sent, types=types)
+            await parsing.finish()
+        finally:
+            await parsing.settle()
+
+    return lane
+
+
+async def _copy(
+    job: StreamJob,
+    connection: AsyncConnection,
+    query: str,
+    sink: _Sink,
+    *,
+    sent: DriverStatement,
+    types: Sequence[Any],
+) -> None:
+    driver = driver_of(connection)
+    if sent.parameters:
+        await driver.fetch(setting_statement(types), *sent.parameters)
+    taker = _Taker(sink)
+    copying = asyncio.ensure_future(
+        driver.copy_from_query(query, output=taker.take, format="csv", timeout=_NO_TIMEOUT)
+    )
+    try:
+        either: set[asyncio.Future[Any]] = {copying, taker.refused}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if taker.refused.done():
+            await job.source.guard.stop(connection, copying)
+            await asyncio.wait({copying})
+            copying.exception()  # that it was cancelled
+            taker.refused.result()
+        await copying
+    except asyncio.CancelledError:
+        # Whoever cancels has tried to stop the database already, and could not.
+        driver.terminate()
+        raise
+
+
+class _Taker:
+    """Hands lines to a sink, and after the sink refused some takes all that come.
+
+    asyncpg would ask the server to cancel, and wait for an answer that never comes when the refused piece was the last.
+    """
+
+    def __init__(self, sink: _Sink) -> None:
+        self._sink = sink
+        self.refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def take(self, lines: bytes) -> None:
+        """Some whole lines. Never raises."""
+        if self.refused.done():
+            return
+        try:
+            await self._sink(lines)
+        # Whatever it is, the lane raises it.
+        except Exception as error:  # noqa: BLE001
+            self.refused.set_exception(error)
+
+
+class _Parsing:
+    """Gathers CSV, and has what came before parsed while the next one is gathered."""
+
+    def __init__(self, job: StreamJob, put: Put) -> None:
+        self._put = put
+        self._parse = _parser(job)
+        self._gathered: list[bytes] = []
+        self._size = 0
+        self._parsed: asyncio.Future[Chunk] | None = None
+
+    async def take(self, lines: bytes) -> None:
+        """Some whole lines."""
+        self._gathered.append(lines)
+        self._size += len(lines)
+        if self._size >= PARSED_BYTES:
+            await self._go_on()
+
+    async def finish(self) -> None:
+        """The lines that are left."""
+        if self._gathered:
+            await self._go_on()
+        await self._pass_on()
+
+    async def settle(self) -> None:
+        """Wait for a thread that was left alone: the writer it uses may be asked for a last record next."""
+        if self._parsed is not None:
+            await asyncio.wait({self._parsed})
+
+    async def _go_on(self) -> None:
+        await self._pass_on()
+        gathered, self._gathered, self._size = b"".join(self._gathered), [], 0
+        self._parsed = asyncio.ensure_future(asyncio.to_thread(self._parse, gathered))
+
+    async def _pass_on(self) -> None:
+        if self._parsed is not None:
+            parsed, self._parsed = self._parsed, None
+            await self._put(await asyncio.shield(parsed))
+
+
+def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
+    """What makes a chunk of the job's format of whole lines of CSV."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    writer = cast("BatchWriter", job.writer)
+    fields = list(writer.arrow.schema)
+    names = [str(number) for number in range(len(fields))]
+    texts = writer.arrow.texts
+    later = [None if number in texts else _made_later(job, place) for number, place in enumerate(job.written)]
+    as_text = {pa.duration("us"): pa.int64()}
+    parsed_as = [
+        pa.string() if made else as_text.get(field.type, field.type)
+        for field, made in zip(fields, later, strict=True)
+    ]
+    convert = csv.ConvertOptions(
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    layout = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+
+    def read(lines: bytes, types: dict[str, Any]) -> Any:
+        whole = csv.ReadOptions(column_names=names, use_threads=False, block_size=len(lines) + 1)
+        convert.column_types = types
+        return csv.read_csv(
+            pa.BufferReader(lines), read_options=whole, parse_options=layout, convert_options=convert
+        )
+
+    def unfit(lines: bytes) -> ValueNotRepresentableError | None:
+        """The error for the first column whose values cannot be parsed; its own message would hold one of them."""
+        as_texts = dict.fromkeys(names, pa.string())
+        for number, type_ in enumerate(parsed_as):
+            try:
+                read(lines, {**as_texts, names[number]: type_})
+            except pa.ArrowInvalid:
+                return writer.arrow.unfit(number)
+        return None
+
+    def parse(lines: bytes) -> Chunk:
+        try:
+            table = read(lines, dict(zip(names, parsed_as, strict=True)))
+        except pa.ArrowInvalid as error:
+            raise unfit(lines) or error from error
+        columns = []
+        for number, (column, make) in enumerate(zip(table.columns, later, strict=True)):
+            try:
+                columns.append(_made(column, make))
+            except ValueError as error:
+                raise writer.arrow.unfit(number) from error
+        return writer.batch(writer.arrow.batch_of_columns(columns))
+
+    return parse
+
+
+def _made(column: Any, make: Callable[[str], Any] | None) -> Any:
+    if make is None:
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return [None if value is None else make(value) for value in column.to_pylist()]
+
+
+def _made_later(job: StreamJob, place: int) -> Callable[[str], Any] | None:
+    """What makes a value of a text that pyarrow has no parser for."""
+    column = job.columns[place]
+    if column.encoding == "base64":
+        return b64decode
+    if not is_list(column):
+        return None
+    return _dates if column.describe()["items"] == "date" else orjson.loads
+
+
+def _dates(text: str) -> list[date | None]:
+    return [None if day is None else date.fromisoformat(day) for day in orjson.loads(text)]

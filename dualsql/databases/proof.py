@@ -1,0 +1,111 @@
+"""Prove at start-up that a source is read-only and that row security holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from secrets import token_hex
+from typing import Any
+
+from sqlalchemy import ARRAY, Table, Text, func, literal, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.databases.guard import FailureKind
+from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.source import Source
+from dualsql.errors import ConfigurationError
+
+_WRITES = "INSERT, UPDATE, DELETE, TRUNCATE"
+
+
+async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
+    """All that a source promises; `secured` are the tables that it narrows by its own policies.
+
+    Raises:
+        ConfigurationError: a promise is not kept.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+    """
+    await prove_read_only(source, timeout=timeout)
+    if source.role is not None:
+        await prove_role(source, timeout=timeout)
+    if secured:
+        await prove_row_security(source, secured, timeout=timeout)
+
+
+async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
+    """Try to make a table, and be refused.
+
+    Raises:
+        ConfigurationError: the database let it be made.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+    """
+    with database_errors(source):
+        refused = await in_session(source, None, partial(_is_refused, source), timeout=timeout)
+    if not refused:
+        raise ConfigurationError(
+            f"The database {source.name!r} let a read-only session write.",
+            hint="Give dualsql a database user that may only read.",
+        )
+
+
+async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
+    table = f"dualsql_write_probe_{token_hex(8)}"
+    try:
+        await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
+    except DBAPIError as error:
+        if source.guard.fault_of(error.orig) is FailureKind.WRITE:
+            return True
+        raise
+    await connection.execute(text(f"DROP TABLE {table}"))
+    return False
+
+
+async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:
+    """Ask PostgreSQL whether its policies hold for this user on all of `tables`.
+
+    Raises:
+        ConfigurationError: they do not: it is no PostgreSQL, the table has none, or the user is above them.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+    """
+    if not source.capabilities.has_row_security:
+        raise ConfigurationError(f"The database {source.name!r} has no row-level security.")
+
+    async def bypassed(connection: AsyncConnection) -> list[str]:
+        quote = connection.dialect.identifier_preparer.format_table
+        active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
+        row = (await connection.execute(select(*active))).one()
+        return [str(table) for table, is_active in zip(tables, row, strict=True) if not is_active]
+
+    with database_errors(source):
+        found = await in_session(source, None, bypassed, timeout=timeout)
+    if found:
+        raise ConfigurationError(
+            f"Row security is not active for the user of {source.name!r} on: {', '.join(found)}."[:1000],
+            hint="ENABLE ROW LEVEL SECURITY on each, and connect as a user that neither owns nor bypasses them.",
+        )
+
+
+async def prove_role(source: Source, *, timeout: timedelta) -> None:
+    """Ask the database whether the role of `source` could change a table, were its sessions not read-only.
+
+    Raises:
+        ConfigurationError: it could.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved; there may be no such role.
+    """
+
+    async def writable(connection: AsyncConnection) -> Sequence[str]:
+        quote = connection.dialect.identifier_preparer.format_table
+        names = [quote(table) for table in source.registry.tables.values() if isinstance(table, Table)]
+        listed = func.unnest(literal(names, ARRAY(Text))).table_valued("name")
+        may_write = func.has_table_privilege(listed.c.name, _WRITES)
+        return (await connection.execute(select(listed.c.name).where(may_write))).scalars().all()
+
+    with database_errors(source):
+        found = await in_session(source, None, writable, timeout=timeout)
+    if found:
+        raise ConfigurationError(
+            f"The role {source.role!r} can change: {', '.join(found)}."[:1000],
+            hint="GRANT it SELECT and nothing more; a superuser can always write.",
+        )

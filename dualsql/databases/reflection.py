@@ -1,0 +1,380 @@
+"""The tables of a database, read by its inspector."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    Connection,
+    ForeignKeyConstraint,
+    Inspector,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    inspect,
+    select,
+)
+from sqlalchemy.dialects.postgresql import DOMAIN
+from sqlalchemy.engine.reflection import ObjectKind
+from sqlalchemy.exc import DBAPIError, SAWarning, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEngine
+
+from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.source import Source
+from dualsql.errors import ConfigurationError
+from dualsql.freeze.types import is_safe
+from dualsql.settings import TABLE_PREFIX
+
+Place = tuple[str | None, str]
+"""Schema and name of a table."""
+
+
+class TableDescription(NamedTuple):
+    """What an inspector tells of one table."""
+
+    columns: Sequence[Any]
+    key: Any
+    references: Sequence[Any]
+    comment: str | None
+
+
+def written(place: Place) -> str:
+    """The name, after that of its schema."""
+    schema, name = place
+    return name if schema is None else f"{schema}.{name}"
+
+
+def without_strangers(
+    described: Mapping[Place, TableDescription],
+) -> tuple[dict[Place, TableDescription], list[str]]:
+    """The descriptions without columns of types that nobody here knows how to read, and the names of those."""
+    kept: dict[Place, TableDescription] = {}
+    strangers: list[str] = []
+    for place, description in described.items():
+        known = [column for column in description.columns if _plain(column["type"]) is not NULLTYPE]
+        names = {column["name"] for column in description.columns} - {column["name"] for column in known}
+        strangers += [f"{written(place)}.{name}" for name in sorted(names)]
+        if known:
+            kept[place] = description._replace(columns=known)
+    return kept, strangers
+
+
+def made_tables(
+    described: Mapping[Place, TableDescription], *, views: Collection[Place]
+) -> dict[Place, Table]:
+    """A Table for each description, with references to one another alone."""
+    metadata = MetaData()
+    made = {
+        place: _made(metadata, place, description, is_view=place in views)
+        for place, description in described.items()
+    }
+    for (schema, name), description in described.items():
+        for reference in description.references:
+            _relate(made, (schema, name), reference)
+    return made
+
+
+def _made(metadata: MetaData, place: Place, description: TableDescription, *, is_view: bool) -> Table:
+    columns = [
+        Column(
+            found["name"],
+            _plain(found["type"]),
+            nullable=found.get("nullable", True),
+            comment=found.get("comment"),
+        )
+        for found in description.columns
+    ]
+    table = Table(
+        place[1],
+        metadata,
+        *columns,
+        schema=place[0],
+        comment=description.comment,
+        info={"is_view": True} if is_view else {},
+    )
+    key = (description.key or {}).get("constrained_columns") or []
+    if key and all(name in table.c for name in key):
+        table.append_constraint(PrimaryKeyConstraint(*(table.c[name] for name in key)))
+    return table
+
+
+def _plain(type_: TypeEngine[Any]) -> TypeEngine[Any]:
+    if isinstance(type_, NullType) or (isinstance(type_, ARRAY) and isinstance(type_.item_type, NullType)):
+        return NULLTYPE
+    if isinstance(type_, Float) and type_.asdecimal:
+        return Double()  # MySQL's dialects would cut its digits at the tenth
+    if isinstance(type_, DOMAIN):
+        return _plain(type_.data_type)
+    if is_safe(type_):
+        return type_
+    try:
+        generic = type_.as_generic()
+    except NotImplementedError:
+        return NULLTYPE
+    return generic if is_safe(generic) else NULLTYPE
+
+
+def _relate(made: Mapping[Place, Table], place: Place, reference: Mapping[str, Any]) -> None:
+    """Add a foreign key whose other end is there too."""
+    table = made[place]
+    schema, name = reference["referred_schema"], reference["referred_table"]
+    other = made.get((schema, name))
+    if other is None:
+        other = made.get((place[0], name)) if schema is None else None
+    near, far = reference["constrained_columns"], reference["referred_columns"]
+    if other is None or not all(column in other.c for column in far) or not all(c in table.c for c in near):
+        return
+    table.append_constraint(ForeignKeyConstraint(near, [other.c[column] for column in far]))
+
+
+MOST_TABLES = 1_000
+"""Tables and views that one selection may come to."""
+
+_TIMEOUT = timedelta(minutes=1)
+_LISTED = 40
+_TRIED = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which tables and views: those of one schema, those that are named, or all there are.
+
+    Attributes:
+        tables: each as "name" or "schema.name".
+
+    Raises:
+        ConfigurationError: it is none of the three, or several.
+    """
+
+    schema: str | None = None
+    tables: Sequence[str] = ()
+    everything: bool = False
+
+    def __post_init__(self) -> None:
+        if [self.schema is not None, bool(self.tables), self.everything].count(True) != 1:
+            raise ConfigurationError(
+                "Which tables are to be served?", hint="Give exactly one of --schema, --tables and --all."
+            )
+
+
+class ReflectedTables(NamedTuple):
+    """What was found.
+
+    Attributes:
+        metadata: the tables; a view has `info["is_view"]`, and no key.
+        left_out: names of tables that cannot be read, by this user or by anyone, and of columns whose type is unknown.
+    """
+
+    metadata: MetaData
+    left_out: Sequence[str]
+
+
+async def reflect(source: Source, selection: Selection, *, timeout: timedelta = _TIMEOUT) -> ReflectedTables:
+    """The chosen tables of `source`, as its own user sees them.
+
+    Raises:
+        ConfigurationError: a table or schema is not there, nothing can be read, or there are too many.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database is out of reach, or failed.
+    """
+    run = partial(_run, source, timeout=timeout)
+    with database_errors(source, limit=timeout):
+        chosen = await run(partial(_chosen, selection, has_schemas=source.capabilities.has_schemas))
+        described, strangers = await _described(run, chosen), list[str]()
+        if not source.capabilities.has_loose_types:
+            described, strangers = without_strangers(described)
+        tables = made_tables(described, views={place for place, is_view in chosen.items() if is_view})
+        readable = await _readable(run, tables)
+        if source.capabilities.has_loose_types:
+            await run(partial(_loosen, list(readable.values())))
+    if not readable:
+        raise ConfigurationError(
+            "None of the tables can be read.", hint="GRANT SELECT on them to the database's user."
+        )
+    metadata = MetaData()
+    for table in readable.values():
+        table.to_metadata(metadata)
+    unreadable = [written(place) for place in chosen.keys() - readable.keys()]
+    return ReflectedTables(metadata, sorted([*unreadable, *strangers]))
+
+
+Run = Callable[..., Any]
+
+
+async def _run(source: Source, work: Callable[[Connection], Any], *, timeout: timedelta) -> Any:
+    async def working(connection: AsyncConnection) -> Any:
+        return await connection.run_sync(work)
+
+    with warnings.catch_warnings():
+        # Types that SQLAlchemy does not know are a matter of course here.
+        warnings.simplefilter("ignore", SAWarning)
+        return await in_session(source, None, working, timeout=timeout)
+
+
+def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) -> dict[Place, bool]:
+    """Name and schema of every chosen table, and whether it is a view."""
+    inspector = inspect(connection)
+    if selection.tables:
+        found = _named(inspector, selection.tables)
+    elif selection.schema is not None:
+        found = _in_schema(inspector, _existing(inspector, selection.schema))
+    else:
+        found = {}
+        for schema in _schemas(inspector) if has_schemas else [None]:
+            found |= _in_schema(inspector, schema)
+    if not found:
+        raise ConfigurationError(
+            "There are no tables.", hint="Check the schema, and what the database's user may see."
+        )
+    if len(found) > MOST_TABLES:
+        raise ConfigurationError(
+            f"{len(found):,} tables are more than {MOST_TABLES:,}.", hint="Choose with --schema or --tables."
+        )
+    return found
+
+
+def _in_schema(inspector: Inspector, schema: str | None) -> dict[Place, bool]:
+    tables = inspector.get_table_names(schema)
+    views = [*inspector.get_view_names(schema), *_materialized(inspector, schema)]
+    found = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
+    # Where results are kept beside the data, nobody may ask for them with SQL.
+    return {(schema, name): view for name, view in found.items() if not name.lower().startswith(TABLE_PREFIX)}
+
+
+def _materialized(inspector: Inspector, schema: str | None) -> list[str]:
+    try:
+        return inspector.get_materialized_view_names(schema)
+    except NotImplementedError:
+        return []
+
+
+def _schemas(inspector: Inspector) -> list[str | None]:
+    """The default one without its name, so that its tables need none; then the others."""
+    own = {inspector.default_schema_name, "information_schema"}
+    return [None, *(name for name in inspector.get_schema_names() if name not in own)]
+
+
+def _existing(inspector: Inspector, schema: str) -> str:
+    known = inspector.get_schema_names()
+    if schema not in known:
+        _refuse("schema", schema, known)
+    return schema
+
+
+def _named(inspector: Inspector, names: Sequence[str]) -> dict[Place, bool]:
+    listed: dict[str | None, dict[Place, bool]] = {}
+    found: dict[Place, bool] = {}
+    for name in names:
+        schema, _, bare = name.rpartition(".")
+        place: Place = (_existing(inspector, schema) if schema else None, bare)
+        if place[0] not in listed:
+            listed[place[0]] = _in_schema(inspector, place[0])
+        if place not in listed[place[0]]:
+            _refuse("table", name, [written(known) for known in listed[place[0]]])
+        found[place] = listed[place[0]][place]
+    return found
+
+
+def _refuse(what: str, name: str, known: Collection[str]) -> None:
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+    raise ConfigurationError(
+        f"There is no {what} {name[:60]!r}.",
+        hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {listed}.",
+    )
+
+
+async def _described(run: Run, chosen: Mapping[Place, bool]) -> dict[Place, TableDescription]:
+    """All at once; and should one of them be broken, each by itself."""
+    try:
+        found: dict[Place, TableDescription] = await run(partial(_describe, list(chosen)))
+    except SQLAlchemyError:
+        found = {}
+        for place in chosen:
+            try:
+                found |= await run(partial(_describe, [place]))
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise
+            except SQLAlchemyError:
+                continue
+    return found
+
+
+def _describe(places: Sequence[Place], connection: Connection) -> dict[Place, TableDescription]:
+    inspector = inspect(connection)
+    found: dict[Place, TableDescription] = {}
+    for schema in dict.fromkeys(schema for schema, _ in places):
+        names = [name for known, name in places if known == schema]
+        asked: Any = {"schema": schema, "filter_names": names, "kind": ObjectKind.ANY}
+        columns = inspector.get_multi_columns(**asked)
+        keys = inspector.get_multi_pk_constraint(**asked)
+        references = inspector.get_multi_foreign_keys(**asked)
+        comments: Any = (
+            inspector.get_multi_table_comment(**asked) if connection.dialect.supports_comments else {}
+        )
+        for name in names:
+            at: Any = (schema, name)
+            if columns.get(at):
+                found[at] = TableDescription(
+                    columns[at], keys.get(at), references.get(at, []), (comments.get(at) or {}).get("text")
+                )
+    return found
+
+
+async def _readable(run: Run, tables: Mapping[Place, Table]) -> dict[Place, Table]:
+    """Those of which the database gives no rows rather than an error."""
+    readable: dict[Place, Table] = {}
+    rest = dict(tables)
+    while rest:
+        # A statement that fails may end its transaction: the next ones need another.
+        passed: set[Place] = await run(partial(_read, rest))
+        readable |= {place: rest.pop(place) for place in list(rest) if place in passed}
+        if rest:
+            rest.pop(next(iter(rest)))
+    return readable
+
+
+def _read(tables: Mapping[Place, Table], connection: Connection) -> set[Place]:
+    passed: set[Place] = set()
+    for place, table in tables.items():
+        try:
+            connection.execute(select(table).limit(0)).close()
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            break
+        passed.add(place)
+    return passed
+
+
+def _loosen(tables: Sequence[Table], connection: Connection) -> None:
+    """Take the type of columns whose first rows are of another one: else no row with them could be read."""
+    for table in tables:
+        for column in table.c:
+            if isinstance(column.type, Numeric) and column.type.scale is None:
+                column.type = Double()  # as it is stored; a decimal would be cut at its tenth digit
+        if _fits(connection, *table.c):
+            continue
+        for column in table.c:
+            if not _fits(connection, column):
+                column.type = NULLTYPE
+
+
+def _fits(connection: Connection, *columns: Column[Any]) -> bool:
+    try:
+        connection.execute(select(*columns).limit(_TRIED)).all()
+    except DBAPIError:
+        raise
+    # Whatever the type's own processor makes of a value that it does not expect.
+    except Exception:  # noqa: BLE001
+        return False
+    return True

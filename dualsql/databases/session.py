@@ -1,0 +1,334 @@
+"""Sessions for reading: work runs in one, its errors are mapped here, and its answers are bounded in bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.databases.guard import FailureKind, SessionTerms, driver_of
+from dualsql.databases.source import Source
+from dualsql.errors import (
+    DatabaseBusyError,
+    DatabaseUnreachableError,
+    DualResponseError,
+    LimitExceededError,
+    QueryExecutionError,
+    QueryTimeoutError,
+)
+from dualsql.tenancy import ActiveRules
+
+
+class _Meter(asyncio.Protocol):
+    """Stands before a driver's protocol, and breaks the connection off when too much comes."""
+
+    def __init__(self, transport: asyncio.Transport, driver: asyncio.Protocol) -> None:
+        self._transport = transport
+        self._driver = driver
+        self.left = math.inf
+
+    def data_received(self, data: bytes) -> None:
+        self.left -= len(data)
+        if self.left < 0:
+            self._transport.abort()
+        else:
+            self._driver.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._driver.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._driver.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._driver.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._driver.resume_writing()
+
+
+@contextmanager
+def metered(connection: AsyncConnection, most: int) -> Iterator[None]:
+    """Let at most so many bytes come from the database; where the driver is asyncpg.
+
+    Raises:
+        LimitExceededError: more came. The connection is broken off then, which ends the statement, too.
+    """
+    meter = _meter_of(driver_of(connection))
+    if meter is None:
+        yield
+        return
+    meter.left = most
+    try:
+        yield
+    except Exception as error:
+        if meter.left >= 0:
+            raise
+        raise too_large() from error
+    finally:
+        meter.left = math.inf
+
+
+def too_large() -> LimitExceededError:
+    """The error for rows that are too large to be held."""
+    return LimitExceededError(
+        "The rows are too large to be shown.",
+        hint="Select fewer or shorter columns, or fewer rows; a stream carries more.",
+    )
+
+
+def _meter_of(driver: Any) -> _Meter | None:
+    """The meter of asyncpg's connection, put before its protocol once; None for other drivers."""
+    transport = getattr(driver, "_transport", None)
+    if not hasattr(driver, "get_server_pid") or transport is None:
+        return None
+    found = transport.get_protocol()
+    if not isinstance(found, _Meter):
+        found = _Meter(transport, found)
+        transport.set_protocol(found)
+    return found
+
+
+# What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
+_OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+_LEAVE_OUT = "Leave its column out, or CAST it to text. The server's log has the cause."
+
+
+@contextmanager
+def database_errors(
+    source: Source,
+    failure: type[QueryExecutionError] = QueryExecutionError,
+    *,
+    limit: timedelta | None = None,
+) -> Iterator[None]:
+    """Raise errors of ours in place of the database's. Whoever answers the caller logs them with their cause.
+
+    Args:
+        limit: how long the session's statements may run.
+
+    Raises:
+        QueryTimeoutError: the database stopped the statement.
+        DatabaseBusyError: no connection was free, it broke off, or something was in the way for the moment;
+            DatabaseUnreachableError: the database is down.
+        QueryExecutionError: all else, as an error of the class `failure`.
+    """
+    started_at = time.monotonic()
+    try:
+        yield
+    except DualResponseError:
+        raise
+    except PoolTimeoutError as error:
+        raise DatabaseBusyError("No database connection became free in time.") from error
+    # A driver, a type's own processor or the network may raise anything, and its text may hold data.
+    except Exception as error:
+        # The lanes meet the driver's errors bare, SQLAlchemy wraps them.
+        fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
+        if fault is FailureKind.TIMEOUT:
+            raise _timeout(limit, time.monotonic() - started_at) from error
+        raise _translated(fault, error, failure) from error
+
+
+def ran_too_long(limit: timedelta) -> QueryTimeoutError:
+    """The error for a statement that was stopped after `limit`."""
+    return QueryTimeoutError(f"The query ran longer than {limit.total_seconds():g} seconds and was stopped.")
+
+
+def _timeout(limit: timedelta | None, seconds: float) -> QueryTimeoutError:
+    if limit is not None and seconds >= limit.total_seconds():
+        return ran_too_long(limit)
+    return QueryTimeoutError("The database's operator stopped the query.", hint="Try a query that does less.")
+
+
+def _translated(
+    fault: FailureKind | None, error: Exception, failure: type[QueryExecutionError]
+) -> DualResponseError:
+    if fault is FailureKind.BUSY:
+        return DatabaseBusyError("Something in the database was in the query's way.")
+    if fault is FailureKind.UNREACHABLE:
+        return DatabaseUnreachableError("The database could not be reached.")
+    if fault is FailureKind.FULL:
+        return DatabaseBusyError("The database had no room left, on disk or in memory, to run the query.")
+    if fault is FailureKind.SIZE:
+        return too_large()
+    # Before anything was sent: a value that a type does not take.
+    is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
+    if (fault is FailureKind.UNSUITED or is_unbound) and failure is QueryExecutionError:
+        unsuited = QueryExecutionError("The database could not run the query.")
+        unsuited.is_unsuited = True
+        return unsuited
+    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if fault is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
+        return DatabaseBusyError("The database broke off the connection.")
+    cause = error.orig if isinstance(error, StatementError) else error
+    if isinstance(cause, _OF_ONE_VALUE):
+        return failure("A value of the result could not be read.", hint=_LEAVE_OUT)
+    return failure("The database could not run the query.")
+
+
+def _unheard(_: AsyncConnection) -> None:
+    """For those who need not know when the connection is there."""
+
+
+@asynccontextmanager
+async def read_only(
+    source: Source,
+    narrowing: ActiveRules | None,
+    *,
+    limit: timedelta | None = None,
+    on_connect: Callable[[AsyncConnection], None] = _unheard,
+) -> AsyncIterator[AsyncConnection]:
+    """A connection in a read-only transaction, rolled back at the end, that compiles under `narrowing`.
+
+    Args:
+        narrowing: None is for statements of dualsql's own, which prove what the database does.
+        limit: how long the database lets one statement run; None for a stream, which is bounded otherwise.
+        on_connect: told of the connection before anything is sent on it.
+
+    Raises:
+        TooManyQueriesError: there was no place for one more session.
+        DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`;
+            DatabaseUnreachableError: none could be opened.
+    """
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(source.limits.place(for_stream=limit is None))
+        connection = await _connected(source, stack)
+        on_connect(connection)
+        await stack.enter_async_context(source.guard.kept(connection, _terms(source, narrowing, limit)))
+        if narrowing is not None:
+            _narrow(connection, narrowing)
+        yield connection
+
+
+@asynccontextmanager
+async def apart(
+    source: Source, narrowing: ActiveRules, *, limit: timedelta | None = None
+) -> AsyncIterator[SessionTerms]:
+    """A place for a lane with a connection of its own, and the terms that it must put on that connection.
+
+    Raises:
+        TooManyQueriesError: there was no place for one more session.
+    """
+    async with source.limits.place(for_stream=limit is None):
+        yield _terms(source, narrowing, limit)
+
+
+def _terms(source: Source, narrowing: ActiveRules | None, limit: timedelta | None) -> SessionTerms:
+    settings = () if narrowing is None else tuple(narrowing.settings)
+    if source.role is not None:
+        settings = (("role", source.role), *settings)
+    return SessionTerms(limit=source.limits.longest_stream if limit is None else limit, settings=settings)
+
+
+async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
+    """A connection of the source's pool, given back when `stack` ends."""
+    try:
+        async with asyncio.timeout(source.limits.patience.total_seconds()):
+            if source.turn is not None:
+                await stack.enter_async_context(source.turn)
+            return await stack.enter_async_context(source.engine.connect())
+    except (TimeoutError, PoolTimeoutError) as error:
+        raise DatabaseBusyError("No database connection became free in time.") from error
+    except DualResponseError:
+        raise
+    # A driver, a resolver or the network may raise anything. None of it is the fault of the caller's query.
+    except Exception as error:
+        fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
+        if fault is FailureKind.BUSY:
+            raise DatabaseBusyError("The database takes no more connections now.") from error
+        raise DatabaseUnreachableError("The database could not be reached.") from error
+
+
+def _narrow(connection: AsyncConnection, narrowing: ActiveRules) -> None:
+    opened = connection.sync_connection
+    assert opened is not None
+    opened.dialect = narrowing.dialect(opened.engine.dialect)
+
+
+T = TypeVar("T")
+Work = Callable[[AsyncConnection], Awaitable[T]]
+
+# The database's own limit comes first: it says what it did, and its connection stays good.
+_GRACE = 0.25
+
+
+async def in_session(
+    source: Source, narrowing: ActiveRules | None, work: Work[T], *, timeout: timedelta
+) -> T:
+    """What `work` returns, given a read-only connection.
+
+    The database stops a statement after `timeout`. Should it not, or should there be several statements, it is
+    told to stop from here.
+
+    Raises:
+        QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
+        DatabaseBusyError: no connection was to be had; TooManyQueriesError: too many wait for one.
+    """
+    session = Session(source, narrowing, work, limit=timeout)
+    try:
+        async with asyncio.timeout(None) as deadline:
+            session.allow(deadline, timeout.total_seconds() + _GRACE)
+            return await asyncio.shield(session.task)
+    except TimeoutError as error:
+        if not deadline.expired():  # the driver's own
+            raise
+        await asyncio.shield(source.finish(session.stop()))
+        raise ran_too_long(timeout) from error
+    except asyncio.CancelledError:
+        source.finish(session.stop())
+        raise
+
+
+class Session(Generic[T]):
+    """One connection, the work on it, and the way to stop it.
+
+    `limit` is how long the database lets one statement run; None is for a stream.
+    """
+
+    def __init__(
+        self, source: Source, narrowing: ActiveRules | None, work: Work[T], *, limit: timedelta | None = None
+    ) -> None:
+        self._source = source
+        self._narrowing = narrowing
+        self._work = work
+        self._limit = limit
+        self._working: asyncio.Future[T] | None = None
+        self._deadline: tuple[asyncio.Timeout, float] | None = None
+        self.connection: AsyncConnection | None = None
+        self.task = asyncio.ensure_future(self._run())
+
+    def allow(self, deadline: asyncio.Timeout, seconds: float) -> None:
+        """Let `deadline` come so many seconds after the connection was made: waiting for one has its own bounds."""
+        self._deadline = deadline, seconds
+
+    async def _run(self) -> T:
+        async with read_only(
+            self._source, self._narrowing, limit=self._limit, on_connect=self._connected
+        ) as connection:
+            self._working = asyncio.ensure_future(self._work(connection))
+            return await self._working
+
+    def _connected(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+        if self._deadline is not None:
+            deadline, seconds = self._deadline
+            deadline.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    async def stop(self) -> None:
+        """End the work in the database, then wait until the connection is given back."""
+        if self._working is None or self.connection is None:
+            self.task.cancel()
+        elif not self._working.done():  # else its session is about to end, and the connection may be closed
+            try:
+                await self._source.guard.stop(self.connection, self._working)
+            except Exception:  # noqa: BLE001 - of driver or network; whatever it is, the task is cancelled
+                self._working.cancel()
+        with suppress(Exception, asyncio.CancelledError):
+            await self.task

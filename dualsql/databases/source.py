@@ -1,0 +1,404 @@
+"""A named database that stored statements run on, and how many queries may run on it at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from sqlalchemy import URL, Connection, Engine, func, inspect, select, util
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
+
+from dualsql import plan
+from dualsql.capabilities import Capabilities, capabilities_of
+from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.databases.duckdb import CONNECT_ARGUMENTS
+from dualsql.databases.engines import (
+    async_url,
+    is_synchronous,
+    new_engine,
+    new_synchronous_engine,
+    parsed_url,
+)
+from dualsql.databases.guard import Guard
+from dualsql.databases.guards import guard_of
+from dualsql.databases.sqlite_reader import FileReader, file_reader
+from dualsql.databases.threads import ThreadedEngine
+from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError
+from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze.document import Statement
+from dualsql.settings import Settings
+
+
+class QueryLimits:
+    """The places for queries on one source.
+
+    A stream takes a place for as long as its reader likes: streams have places of their own, so that slow readers
+    never keep a page waiting. So have queries that may go on in the background, one for each.
+
+    Attributes:
+        patience: how long a session waits for a connection of the pool.
+        page_bytes: what the rows of a page may weigh.
+        longest_stream: how long a statement may run when its session names no limit of its own.
+        background: the same for queries that may go on in the background; theirs is their own.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        queue = _Queue(settings.maximum_queued_queries, settings.queue_timeout)
+        self._queries = _Places(settings.maximum_concurrent_queries, queue)
+        self._streams = _Places(settings.maximum_streams, queue)
+        self.patience = settings.queue_timeout
+        self.page_bytes = settings.maximum_page_bytes
+        self.longest_stream = settings.maximum_stream_duration
+        self.background: QueryLimits = _Background(self, _Places(settings.maximum_pending, queue))
+
+    @asynccontextmanager
+    async def place(self, *, for_stream: bool = False) -> AsyncIterator[None]:
+        """A place for one session, for the length of the block.
+
+        Raises:
+            TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
+        """
+        async with (self._streams if for_stream else self._queries).taken():
+            yield
+
+    def has_room(self) -> bool:
+        """Whether a query would be served without waiting."""
+        return self._queries.has_room()
+
+
+class _Background(QueryLimits):
+    def __init__(self, limits: QueryLimits, places: _Places) -> None:
+        vars(self).update(vars(limits))
+        self._queries, self.background = places, self
+
+    def has_room(self) -> bool:
+        """No: one that counted beside its sample would take the place of another."""
+        return False
+
+
+class _Queue:
+    """Those who wait for a place, whichever it is."""
+
+    def __init__(self, most: int, patience: timedelta) -> None:
+        self._most = most
+        self._seconds = patience.total_seconds()
+        self._waiting = 0
+
+    async def wait_for(self, places: asyncio.Semaphore) -> None:
+        if self._waiting >= self._most:
+            raise TooManyQueriesError("Too many queries run and wait at once.")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._seconds):
+                await places.acquire()
+        except TimeoutError:
+            raise TooManyQueriesError("Too many queries run at once; none ended in time.") from None
+        finally:
+            self._waiting -= 1
+
+
+class _Places:
+    """A number of places, taken in the order of asking."""
+
+    def __init__(self, number: int, queue: _Queue) -> None:
+        self._free = asyncio.Semaphore(number)
+        self._queue = queue
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        if self._free.locked():
+            await self._queue.wait_for(self._free)
+        else:
+            await self._free.acquire()  # at once: nobody waits
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    def has_room(self) -> bool:
+        return not self._free.locked()
+
+
+Database = AsyncEngine | Engine | URL | str
+"""How an application names a database."""
+
+# Apart from the application's own compiled statements: a forged one could not poison those.
+_COMPILED_STATEMENTS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One database and what may be named in it.
+
+    Attributes:
+        engine: for a database without an async driver, a ThreadedEngine that does the same.
+        guard: keeps its sessions read-only and bounded in time.
+        limits: how many of them there may be.
+        owns_engine: made here from a URL, so disposed here.
+        turn: taken by every session when the pool has one connection for all.
+        quick: reads pages of a SQLite file without the pool.
+        role: whose rights its sessions have, in place of its user's.
+        meanings: what the application's own types show.
+        finishing: sessions whose caller was cancelled, on their way to give back their connection.
+    """
+
+    name: str
+    engine: AsyncEngine
+    registry: Registry
+    capabilities: Capabilities
+    guard: Guard
+    limits: QueryLimits
+    owns_engine: bool
+    turn: asyncio.Lock | None
+    quick: FileReader | None = None
+    role: str | None = None
+    finishing: set[asyncio.Future[None]] = field(default_factory=set)
+    compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
+    meanings: Meanings = STANDARD
+
+    def freeze(self, statement: Statement) -> bytes:
+        """The statement, its columns written out, as a document that is verified on this database's dialect."""
+        return freeze(plan.written_out(statement), self.registry, dialect=self.engine.dialect)
+
+    def thaw(self, document: bytes) -> Statement:
+        """The statement a document stands for."""
+        return thaw(document, self.registry)
+
+    def has_room(self) -> bool:
+        """Whether a second session can run beside the one that is open."""
+        if not self.limits.has_room():
+            return False
+        pool = self.engine.pool
+        if isinstance(pool, QueuePool):
+            return pool.checkedout() < pool.size()
+        return not isinstance(pool, StaticPool | SingletonThreadPool)
+
+    def in_background(self) -> Source:
+        """The same database, for a query that may go on in the background: it takes no page's place."""
+        return replace(self, limits=self.limits.background)
+
+    def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Let `work` go on, whatever happens to its caller."""
+        task = asyncio.ensure_future(work)
+        self.finishing.add(task)
+        task.add_done_callback(self.finishing.discard)
+        return task
+
+    def renewed(self, settings: Settings) -> Source:
+        """The same database for another event loop, after `close` or `abandon`."""
+        return replace(
+            self,
+            limits=QueryLimits(settings),
+            turn=None if self.turn is None else asyncio.Lock(),
+            quick=None if self.quick is None else file_reader(self.engine.sync_engine),
+            finishing=set(),
+        )
+
+    def abandon(self) -> None:
+        """Let go of connections whose event loop has ended."""
+        if self.quick is not None:
+            self.quick.abandon()
+        if self.owns_engine:
+            self.engine.sync_engine.dispose(close=False)
+
+    async def close(self) -> None:
+        """Wait for sessions that are being stopped, and give back what was opened here.
+
+        It goes on when its caller is cancelled: hosts give a server seconds to end, and then its queries must not stay.
+        """
+        await asyncio.shield(self.finish(self._close(list(self.finishing))))
+
+    async def _close(self, finishing: Sequence[asyncio.Future[None]]) -> None:
+        if finishing:
+            await asyncio.wait(finishing)
+        if self.quick is not None:
+            await self.quick.close()
+        if self.owns_engine:
+            await self.engine.dispose()
+
+
+def open_source(
+    name: str, database: Database, registry: Registry, settings: Settings | None = None
+) -> Source:
+    """Make a source of an engine or a URL.
+
+    Raises:
+        ConfigurationError: dualsql does not know how to keep this database read-only, or it is not there.
+    """
+    settings = settings or Settings()
+    owned = isinstance(database, URL | str)
+    engine = _engine_of(database, settings)
+    capabilities, guard = capabilities_of(engine.dialect), guard_of(engine.dialect)
+    if capabilities is None or guard is None:
+        raise ConfigurationError(
+            f"dualsql cannot keep a {engine.dialect.name} database read-only.",
+            hint="Use SQLite, PostgreSQL, MariaDB or DuckDB.",
+        )
+    role = settings.read_only_roles.get(name)
+    if role is not None and not capabilities.has_roles:
+        raise ConfigurationError(
+            f"{capabilities.name} has no roles that a session could take.",
+            hint="Give dualsql a database user that may only read.",
+        )
+    if owned:
+        guard.prepare(engine.sync_engine)
+    return Source(
+        name=name,
+        engine=engine,
+        registry=registry,
+        capabilities=capabilities,
+        guard=guard,
+        limits=QueryLimits(settings),
+        owns_engine=owned,
+        quick=file_reader(engine.sync_engine) if owned else None,
+        role=role,
+        turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
+        meanings=Meanings(
+            engine.dialect,
+            keeps_zones=capabilities.keeps_zones,
+            converters=registry.converters,
+            comparable=registry.comparable,
+            floors_in_doubles=capabilities.floors_in_doubles,
+        ),
+    )
+
+
+def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
+    if isinstance(database, AsyncEngine):
+        return database
+    if isinstance(database, Engine):
+        return _threaded(database)
+    url = parsed_url(database)
+    if is_synchronous(url):
+        return _threaded(new_synchronous_engine(url, **_pool(settings), connect_args=CONNECT_ARGUMENTS))
+    url = async_url(url)
+    _require_file(url)
+    return new_engine(url, **({} if _is_in_memory(url) else _pool(settings)))
+
+
+def _pool(settings: Settings) -> dict[str, int]:
+    """A connection for every place there is, and no more."""
+    kept = settings.maximum_concurrent_queries
+    return {"pool_size": kept, "max_overflow": settings.maximum_streams + settings.maximum_pending}
+
+
+def _threaded(engine: Engine) -> AsyncEngine:
+    if isinstance(engine.pool, SingletonThreadPool):
+        raise ConfigurationError(
+            "This engine has a connection for each thread, and a database in memory for each connection.",
+            hint="Use a file, or poolclass=StaticPool.",
+        )
+    # It has what is used of one, and is used in its place.
+    return cast("AsyncEngine", ThreadedEngine(engine))
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
+
+
+def _require_file(url: URL) -> None:
+    # SQLite would make an empty database of a misspelt path.
+    path = url.database or ":memory:"
+    if url.get_backend_name() != "sqlite" or path == ":memory:" or path.startswith("file:"):
+        return
+    if not Path(path).is_file():
+        raise ConfigurationError(
+            f"There is no SQLite database at {path!r}.", hint="Check the path in the URL."
+        )
+
+
+def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
+    """The source of that name; the only one there is, when no name is given.
+
+    Raises:
+        ConfigurationError: there is none, or there are several.
+    """
+    if name is None and len(sources) == 1:
+        return next(iter(sources.values()))
+    if name is None or name not in sources:
+        raise ConfigurationError(
+            f"There is no source {name!r}.", hint=f"Name one of: {', '.join(sorted(sources))}."
+        )
+    return sources[name]
+
+
+def open_sources(
+    databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
+) -> dict[str, Source]:
+    """One source named "default", or one for each name of a mapping."""
+    named = databases if isinstance(databases, Mapping) else {"default": databases}
+    if not named:
+        raise ConfigurationError("No database was given.")
+    return {name: open_source(name, database, registry, settings) for name, database in named.items()}
+
+
+# SQLSTATEs of PostgreSQL, numbers of MariaDB.
+_CREDENTIALS = ("28", "42501", "1044", "1045", "1698")
+_DATABASES = ("3D", "1049")
+_NO_ROLE = "42704"
+
+
+async def reach(source: Source, *, timeout: timedelta) -> None:
+    """Open a connection, and have the database look at its catalogue.
+
+    Raises:
+        ConfigurationError: nobody answers, or not to this user, or the database or the role is not there.
+    """
+    try:
+        async with asyncio.timeout(timeout.total_seconds()):
+            async with source.engine.connect() as connection:
+                await connection.run_sync(partial(_look, source.role))
+    except DualResponseError:
+        raise
+    # A driver, a resolver or the network may raise anything, with a URL in it.
+    except Exception as error:
+        raise _refusal(error.orig if isinstance(error, DBAPIError) else error) from error
+
+
+def _look(role: str | None, connection: Connection) -> None:
+    inspect(connection).has_table("a")
+    if role is not None and not connection.scalar(select(func.pg_has_role(role, "MEMBER"))):
+        raise ConfigurationError(
+            f"The database's user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
+        )
+
+
+def _refusal(error: BaseException | None) -> ConfigurationError:
+    said = _said(error)
+    if said.startswith(_CREDENTIALS):
+        return ConfigurationError(
+            "The database refuses this user.",
+            hint="Check user and password in the URL, and the user's rights.",
+        )
+    if said.startswith(_DATABASES):
+        return ConfigurationError("The server has no such database.", hint="Check the end of the URL's path.")
+    if said == _NO_ROLE:
+        return ConfigurationError(
+            "The database has no such role.", hint="CREATE ROLE it, and GRANT it SELECT."
+        )
+    if isinstance(error, TimeoutError):
+        return ConfigurationError("The database does not answer.", hint="Check host and port in the URL.")
+    if isinstance(error, OSError) or said.startswith("2003"):
+        return ConfigurationError(
+            "Nobody answers there.", hint="Check host and port in the URL; does it run?"
+        )
+    return ConfigurationError(
+        "The database cannot be opened.", hint="Check that the URL names one, and options it knows."
+    )
+
+
+def _said(error: BaseException | None) -> str:
+    """What the driver says went wrong, as a code."""
+    state = getattr(error, "sqlstate", None)
+    if state:
+        return str(state)
+    number = next(iter(getattr(error, "args", ())), "")
+    return str(number) if isinstance(number, int) else ""

@@ -1,0 +1,210 @@
+"""Run one statement and pass its rows on as they come. A slow reader holds the database back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.columns.result import driver_names
+from dualsql.databases.driver import DriverStatement, driver_statement, is_listened_to, require_described
+from dualsql.databases.guard import driver_of
+from dualsql.databases.postgresql_streams import ReadableStatement, by_copy, prepare, prepare_readably
+from dualsql.databases.session import Session, database_errors
+from dualsql.databases.sqlite import next_rows
+from dualsql.databases.stream_job import Lane, Pace, Put, ReaderGone, StreamJob, without_collector
+from dualsql.formats.cells import Processor, processed
+from dualsql.formats.writer import Chunk, Rows
+from dualsql.freeze.document import AnySelect
+from dualsql.plan.page import projected
+
+
+async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+    """On any asynchronous engine."""
+    async with _rows(job, connection) as result:
+        async for rows in result.partitions(_SQLALCHEMY_ROWS):
+            chunk = job.encode([tuple(row) for row in rows])
+            with job.source.guard.held(connection):
+                await put(chunk)
+
+
+_SQLALCHEMY_ROWS = 500
+
+
+async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+    """On any synchronous engine: rows are fetched and encoded in the thread of its connection, bytes come back."""
+    async with _rows(job, connection) as result:
+        fetching = partial(_chunk, job, Pace(), result.fetchmany)
+        while (chunk := await result.run(fetching)) is not None:
+            await put(chunk)
+
+
+@asynccontextmanager
+async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
+    """The rows of the job's statement, by SQLAlchemy, as they are asked for."""
+    options = {"compiled_cache": job.source.compiled}
+    with job.source.guard.reading(connection):
+        result = await connection.stream(job.statement, job.narrowing.values, execution_options=options)
+        try:
+            require_described(list(result.keys()), driver_names(job.columns))
+            yield result
+        finally:
+            await job.source.guard.put_away(result)
+
+
+def by_sqlite_thread(sent: DriverStatement) -> Lane:
+    """Fetched and encoded in the thread of aiosqlite's connection: one crossing for each batch, bytes come back."""
+
+    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        driver = driver_of(connection)
+        cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
+        fetching = partial(_chunk, job, Pace(), partial(next_rows, cursor), sent.processors())
+        try:
+            require_described([column[0] for column in cursor.description], sent.described)
+            while (chunk := await driver._execute(fetching)) is not None:
+                await put(chunk)
+        finally:
+            await driver._execute(cursor.close)
+
+    return lane
+
+
+def _chunk(
+    job: StreamJob, pace: Pace, fetch: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
+) -> Chunk | None:
+    """In a connection's thread: the next rows as the writer writes them; None after the last."""
+    with without_collector():
+        chunk = _encoded(job, fetch(pace.rows), processors)
+    if chunk is not None:
+        pace.note(chunk)
+    return chunk
+
+
+def _encoded(job: StreamJob, rows: Rows, processors: Sequence[tuple[int, Processor]]) -> Chunk | None:
+    """The rows are gone with the end of this function."""
+    return job.encode(processed(rows, processors)) if rows else None
+
+
+def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> Lane:
+    """A cursor of asyncpg's own, over a statement it prepared."""
+
+    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        processors = readable.processors()
+        cursor, pace = await prepared.cursor(*parameters), Pace()
+        while records := await cursor.fetch(pace.rows):
+            chunk = job.encode(readable.rows(records, processors))
+            pace.note(chunk)
+            await put(chunk)
+
+    return lane
+
+
+async def chosen_lane(job: StreamJob, connection: AsyncConnection) -> Lane:
+    """The fastest lane that is exact for this statement, this format and the driver of this connection."""
+    driver = connection.dialect.driver
+    opened = connection.sync_connection
+    if not connection.dialect.is_async:
+        return by_thread
+    if driver not in {"aiosqlite", "asyncpg"} or opened is None or is_listened_to(opened.engine, opened):
+        return by_sqlalchemy
+    described = driver_names(job.columns)
+    sent = driver_statement(
+        opened.dialect, job.statement, job.narrowing.values, job.source.compiled, described
+    )
+    if sent is None:
+        return by_sqlalchemy
+    if driver == "aiosqlite":
+        return by_sqlite_thread(sent)
+    prepared = await prepare(connection, sent.sql)
+    require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
+    copied = by_copy(job, sent, driver_of(connection), prepared)
+    if copied is not None:
+        return copied
+    readable, prepared = await prepare_readably(connection, sent, prepared)
+    return by_asyncpg_cursor(readable, prepared, sent.parameters)
+
+
+_CHUNKS_AHEAD = 2
+
+
+async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
+    """What the job's writer makes of the rows of its statement, piece by piece.
+
+    Closing the generator stops the database. It has no deadline of its own.
+
+    Raises:
+        DatabaseBusyError: all connections are in use.
+        QueryExecutionError: anything else that the database raised.
+    """
+    job = _reduced(job)
+    channel = _Channel()
+
+    async def produce(connection: AsyncConnection) -> None:
+        lane = await chosen_lane(job, connection)
+        try:
+            await lane(job, connection, channel.put)
+        except ReaderGone:
+            return
+
+    session = Session(job.source, job.narrowing, produce)
+    with database_errors(job.source):
+        try:
+            while (chunk := await channel.get(session.task)) is not None:
+                yield chunk
+            await session.task
+        finally:
+            channel.close()
+            if not session.task.done():
+                job.source.finish(session.stop())
+
+
+def _reduced(job: StreamJob) -> StreamJob:
+    """The job without the columns that nobody writes, where the database may leave them out."""
+    if job.places is None:
+        return job
+    statement = projected(cast("AnySelect", job.statement), job.places)
+    if statement is None:
+        return job
+    return replace(job, statement=statement, columns=[job.columns[n] for n in job.places], places=None)
+
+
+class _Channel:
+    """Carries chunks from the session's task to the reader's, a few at a time."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Chunk] = asyncio.Queue(_CHUNKS_AHEAD)
+        self._is_closed = False
+
+    async def put(self, chunk: Chunk) -> None:
+        """Wait until there is room.
+
+        Raises:
+            ReaderGone: nobody reads any longer.
+        """
+        if not self._is_closed:
+            await self._queue.put(chunk)
+        if self._is_closed:
+            raise ReaderGone
+
+    async def get(self, producing: asyncio.Future[None]) -> Chunk | None:
+        """The next chunk; None once `producing` is over and all was taken."""
+        if not self._queue.empty():
+            return self._queue.get_nowait()
+        getting = asyncio.ensure_future(self._queue.get())
+        try:
+            either: set[asyncio.Future[Any]] = {getting, producing}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return getting.result() if getting.done() else None
+        finally:
+            getting.cancel()
+
+    def close(self) -> None:
+        """Nobody reads any longer: let a producer that waits for room go on to its end."""
+        self._is_closed = True
+        while not self._queue.empty():
+            self._queue.get_nowait()

@@ -1,0 +1,145 @@
+"""A synchronous engine in worker threads: one thread for each connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable, Pool, Result
+
+T = TypeVar("T")
+
+
+class ThreadedEngine:
+    """A synchronous engine whose connections are awaited."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.sync_engine = engine
+
+    @property
+    def dialect(self) -> Dialect:
+        """The engine's own."""
+        return self.sync_engine.dialect
+
+    @property
+    def pool(self) -> Pool:
+        """The engine's own."""
+        return self.sync_engine.pool
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[ThreadedConnection]:
+        """A connection of the pool, with a thread of its own for the length of the block."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="dualsql")
+        try:
+            connection = await _opened(thread, self.sync_engine)
+            try:
+                yield ThreadedConnection(connection, thread)
+            finally:
+                await asyncio.wrap_future(thread.submit(connection.close))
+        finally:
+            thread.shutdown(wait=False)
+
+    async def dispose(self) -> None:
+        """Close the pool's connections."""
+        await asyncio.to_thread(self.sync_engine.dispose)
+
+
+async def _opened(thread: ThreadPoolExecutor, engine: Engine) -> Connection:
+    opening = thread.submit(engine.connect)
+    try:
+        return await asyncio.wrap_future(opening)
+    except asyncio.CancelledError:
+        # A thread that waits for the pool cannot be cancelled: what it gets is given back, by itself.
+        thread.submit(_give_back, opening)
+        raise
+
+
+def _give_back(opening: Future[Connection]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+class ThreadedConnection:
+    """A connection whose every call runs in its thread."""
+
+    def __init__(self, connection: Connection, thread: ThreadPoolExecutor) -> None:
+        self.sync_connection = connection
+        self._thread = thread
+
+    @property
+    def dialect(self) -> Dialect:
+        """The connection's own, once it was given one."""
+        return self.sync_connection.dialect
+
+    async def execution_options(self, **options: Any) -> Self:
+        """Set options of the connection, in place."""
+        await self.run(self.sync_connection.execution_options, **options)
+        return self
+
+    async def execute(
+        self, statement: Executable, parameters: Any = None, *, execution_options: Any = None
+    ) -> Result[Any]:
+        """All rows of `statement`, in memory."""
+        options = execution_options or {}
+        return await self.run(
+            lambda: _buffered(self.sync_connection.execute(statement, parameters, execution_options=options))
+        )
+
+    async def exec_driver_sql(self, statement: str, parameters: Any = None) -> Result[Any]:
+        """All rows of `statement`, in memory."""
+        return await self.run(lambda: _buffered(self.sync_connection.exec_driver_sql(statement, parameters)))
+
+    async def stream(
+        self, statement: Executable, parameters: Any = None, *, execution_options: Any = None
+    ) -> ThreadedResult:
+        """The rows of `statement`, as they are asked for."""
+        options = {**(execution_options or {}), "stream_results": True}
+        result = await self.run(
+            self.sync_connection.execute, statement, parameters, execution_options=options
+        )
+        return ThreadedResult(result, self)
+
+    async def invalidate(self) -> None:
+        """Close the driver's connection instead of giving it back."""
+        await self.run(self.sync_connection.invalidate)
+
+    async def run_sync(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, given the connection, in its thread."""
+        return await self.run(work, self.sync_connection)
+
+    async def run(self, work: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """What `work` returns, called in the connection's thread."""
+        call = partial(work, *arguments, **options)
+        return await asyncio.wrap_future(self._thread.submit(call))
+
+
+class ThreadedResult:
+    """Rows that are fetched in their connection's thread."""
+
+    def __init__(self, result: CursorResult[Any], connection: ThreadedConnection) -> None:
+        self._result = result
+        self._connection = connection
+
+    def keys(self) -> Sequence[str]:
+        """The names of the columns."""
+        return list(self._result.keys())
+
+    def fetchmany(self, size: int) -> Sequence[tuple[Any, ...]]:
+        """At most so many of the next rows; to be called in the connection's thread, by `run`."""
+        return [tuple(row) for row in self._result.fetchmany(size)]
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns, called in the connection's thread."""
+        return await self._connection.run(work)
+
+    async def close(self) -> None:
+        """Ask for no more rows."""
+        await self._connection.run(self._result.close)
+
+
+def _buffered(result: CursorResult[Any]) -> Result[Any]:
+    return result.freeze()() if result.returns_rows else result

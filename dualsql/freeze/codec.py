@@ -1,0 +1,518 @@
+"""A statement as a flat list of nodes, and back. Every word is checked on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from sqlalchemy.sql.elements import BindParameter, _anonymous_label
+from sqlalchemy.sql.lambdas import LambdaElement
+from sqlalchemy.sql.selectable import FromGrouping, Join, SelectBase
+from sqlalchemy.sql.sqltypes import TupleType
+from sqlalchemy.sql.type_api import TypeEngine
+
+from dualsql.errors import NotFreezableError
+from dualsql.freeze import registry, types
+from dualsql.freeze.document import changed, expect, located, malformed, refuse
+from dualsql.freeze.fields import NodeKind
+from dualsql.freeze.kinds import CLONABLE, KINDS, kind_of
+from dualsql.freeze.kinds_function import Row
+from dualsql.freeze.names import ANONYMOUS, FreshSeeds, Renumbering
+from dualsql.freeze.registry import Registry
+
+_MOST = 20
+
+
+def path(element: Any, parents: Mapping[int, Any]) -> str:
+    """From the statement to the element: `select > where > subquery "x" > select > columns > function "lower"`."""
+    steps: list[str] = []
+    while element is not None and len(steps) < _MOST:
+        steps.append(_called(element))
+        parent = parents.get(id(element))
+        place = None if parent is None else _place(parent, element)
+        if place is not None:
+            steps.append(place)
+        element = parent
+    return " > ".join(reversed(steps))
+
+
+def _called(element: Any) -> str:
+    kind = kind_of(element)
+    word = kind.tag if kind else type(element).__name__
+    name = getattr(element, "__dict__", {}).get("name")
+    plain = type(name) is str and len(name) < 60 and "%(" not in name
+    return f'{word} "{name}"' if plain else word
+
+
+def _place(parent: Any, element: Any) -> str | None:
+    """The field of `parent` that holds `element`."""
+    kind = kind_of(parent)
+    state = getattr(parent, "__dict__", {})
+    for field in () if kind is None else kind.fields:
+        if any(item is element for item in _items(state.get(field.attribute))):
+            return field.name
+    return None
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        for item in value:
+            yield from _items(item)
+    else:
+        yield value
+
+
+PENDING = -1
+DEEPEST_DESCENT = 30
+"""Elements inside one another that are written in one go: a few hundred frames of Python's stack at most."""
+
+
+class Encoder:
+    """Encodes one statement.
+
+    Attributes:
+        nodes: the finished nodes, each `[tag, fields]`.
+        named: the (table name, column key) pairs that the document depends on.
+        uses_text: whether text(), literal_column() or the like is in it.
+        leaves_options_out: loader options are not written: the SQL is the same without them.
+    """
+
+    def __init__(self, registry: Registry, *, leaves_options_out: bool = False) -> None:
+        self.registry = registry
+        self.leaves_options_out = leaves_options_out
+        self.nodes: list[Any] = []
+        self.named: set[tuple[str, str]] = set()
+        self.uses_text = False
+        self.seeds = Renumbering()
+        self._numbers: dict[int, int] = {}
+        self._pending: list[Any] = []
+        self._open: set[int] = set()
+        self._put_off: set[int] = (
+            set()
+        )  # in this descent: what many share must not be attempted by each of them
+        self._current: Any = None
+        self._alive: list[Any] = []  # ids in _numbers stay unique only while their objects live
+        self._parents: dict[int, Any] = {}
+        self._types: dict[int, Any] = {}
+        self._columns: dict[int, dict[int, int | str]] = {}
+        self._origins: dict[int, list[int]] = {}
+        self._made: dict[int, Any] = {}
+
+    def encode(self, statement: Any) -> list[Any]:
+        """All nodes of `statement`; the last one is itself."""
+        try:
+            return self._encode(statement)
+        except NotFreezableError as error:
+            located(error, path(self._current, self._parents) or "statement")
+            raise
+
+    def _encode(self, statement: Any) -> list[Any]:
+        stack = [statement]
+        waited: set[int] = set()
+        while stack:
+            element = stack[-1]
+            if id(element) in self._numbers or self._write(element) is not PENDING:
+                stack.pop()
+            elif id(element) in waited:
+                _refuse_cycle()
+            else:
+                waited.add(id(element))
+                stack += reversed(self._pending)
+                self._pending.clear()
+                self._put_off.clear()
+        return self.nodes
+
+    def ref(self, element: Any) -> int:
+        """The number of an element's node, which is written first if need be.
+
+        Below DEEPEST_DESCENT it is PENDING: `encode` writes that node and comes back to the one that asked.
+        """
+        number = self._numbers.get(id(element))
+        if number is not None:
+            return number
+        if isinstance(element, LambdaElement):
+            return self.ref(self.resolved(element))
+        if id(element) in self._open:
+            _refuse_cycle()
+        self._parents[id(element)] = self._current
+        if len(self._open) < DEEPEST_DESCENT and id(element) not in self._put_off:
+            return self._write(element)
+        self._pending.append(element)
+        return PENDING
+
+    def _write(self, element: Any) -> int:
+        """The number of the element's new node, or PENDING when something below it has to be written first."""
+        outer, waiting = self._current, len(self._pending)
+        self._current = element
+        self._open.add(id(element))
+        kind = kind_of(element) or _refuse_class(type(element))
+        write = kind.write
+        fields = write(self, kind, element) if write else self.fields(kind, element.__dict__)
+        self._open.discard(id(element))
+        self._current = outer
+        if len(self._pending) == waiting:
+            return self._finish(element, kind, fields)
+        self._put_off.add(id(element))
+        return PENDING
+
+    def once(self, element: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives for `element`: the same object however often its node is attempted."""
+        if id(element) not in self._made:
+            self._alive.append(element)
+            self._made[id(element)] = make()
+        return self._made[id(element)]
+
+    def resolved(self, element: LambdaElement) -> Any:
+        """What a lambda gives: the same object however often it is asked for."""
+        return self.once(element, lambda: element._resolved)
+
+    def is_numbered(self, element: Any) -> bool:
+        """Whether the element's node is already written."""
+        return id(element) in self._numbers
+
+    def fields(self, kind: NodeKind, state: dict[str, Any]) -> dict[str, Any]:
+        """The wire form of an element's attributes."""
+        written: dict[str, Any] = {}
+        writers = kind.writers
+        for attribute, value in state.items():
+            if value is None:
+                continue
+            try:
+                field = writers[attribute]
+            except KeyError:
+                kind.skip_or_refuse(attribute, value)
+                continue
+            if field is None or value is field.default or (isinstance(value, field.empties) and not value):
+                continue
+            wire = field.write(self, value)
+            if wire is not None:
+                written[field.name] = wire
+        return written
+
+    def type(self, type_: TypeEngine[Any]) -> Any:
+        """A type by name, or as ["=", node]: the type of that node."""
+        wire = self._types.get(id(type_))
+        if wire is None:
+            wire = self._type(type_)
+            if not self._pending:
+                self._alive.append(type_)
+                self._types[id(type_)] = wire
+        return wire
+
+    def _type(self, type_: TypeEngine[Any]) -> Any:
+        if type(type_) is TupleType:
+            return ["tuple", [self.type(item) for item in type_.types]]
+        wire = self.registry.wire_of_type(type_)
+        if wire is not None:
+            return wire
+        owner = self.registry.owner_of_type(type_)
+        if owner is None:
+            _refuse_type(type_)
+        return ["=", self.ref(owner)]
+
+    def column_keys(self, source: Any) -> dict[int, int | str]:
+        """id of a column of `source` -> its key in `source.c`, or its position where the key is not unique."""
+        keys = self._columns.get(id(source))
+        if keys is None:
+            columns = source.c
+            keys = self._columns[id(source)] = {}
+            for position, (key, column) in enumerate(columns.items()):
+                plain = (
+                    isinstance(key, str)
+                    and not isinstance(key, _anonymous_label)
+                    and not ANONYMOUS.search(key)
+                    and columns.get(key) is column
+                )
+                keys[id(column)] = str(key) if plain else position
+            self._alive.append(source)
+        return keys
+
+    def text_used(self, what: str) -> None:
+        """Note that `what` is rendered as written; refuses it where the registry does not allow text."""
+        if not self.registry.allow_text:
+            refuse(what, "Write it with SQLAlchemy's constructs, or create the server with allow_text=True.")
+        self.uses_text = True
+
+    def where(self, number: int) -> str:
+        """The place of a node's element in the statement, in words."""
+        found = next((element for element in self._alive if self._numbers.get(id(element)) == number), None)
+        return path(found, self._parents) or "statement"
+
+    def clones(self) -> list[list[int]]:
+        """Groups of nodes cloned from one origin; SQLAlchemy compares clones by it."""
+        groups = []
+        for origin, members in self._origins.items():
+            number = self._numbers.get(origin)
+            group = members if number is None else [number, *members]
+            if len(group) > 1:
+                groups.append(group)
+        return groups
+
+    def _finish(self, element: Any, kind: NodeKind, fields: dict[str, Any]) -> int:
+        number = self._numbers[id(element)] = len(self.nodes)
+        self.nodes.append([kind.tag, fields])
+        self._alive.append(element)
+        origin = element.__dict__.get("_is_clone_of") if kind.is_own else None
+        if origin is not None:
+            self._alive.append(origin)
+            self._origins.setdefault(id(origin), []).append(number)
+        return number
+
+
+def _refuse_class(cls: type) -> NoReturn:
+    refuse(f"a {cls.__module__}.{cls.__qualname__}", "Write it with SQLAlchemy's own constructs.")
+
+
+def _refuse_cycle() -> NoReturn:
+    refuse("an element that contains itself", "Build the statement without cycles.")
+
+
+def _refuse_type(type_: TypeEngine[Any]) -> NoReturn:
+    hint = "Register it: Registry(..., types={'name': TheType}), or cast to a standard type."
+    try:
+        refuse(f"the type {types.write_type(type_)}", hint)
+    except types.UnnameableError as reason:
+        refuse(str(reason), hint)
+
+
+MOST_NODES = 50_000
+# A node that is used twice is rendered twice: 60 nodes of the form (a + a) would be 2**60 terms.
+# Measured: 60,000 terms or columns take SQLAlchemy up to 1.3 s and 100 MB to compile.
+MOST_TERMS = 60_000
+MOST_SOURCES = 500
+DEEPEST = 300
+LONGEST_DESCENT = 30
+
+# An operator checks its operands itself; the others are an annotated parameter and a text's own.
+_TAKES_LISTS = frozenset({"binary", "note", "text"})
+
+_NOTED = (SelectBase, BindParameter)
+_NOTHING: frozenset[int] = frozenset()
+
+
+class Decoder:
+    """Decodes one document.
+
+    Attributes:
+        named: the (table name, column key) pairs that the document depends on.
+        uses_text: whether text rendered as written is in it.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.named: set[tuple[str, str]] = set()
+        self.uses_text = False
+        self.seeds = FreshSeeds()
+        self._elements: list[Any] = []
+        # For each node: its terms, its depth, and what stands in FROM because it names a column.
+        self._weights: list[tuple[int, int, frozenset[int]]] = []
+        self._used = _NOTHING
+        self._kept: list[Any] = []
+        self._shared_terms = 0
+        self._bind_names: set[str] = set()
+        self._lists: set[int] = set()  # numbers of the expanding parameters
+        self._tag = ""
+        self._reads_own_types = False
+        self._term = 1
+        self._depth = 0
+        self._count = 0
+
+    def decode(self, nodes: list[Any], clones: list[Any]) -> Any:
+        """The statement of the last node."""
+        if not 0 < len(nodes) <= MOST_NODES:
+            malformed("number of nodes")
+        self._count = len(nodes)
+        for tag, fields in nodes:
+            kind = KINDS[tag]
+            self._tag, self._term, self._depth, self._used = tag, 1, 0, _NOTHING
+            if type(fields) is not dict:
+                malformed("fields of a node")
+            read = kind.read
+            element = read(self, kind, fields) if read else self.fill(kind, fields)
+            if isinstance(element, _NOTED):
+                self._note(element)
+            if kind.is_shared:  # rendered once, and referred to by its name
+                self._shared_terms += self._term
+                self._term = 1
+            if self._term + self._shared_terms > MOST_TERMS or self._depth > DEEPEST or element is None:
+                malformed("a statement that is too large when written out")
+            self._elements.append(element)
+            self._weights.append((self._term, self._depth + 1, self._used))
+        self._restore_lineage(nodes, expect(clones, list))
+        if self._reads_own_types:
+            registry.check_names(self._elements, self.registry)
+        return self._elements[-1]
+
+    @property
+    def position(self) -> int:
+        """The number of the node that is being read, or of the last one."""
+        return min(len(self._elements), max(self._count - 1, 0))
+
+    def element(self, number: Any) -> Any:
+        """The element of an earlier node, which becomes a part of the one being read."""
+        if type(number) is not int or not 0 <= number < len(self._elements):
+            malformed("reference")
+        terms, depth, sources = self._weights[number]
+        self._term += terms
+        if depth > self._depth:  # noqa: PLR1730 - max() is slower, and this runs for every reference
+            self._depth = depth
+        if sources:
+            self._use(sources)
+        if number in self._lists and self._tag not in _TAKES_LISTS:
+            malformed("a list of values outside of IN")
+        return self._elements[number]
+
+    def source(self, number: Any) -> Any:
+        """The element of an earlier node that the statement around this one will read, rendered once in its FROM."""
+        found = self.neighbour(number)
+        if self._weights[number][1] > 1:
+            self._use(frozenset((number,)))
+        return found
+
+    def _use(self, numbers: frozenset[int]) -> None:
+        self._used |= numbers
+        if len(self._used) > MOST_SOURCES:
+            malformed("a statement of too many sources")
+
+    def _count_sources(self) -> None:
+        for number in self._used:
+            terms, depth, _ = self._weights[number]
+            self._term += terms
+            self._depth = max(self._depth, depth)
+        self._used = _NOTHING
+
+    def neighbour(self, number: Any) -> Any:
+        """The element of an earlier node that is only pointed at, not rendered inside this one."""
+        if type(number) is not int or not 0 <= number < len(self._elements):
+            malformed("reference")
+        return self._elements[number]
+
+    def table(self, name: Any) -> Any:
+        """The choke point: every table enters a statement here and nowhere else."""
+        table = self.registry.tables.get(expect(name, str))
+        self.note_source(name)
+        return changed() if table is None else table
+
+    def note_source(self, name: str | None) -> None:
+        """Note that the statement reads the registered table `name`, by itself or through a mapped class."""
+        self._reads_own_types = self._reads_own_types or name in self.registry.tables_with_own_types
+
+    def widen(self, count: int) -> None:
+        """Count more terms of the node being read than it has references: rows, the columns of a table."""
+        self._term += count
+
+    def spend(self, count: int) -> None:
+        """Count work that is done once, however often the node being read is referred to."""
+        self._shared_terms += count
+
+    def is_bind(self, name: str) -> bool:
+        """Whether an earlier node is a bound parameter with this fixed name."""
+        return name in self._bind_names
+
+    def _note(self, element: Any) -> None:
+        if isinstance(element, SelectBase):
+            self._count_sources()
+            return
+        if not element.unique:
+            self._bind_names.add(element.key)
+        if element.expanding and not isinstance(element, Row):
+            self._lists.add(len(self._elements))
+
+    def keep(self, item: Any) -> None:
+        """Keep an object alive that SQLAlchemy holds by a weak reference, at least until the statement is whole."""
+        self._kept.append(item)
+
+    def check_fingerprint(self, stored: Any) -> None:
+        """Refuse a document whose tables and columns are not declared as they were."""
+        if stored != self.registry.fingerprint(self.named):
+            changed()
+
+    def fill(self, kind: NodeKind, fields: dict[str, Any]) -> Any:
+        """A new element of the kind's class, with its attributes set and its derived state computed."""
+        element = kind.cls.__new__(kind.cls)
+        state = element.__dict__
+        state.update(kind.constants)
+        if not kind.required.issubset(fields):
+            malformed(f"{kind.tag} without a field it needs")
+        self.fill_state(kind, fields, state)
+        for name, attribute, make in kind.made:
+            if name not in fields:
+                state[attribute] = make()
+        kind.derive(element)
+        return element
+
+    def fill_state(self, kind: NodeKind, fields: dict[str, Any], state: dict[str, Any]) -> None:
+        """Read `fields` into an element's attributes."""
+        readers = kind.readers
+        for name, wire in fields.items():
+            attribute, read = readers[name]
+            state[attribute] = read(self, wire)
+
+    def type(self, wire: Any) -> TypeEngine[Any]:
+        """A type by name, by registered name, or of an earlier node."""
+        if type(wire) is list and len(wire) == 2:
+            if wire[0] == "=":
+                found: TypeEngine[Any] = self.neighbour(wire[1]).type
+                return found
+            if wire[0] == "tuple":
+                return TupleType(*[self.type(item) for item in expect(wire[1], list)])
+            if wire[0] == "own":
+                return self.registry.types[wire[1]]
+        return types.read_type(wire)
+
+    def trusted_type(self, wire: Any) -> TypeEngine[Any]:
+        """The type of a column that is no table's: one that may read values of any origin."""
+        found = self.type(wire)
+        if not self.registry.is_trusted(found):
+            malformed("own type of a column on a row of values")
+        return found
+
+    def text_used(self) -> None:
+        """Note that the node being read is rendered as written."""
+        if not self.registry.allow_text:
+            malformed("text where none is allowed")
+        self.uses_text = True
+
+    def confine(self, select: Any) -> None:
+        """Refuse a select that reads one column's bytes through another column's own type."""
+        registry.check(select, self.registry)
+
+    def _restore_lineage(self, nodes: list[Any], clones: list[Any]) -> None:
+        origins: dict[int, int] = {}
+        for group in clones:
+            if not all(nodes[expect(number, int)][0] in CLONABLE for number in expect(group, list)):
+                malformed("lineage of an element that is not this document's own")
+            origin, *others = group
+            for number in others:
+                if type(self._elements[number]) is not type(self._elements[origin]) or number in origins:
+                    malformed("clones of different kinds, or of two origins")
+                origins[number] = origin
+        for number, origin in origins.items():
+            _check_descent(number, origins)
+            _check_apart(self._elements[number], self._elements[origin])
+            state = self._elements[number].__dict__
+            state["_is_clone_of"] = self._elements[origin]
+            state.pop("_cloned_set", None)
+
+
+def _check_apart(clone: Any, origin: Any) -> None:
+    """A join takes what it joins out of FROM, and clones of it too: one within its own clone would vanish."""
+    for join, other in ((clone, origin), (origin, clone)):
+        waiting = [join]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Join):
+                waiting += [part.left, part.right]
+            elif isinstance(part, FromGrouping):
+                waiting.append(part.element)
+            if part is other:
+                malformed("a join that is a clone of its own part")
+
+
+def _check_descent(number: int, origins: dict[int, int]) -> None:
+    """A clone of its own clone would be followed for ever, a long descent for too long."""
+    for _ in range(LONGEST_DESCENT):
+        if number not in origins:
+            return
+        number = origins[number]
+    malformed("a long or endless descent")

@@ -1,0 +1,165 @@
+"""Log lines for failures.
+
+One line for an expected error, a traceback for an unforeseen one, reminders in an outage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from functools import cache, partial
+from hashlib import sha256
+from typing import Any
+
+from dualsql.errors import DualResponseError
+
+_MOST_WAITING = 16
+_MOST_CAUSES = 4
+_LONGEST_MESSAGE = 200
+
+_waiting: set[Future[None]] = set()
+
+
+def new_incident() -> str:
+    """The number under which a caller and the log speak of the same failure."""
+    return secrets.token_hex(8)
+
+
+def resource_hash(resource_id: str) -> str:
+    """What the log calls a resource. Its id would open it."""
+    return sha256(resource_id.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+
+
+def cause_of(error: BaseException) -> str:
+    """What led to `error`, in one line: each cause's class, its SQLSTATE or error number, its message.
+
+    For the log alone: a driver's message may hold data. Empty for an error without a cause.
+    """
+    return "; caused by ".join(map(_described, _causes(error)))
+
+
+def log_failure(
+    logger: logging.Logger,
+    error: DualResponseError,
+    where: str,
+    *,
+    incident: str = "",
+    level: int | None = None,
+) -> None:
+    """Log an expected error in one line: its code, where it arose, its cause.
+
+    Args:
+        where: the request or the tool; never an id, a query string or a value.
+        level: ERROR if it is not given.
+    """
+    words = f"{error.code} in {where}" if where else error.code
+    cause = cause_of(error)
+    number = f"incident {incident}: " if incident else ""
+    logger.log(
+        logging.ERROR if level is None else level, "%s%s%s", number, words, f": {cause}" if cause else ""
+    )
+
+
+def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *values: object) -> None:
+    """Log an error that nobody foresaw, with its traceback.
+
+    On an event loop a thread does it. If too many wait for that thread, the traceback is left out.
+    """
+    write = partial(logger.error, message, *values, exc_info=error)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        write()
+        return
+    if len(_waiting) >= _MOST_WAITING:
+        logger.error(f"{message}: %s", *values, _described(error))  # noqa: G004 - the message is a format
+        return
+    future = _writer().submit(write)
+    _waiting.add(future)
+    future.add_done_callback(_waiting.discard)
+
+
+def wait_until_logged() -> None:
+    """Return once all tracebacks that were handed over are logged."""
+    _writer().submit(int).result()
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "dualsql-log")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause = error.__cause__
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            return
+        original: Any = getattr(cause, "orig", None)
+        cause = original if isinstance(original, BaseException) else cause
+        # SQLAlchemy wraps the error of asyncpg in one of its own, with the same words.
+        inner = cause.__cause__
+        if inner is None or str(inner) not in str(cause):
+            yield cause
+        cause = inner
+
+
+def _described(error: BaseException) -> str:
+    kind = type(error)
+    module = kind.__module__.partition(".")[0]
+    name = kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+    state = _state(error)
+    message = " ".join("".join(c if c.isprintable() else " " for c in str(error)[:1000]).split())
+    return f"{name}{f' [{state}]' if state else ''}: {message[:_LONGEST_MESSAGE]}"
+
+
+def _state(error: BaseException) -> str:
+    named = (getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorname"))
+    found = next((str(one) for one in named if one), "")
+    number = next(iter(error.args), None)
+    return found or (str(number) if isinstance(number, int) else "")
+
+
+logger = logging.getLogger(__name__)
+
+FIRST_REMINDER = timedelta(seconds=10)
+LONGEST_SILENCE = timedelta(hours=1)
+
+
+class Outage:
+    """Counts the failures of one kind of work, and says when they begin, that they go on, and when they end.
+
+    Args:
+        work: what fails, as the subject of a sentence.
+        clock: seconds that only ever grow.
+    """
+
+    def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._work = work
+        self._clock = clock
+        self._failures = 0
+        self._begun = self._reminder = 0.0
+
+    def failed(self, error: Exception) -> None:
+        """Note a failure; the first is logged with its cause."""
+        now = self._clock()
+        self._failures += 1
+        if self._failures == 1:
+            self._begun, self._reminder = now, now + FIRST_REMINDER.total_seconds()
+            cause = cause_of(error) or str(error)
+            logger.warning("%s failed and is tried again until it succeeds: %s", self._work, cause)
+        elif now >= self._reminder:
+            logger.warning("%s has failed for %.0f seconds: %s", self._work, now - self._begun, error)
+            silence = min(2 * (now - self._begun), LONGEST_SILENCE.total_seconds())
+            self._reminder = now + silence
+
+    def succeeded(self) -> None:
+        """Note a success; the first after a failure is logged."""
+        if self._failures:
+            lasted = self._clock() - self._begun
+            logger.warning("%s works again after %.0f seconds.", self._work, lasted)
+            self._failures = 0

@@ -1,0 +1,168 @@
+"""A statement as a subquery, with its order kept around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from sqlalchemy import FromClause, Join, Select, select
+from sqlalchemy.sql.elements import ColumnClause, UnaryExpression
+from sqlalchemy.sql.functions import FunctionElement
+
+from dualsql.capabilities import Capabilities
+from dualsql.columns.result import ResultColumn
+from dualsql.freeze.document import AnySelect
+from dualsql.plan.keys import Key, split_modifiers, unlabelled
+from dualsql.plan.keyset import carried_around
+from dualsql.plan.order import CLOCK, INEXACT, is_distinct, may_aggregate, reads_row_by_row
+from dualsql.plan.page import Ordered, ordered, whole
+from dualsql.plan.shape import Shape, with_criteria_of
+
+
+def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
+    """Whether a condition on these columns can stand beside the author's own, and keeps the same rows there."""
+    if shape.is_cut or is_distinct(shape.select) or not reads_row_by_row(shape.select):
+        return False
+    return all(_is_stored(column.expression) for column in columns)
+
+
+def nested(shape: Shape, capabilities: Capabilities) -> Shape:
+    """The statement as a subquery, in its author's order where that can be told from outside."""
+    rows = ordered(shape, capabilities)
+    outer = _outer(rows)
+    inner = list(outer.selected_columns)
+    columns = tuple(column.moved(element) for column, element in zip(shape.columns, inner, strict=True))
+    return Shape(outer.with_only_columns(*(named(column) for column in columns)), columns)
+
+
+def _outer(rows: Ordered) -> AnySelect:
+    if rows.order.obstacle:
+        cut = whole(rows)
+        return with_criteria_of(cut, select(*cut.subquery("result").c))
+    outer, keys = carried_around(rows, rows.order.keys)
+    return outer.order_by(*(clause for key in keys for clause in key.clauses(rows.capabilities)))
+
+
+def named(column: ResultColumn) -> Any:
+    """The column under the name it has in the result, which told it from another one."""
+    own = getattr(column.expression, "name", None)
+    return column.expression if own == column.name else column.expression.label(column.name)
+
+
+def _is_stored(expression: Any) -> bool:
+    bare = unlabelled(expression)
+    return isinstance(bare, ColumnClause) and not bare.is_literal and bare.table is not None
+
+
+Clauses = Callable[[Any], list[Any]]
+"""The ORDER BY of a key, by the column that carries it."""
+
+
+@dataclass(frozen=True)
+class CarriedOrders:
+    """The orders that the relations of one statement carry.
+
+    Attributes:
+        prefix: how the names of hidden columns begin, and no other name of the statement; empty for none.
+        clauses: the ORDER BY of each key, by the name of the column that carries it.
+        is_aggregate: whether a function makes one value of many rows.
+    """
+
+    prefix: str = ""
+    clauses: dict[str, Clauses] = field(default_factory=dict)
+    is_aggregate: Callable[[FunctionElement[Any]], bool] = lambda _: True
+
+    def in_order(self, statement: Any) -> Any:
+        """The statement in the order of its relations, behind its own."""
+        return statement.order_by(*self._carried(statement))
+
+    def in_order_unless_cut(self, statement: Any) -> Any:
+        """As `in_order`, for a statement whose limit has not seen to it."""
+        return statement if _is_cut(statement) else self.in_order(statement)
+
+    def carrying(self, statement: Any) -> Any:
+        """The statement with its order in hidden columns, for a statement around it."""
+        if not self._carried(statement):
+            return statement
+        added = []
+        for clause in self.in_order_unless_cut(statement)._order_by_clauses:
+            base, modifiers = split_modifiers(clause)
+            added.append(base.label(self._named(partial(_directed, modifiers))))
+        return statement.add_columns(*added)
+
+    def _named(self, clauses: Clauses) -> str:
+        name = f"{self.prefix}{len(self.clauses) + 1}"
+        self.clauses[name] = clauses
+        return name
+
+    def _carried(self, statement: Any) -> list[Any]:
+        """The order of what it reads; nothing where its rows are not rows of that."""
+        if not self.clauses or not isinstance(statement, Select):
+            return []
+        columns = (column for source in statement.get_final_froms() for column in _columns(source))
+        known = [column for column in columns if column.name in self.clauses]
+        if not known or not self._keeps_rows(statement):
+            return []
+        return [clause for column in known for clause in self.clauses[column.name](column)]
+
+    def _keeps_rows(self, statement: Select[Any]) -> bool:
+        if statement._group_by_clauses or statement._having_criteria or is_distinct(statement):
+            return False
+        parts = [*statement.selected_columns, *statement._order_by_clauses]
+        return not any(may_aggregate(part, self.is_aggregate) for part in parts)
+
+
+def relation_in_order(rows: Ordered, name: str, taken: str) -> tuple[FromClause, CarriedOrders]:
+    """The statement as a subquery that carries its order, its columns under the result's own names.
+
+    Args:
+        taken: every name and text that the statements around it hold; no hidden column is named in it.
+    """
+    prefix = _free(["order", *(column.name for column in rows.shape.columns), taken])
+    orders = CarriedOrders(prefix)
+    keys = {
+        orders._named(partial(_clauses, key, rows.capabilities)): key.expression
+        for key in _carried_keys(rows)
+    }
+    inner = whole(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items())).subquery(name)
+    names = [*(column.name for column in rows.shape.columns), *keys]
+    if [column.name for column in inner.c] != names:
+        labels = (column.label(named) for column, named in zip(inner.c, names, strict=True))
+        inner = select(*labels).subquery(name)
+    return inner, orders
+
+
+def _free(taken: Sequence[str]) -> str:
+    prefix, text = "order_", " ".join(taken).lower()
+    while prefix in text:
+        prefix += "_"
+    return prefix
+
+
+def _carried_keys(rows: Ordered) -> Sequence[Key]:
+    """The keys of its order that a column can carry; nothing where one of them cannot."""
+    return rows.order.keys if rows.order.obstacle in ("", INEXACT, CLOCK) else ()
+
+
+def _clauses(key: Key, capabilities: Capabilities, column: Any) -> list[Any]:
+    return replace(key, expression=column, written=None, is_nullable=True).clauses(capabilities)
+
+
+def _directed(modifiers: Sequence[Any], column: Any) -> list[Any]:
+    for modifier in reversed(modifiers):
+        column = UnaryExpression(column, modifier=modifier)
+    return [column]
+
+
+def _is_cut(statement: Any) -> bool:
+    return bool(statement._has_row_limiting_clause)
+
+
+def _columns(source: FromClause) -> Iterator[Any]:
+    if isinstance(source, Join):
+        yield from _columns(source.left)
+        yield from _columns(source.right)
+    else:
+        yield from source.c

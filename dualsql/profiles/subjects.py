@@ -1,0 +1,173 @@
+"""The rows and columns that a profile reads. Masked columns are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, select, types
+from sqlalchemy.dialects.postgresql import ranges
+from sqlalchemy.sql.elements import ColumnClause
+
+from dualsql import plan
+from dualsql.capabilities import Capabilities
+from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.own_types import plain_type
+from dualsql.columns.result import ResultColumn
+from dualsql.freeze.document import AnySelect
+from dualsql.plan import Ordered
+from dualsql_client.wire import Figure
+
+Hides = Callable[[Any], bool]
+"""Whether a mask stands in the place of a table's column."""
+
+
+def is_hidden(expression: ColumnElement[Any], hides: Hides) -> bool:
+    """Whether the expression is made of a masked column, through whatever subqueries."""
+    waiting: list[Any] = [expression]
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, ColumnClause) and hides(part):
+            return True
+        waiting += part.get_children()
+        if isinstance(part, ColumnElement):
+            waiting += part.proxy_set  # what a subquery's column stands for
+    return False
+
+
+_GROUPED = frozenset({"integer", "float", "decimal", "boolean", "date", "time", "datetime", "uuid", "text"})
+"""Encodings of values that can be told apart and shown: not documents, lists, bytes."""
+
+_RANGED = frozenset({"integer", "float", "decimal", "date", "time", "datetime", "text"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledColumn:
+    """A column that is looked at.
+
+    Attributes:
+        value: the column of the rows that are looked at.
+        is_masked: nothing may be said of it.
+    """
+
+    column: ResultColumn
+    value: ColumnElement[Any]
+    is_masked: bool
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column.name
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values have a length, and may be too long to be shown."""
+        plain = self.column.shown
+        is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
+        return (
+            is_text and self.column.meaning.is_same and isinstance(plain_type(self.column.type), types.String)
+        )
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether its values can be counted one by one."""
+        if isinstance(self.column.shown, ranges.AbstractRange) or not self.column.meaning.keeps_equality:
+            return False
+        return self._encoding in _GROUPED or self._is_number
+
+    @property
+    def has_range(self) -> bool:
+        """Whether there is a lowest and a highest."""
+        # The order of an ENUM is another one in each database.
+        if isinstance(self.column.shown, types.Enum | ranges.AbstractRange):
+            return False
+        return self.column.meaning.keeps_order and (self._encoding in _RANGED or self._is_number)
+
+    @property
+    def has_bins(self) -> bool:
+        """Whether its range can be divided."""
+        return self.column.meaning.is_same and (self._is_number or self._encoding in ("date", "datetime"))
+
+    @property
+    def figures(self) -> Iterator[Figure]:
+        """All that can be known of it."""
+        yield "nulls"
+        if self.has_range:
+            yield from ("minimum", "maximum")
+        if self.is_text:
+            yield "longest"
+        if self.is_grouped:
+            yield from ("distinct", "most_frequent")
+        if self.has_bins:
+            yield "histogram"
+
+    @property
+    def _encoding(self) -> str:
+        return self.column.encoding
+
+    @property
+    def _is_number(self) -> bool:
+        return self.column.describe()["type"] == "number"
+
+
+@dataclass(frozen=True)
+class ProfiledRows:
+    """Rows to be looked at, as a subquery.
+
+    Attributes:
+        rows: the statement whose rows they are.
+        result: all its columns.
+        columns: those of them that are looked at; `left_out` more were asked for.
+        most: how many rows at most; None for all.
+    """
+
+    rows: AnySelect
+    result: Sequence[ResultColumn]
+    columns: Sequence[ResultColumn]
+    capabilities: Capabilities
+    hides: Hides
+    most: int | None
+    left_out: int = 0
+
+    @cached_property
+    def source(self) -> FromClause:
+        """The rows as a subquery."""
+        return self.rows.subquery("result")
+
+    @cached_property
+    def subjects(self) -> Sequence[ProfiledColumn]:
+        """The columns that are looked at."""
+        values = dict(zip(self.result, self.source.c, strict=True))
+        return [
+            ProfiledColumn(column, self._compared(values[column]), is_hidden(column.expression, self.hides))
+            for column in self.columns
+        ]
+
+    def _compared(self, value: Any) -> Any:
+        return instant(value) if self.capabilities.spells_instants and is_instant(value) else value
+
+    def asked(self, *outputs: Any) -> AnySelect:
+        """A SELECT of these outputs over the rows."""
+        return plan.with_criteria_of(self.rows, select(*outputs).select_from(self.source))
+
+    def around(self, inner: Any) -> AnySelect:
+        """A SELECT of all that `inner`, which reads the rows, gives."""
+        return plan.with_criteria_of(self.rows, select(*inner.subquery("asked").c))
+
+
+def all_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
+    """Every row of the result."""
+    rows = plan.whole(ordered)
+    return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, None)
+
+
+def first_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int) -> ProfiledRows:
+    """The first rows of the result, in its own order."""
+    rows = plan.page(ordered, offset=0, limit=most)
+    return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, most)

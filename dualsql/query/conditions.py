@@ -1,0 +1,624 @@
+"""Conditions of a question as SQL, and their values as those of a column."""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, cast, func, not_, null, or_, type_coerce, types
+from sqlalchemy.dialects.postgresql import ranges
+from sqlalchemy.sql import operators
+
+from dualsql.capabilities import Capabilities
+from dualsql.columns import instants
+from dualsql.columns.own_types import SQLType, plain_type
+from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.errors import BadParameterError, UnknownColumnError
+from dualsql.formats.json import taken
+from dualsql.query.comparisons import Element, QueryDialect, bound, equal, one_of
+from dualsql.query.question import AllOf, AnyOf, Comparison, Condition, Negation
+from dualsql_client.conversions import decimal
+from dualsql_client.ndjson import decoder
+from dualsql_client.query import Operator
+
+_LARGEST = 2**63
+_MOST_DIGITS = 60
+_LONGEST_NUMBER = 100
+_MONTHS = re.compile(
+    r"P(?:(?P<years>-?[0-9]{1,9})Y)?(?:-?[0-9]{1,9}M)?(?:-?[0-9]{1,9}D)?"
+    r"(?:T(?=.)(?:-?[0-9]{1,9}H)?(?:-?[0-9]{1,9}M)?(?:-?[0-9]{1,9}(?:\.[0-9]{1,6})?S)?)?(?<=[YMDHS])",
+    re.ASCII,
+)
+_MOST_YEARS = 170_000_000
+_DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
+
+_SPELLED = {
+    "integer": "a whole number of 64 bits",
+    "float": "a number",
+    "decimal": 'a number, or its digits in a text, such as "12.50"',
+    "boolean": "true or false",
+    "text": "a text",
+    "date": 'a date, such as "2026-01-31"',
+    "time": 'a time of day, such as "08:30:00"',
+    "datetime": 'an instant, such as "2026-01-31T08:30:00"',
+    "interval": 'a duration, such as "P1DT2H"',
+    "uuid": "a UUID",
+    "base64": "bytes in base64",
+    "any": "a text, a number, true or false",
+}
+
+
+def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
+    """The value, to be compared with the column.
+
+    Raises:
+        BadParameterError: the column holds nothing of the kind.
+    """
+    described = column.describe()
+    encoding = described["encoding"]
+    if encoding == "any" and described["type"] == "number":
+        encoding = "float"
+    keeps_months = encoding == "interval" and capabilities.has_months and not column.meaning.is_made
+    if keeps_months and has_months(value):
+        return cast(bound(value, types.Text()), column.type)
+    try:
+        read = _READERS[encoding](column, value)
+    except (ValueError, TypeError, ArithmeticError, AttributeError):
+        raise _wrong(column, encoding) from None
+    if isinstance(read, datetime):
+        if capabilities.spells_instants and not isinstance(column.type, types.TypeDecorator):
+            read = (
+                read.replace(tzinfo=None)
+                if read.tzinfo is None
+                else read.astimezone(UTC).replace(tzinfo=None)
+            )
+        else:
+            _require_zone(column, read, capabilities)
+    if encoding in {"date", "datetime"} and isinstance(read, str) and not capabilities.has_infinite_dates:
+        raise _wrong(column, encoding)
+    if column.meaning.is_made:
+        return bound(_as_made(column, read), column.type)
+    found = bound(read, _type_of(column, encoding))
+    # A number of four bytes is shown in its shortest form, which is equal to it among its own kind alone.
+    is_single = capabilities.has_single_reals and isinstance(plain_type(column.type), types.REAL)
+    return cast(found, types.REAL()) if is_single else found
+
+
+def digits(column: ResultColumn, value: Any) -> Decimal:
+    """The value of a column of decimals.
+
+    Raises:
+        BadParameterError: it is no number.
+    """
+    try:
+        return _decimal(column, value)
+    except (ValueError, TypeError, ArithmeticError):
+        raise _wrong(column, "decimal") from None
+
+
+def _as_made(column: ResultColumn, value: Any) -> Any:
+    try:
+        return taken(value, column.meaning, column.meanings)
+    except ValueError:
+        raise BadParameterError(
+            f"The values of the column {column.name[:80]!r} are kept in another form ({column.meaning.name}), "
+            "which this one cannot be turned into and back.",
+            hint="Write a value as the column shows it, or filter by another column.",
+            details={"column": column.name},
+        ) from None
+
+
+def _type_of(column: ResultColumn, encoding: str) -> Any:
+    if column.meaning.binds is not None:
+        return (
+            column.meaning.stored
+        )  # what is shown is what is stored, and not what the application would make of it
+    if encoding == "integer":
+        # Not the column's: a number of 32 bits is compared with one of 64.
+        return types.BigInteger()
+    if encoding == "float":
+        return types.Double()
+    if isinstance(plain_type(column.type), types.Numeric):
+        # Not the column's: a quotient has more digits than the type that SQLAlchemy takes it for.
+        return types.Numeric()
+    return column.type
+
+
+def has_months(value: Any) -> bool:
+    """Whether it is a duration that a database keeps with its months, which no number of days is equal to."""
+    found = _MONTHS.fullmatch(value) if isinstance(value, str) else None
+    return found is not None and abs(int(found["years"] or 0)) <= _MOST_YEARS
+
+
+def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:
+    return BadParameterError(
+        f"A value is no {encoding}, which the column {column.name[:80]!r} holds.",
+        hint=f"Write {_SPELLED[encoding]}.",
+        details={"column": column.name, "encoding": encoding},
+    )
+
+
+def _integer(_: ResultColumn, value: Any) -> int:
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+        raise ValueError
+    return value
+
+
+def _float(_: ResultColumn, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
+
+
+def _decimal(_: ResultColumn, value: Any) -> Decimal:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or len(str(value)) > _LONGEST_NUMBER
+    ):
+        raise TypeError
+    read = decimal(repr(value) if isinstance(value, float) else str(value))
+    # MariaDB has 65 digits; an exponent would be a short way to write very many.
+    if not read.is_finite() or len(format(read, "f")) > _MOST_DIGITS:
+        raise ValueError
+    return read
+
+
+def _boolean(_: ResultColumn, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _text(column: ResultColumn, value: Any) -> str:
+    if not isinstance(value, str) or "\x00" in value:
+        raise ValueError
+    value.encode()  # a half of a surrogate pair is no text
+    plain = column.shown
+    if isinstance(plain, types.Enum) and value not in plain.enums:
+        raise BadParameterError(
+            f"{value[:80]!r} is no value of the column {column.name[:80]!r}.",
+            hint=f"It holds one of: {', '.join(plain.enums[:20])}.",
+            details={"column": column.name, "values": list(plain.enums[:100])},
+        )
+    return value
+
+
+def _any(column: ResultColumn, value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(column, value)
+    if isinstance(value, bool) or (column.meaning.is_made and isinstance(value, int)):
+        return value
+    if type(value) is int:
+        return _integer(column, value)
+    return _float(column, value)
+
+
+def _decoded(column: ResultColumn, value: Any) -> Any:
+    decode = decoder(column.describe())
+    if not isinstance(value, str) or decode is None:
+        raise TypeError
+    read = decode(value)
+    if isinstance(read, datetime) and read.tzinfo is not None:
+        read.astimezone(UTC)  # which the ends of year 1 and of year 9999 may not have
+    return read
+
+
+def _require_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> None:
+    wants_zone = has_zone(column, keeps_zones=capabilities.keeps_zones)
+    if (instant.tzinfo is not None) is not wants_zone:
+        raise BadParameterError(
+            f"The column {column.name[:80]!r} holds instants {'with' if wants_zone else 'without'} a zone.",
+            hint='Write "2026-01-31T08:30:00+00:00".' if wants_zone else 'Write "2026-01-31T08:30:00".',
+            details={"column": column.name},
+        )
+
+
+_READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
+    "integer": _integer,
+    "float": _float,
+    "decimal": _decimal,
+    "boolean": _boolean,
+    "text": _text,
+    "date": _decoded,
+    "time": _decoded,
+    "datetime": _decoded,
+    "interval": _decoded,
+    "uuid": _decoded,
+    "base64": _decoded,
+    "any": _any,
+}
+
+
+_EQUALITY: frozenset[Operator] = frozenset({"eq", "ne", "in"})
+_ORDER: frozenset[Operator] = frozenset({"lt", "le", "gt", "ge", "between"})
+_TEXT: frozenset[Operator] = frozenset({"contains", "starts_with"})
+_COMPARED = _EQUALITY | _ORDER
+
+# What a column of each encoding can be asked, besides is_null.
+_OPERATORS: Mapping[str, frozenset[Operator]] = {
+    "integer": _COMPARED,
+    "float": _COMPARED,
+    "decimal": _COMPARED,
+    "text": _COMPARED | _TEXT,
+    "boolean": _EQUALITY,
+    "date": _COMPARED,
+    "time": _COMPARED,
+    "datetime": _COMPARED,
+    "interval": _COMPARED,
+    # Engines put UUIDs in order each in a way of its own.
+    "uuid": _EQUALITY,
+    "base64": _EQUALITY,
+    "any": _COMPARED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Writes conditions on columns of these names.
+
+    Attributes:
+        of: what has the columns, for messages.
+    """
+
+    columns: Mapping[str, ResultColumn]
+    abilities: QueryDialect
+    capabilities: Capabilities
+    of: str = "The result"
+
+    def column(self, name: str) -> ResultColumn:
+        """The column of that name.
+
+        Raises:
+            UnknownColumnError: there is none.
+        """
+        found = self.columns.get(name)
+        if found is None:
+            raise UnknownColumnError(name, list(self.columns), of=self.of)
+        return found
+
+    def write(self, condition: Condition) -> ColumnElement[bool]:
+        """The condition, on these columns.
+
+        Raises:
+            UnknownColumnError: it names another one.
+            BadParameterError: a column cannot be asked that, or holds no such values.
+        """
+        match condition:
+            case AllOf(parts):
+                return and_(*(self.write(part) for part in parts))
+            case AnyOf(parts):
+                return or_(*(self.write(part) for part in parts))
+            case Negation(part):
+                return not_(self.write(part))
+            case Comparison():
+                return self._compared(condition)
+
+    def _compared(self, comparison: Comparison) -> ColumnElement[bool]:
+        column = self.column(comparison.column)
+        element = column.expression
+        if comparison.operator == "is_null":
+            # Whatever its type: there are some that SQLAlchemy knows no operator for.
+            bare = type_coerce(element, types.NULLTYPE)
+            return bare.is_(None) if comparison.value else bare.is_not(None)
+        _require_operator(column, comparison.operator, self.capabilities)
+        given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+        scale = shown_scale(column, self.capabilities)
+        if scale is not None:
+            return _of_rounded(
+                element, comparison.operator, [digits(column, value) for value in given], scale
+            )
+        values = [literal(column, value, self.capabilities) for value in given]
+        if self.capabilities.spells_instants and instants.is_instant(element):
+            return _of_instants(element, comparison.operator, values)
+        if not is_plain_text(column):
+            return self._of_any_but_text(column, comparison.operator, values, given)
+        if comparison.operator in _TEXT:
+            return self._within(element, comparison.operator, comparison.value)
+        if comparison.operator in _ORDER:
+            return _simple(self.abilities.ordered(element), comparison.operator, values)
+        return self._equal(element, comparison.operator, values)
+
+    def _of_any_but_text(
+        self, column: ResultColumn, operator: Operator, values: list[Element], given: Sequence[Any]
+    ) -> ColumnElement[bool]:
+        element = operand(column, self.capabilities)
+        if operator in _EQUALITY and needs_exact(column, self.abilities):
+            return self._equal(element, operator, values)
+        if column.encoding == "any" and not column.meaning.is_made:
+            return self._loose(element, operator, values, given)
+        return _simple(element, operator, values)
+
+    def _loose(
+        self, element: Element, operator: Operator, values: list[Element], given: Sequence[Any]
+    ) -> ColumnElement[bool]:
+        """What has no declared type: the database tells which it has, where a text may stand for several."""
+        name = self.capabilities.type_name
+        kinds = [_moments_shown_as(one) if name else {} for one in given]
+        if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
+            return _of_moments(element, operator, given, name(element), kinds[0])
+        found = _simple(element, operator, values)
+        read = [one for one in map(_bytes_shown_as, given) if one is not None]
+        if not read or (operator == "between" and len(read) < len(given)):
+            return found
+        stored = element
+        if not self.capabilities.has_loose_comparisons:
+            stored = cast(cast(element, types.Text()), types.LargeBinary())  # which suits every type
+        compared = _simple(stored, operator, [bound(one, types.LargeBinary()) for one in read])
+        return case((self.capabilities.is_bytes(element), compared), else_=found)
+
+    def _equal(self, text: Element, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
+        if operator == "in":
+            return one_of(self.abilities, text, values)
+        same = equal(self.abilities, text, values[0])
+        return same if operator == "eq" else not_(same)
+
+    def _within(self, element: Element, operator: Operator, part: str) -> ColumnElement[bool]:
+        # No LIKE: it has wildcards to be escaped, and takes 'a' for 'A' on SQLite and MariaDB.
+        if operator == "contains":
+            return self.abilities.position(element, bound(part, types.String())) > 0
+        beginning = func.substr(element, 1, len(part), type_=types.String())
+        return self.abilities.exact(beginning) == bound(part, types.String())
+
+
+def _bytes_shown_as(value: Any) -> bytes | None:
+    """The bytes that are shown as this value; None where none are."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = b64decode(value, validate=True)
+    except ValueError:
+        return None
+    return found if b64encode(found).decode() == value else None
+
+
+# By the names that PostgreSQL has for types.
+_INSTANT = "timestamp without time zone"
+_DAYS: Mapping[str, SQLType] = {"date": types.Date(), _INSTANT: types.DateTime()}
+_INSTANTS: Mapping[str, SQLType] = {"date": types.DateTime(), _INSTANT: types.DateTime()}
+_ZONED_INSTANTS: Mapping[str, SQLType] = {"timestamp with time zone": types.DateTime(timezone=True)}
+_HOURS: Mapping[str, SQLType] = {"time without time zone": types.Time()}
+_ZONED_HOURS: Mapping[str, SQLType] = {"time with time zone": types.Time(timezone=True)}
+_INTERVALS: Mapping[str, SQLType] = {"interval": types.Interval()}
+_WORDED = ("text", "character varying", "character", "name", "citext")
+
+
+def _moments_shown_as(value: Any) -> Mapping[str, SQLType]:
+    """The types whose values are shown as such a text, and how it is read beside a value of each."""
+    if not isinstance(value, str):
+        return {}
+    if has_months(value):
+        return _INTERVALS
+    for read, plain, zoned in (
+        (date.fromisoformat, _DAYS, _DAYS),
+        (datetime.fromisoformat, _INSTANTS, _ZONED_INSTANTS),
+        (time.fromisoformat, _HOURS, _ZONED_HOURS),
+    ):
+        with suppress(ValueError):
+            found = read(value)
+            is_as_shown = found.isoformat() == value
+            return (plain if getattr(found, "tzinfo", None) is None else zoned) if is_as_shown else {}
+    return {}
+
+
+def _of_moments(
+    element: Element,
+    operator: Operator,
+    given: Sequence[Any],
+    type_name: Element,
+    kinds: Mapping[str, SQLType],
+) -> ColumnElement[bool]:
+    """A date, time or interval beside what has no declared type: a driver takes no text for one."""
+    text = cast(element, types.Text())
+    texts = [bound(one, types.Text()) for one in given]
+    compared = [
+        (type_name == name, _simple(cast(text, type_), operator, [cast(one, type_) for one in texts]))
+        for name, type_ in kinds.items()
+    ]
+    # Of any other type nothing is known, and the database refuses to read the value as a UUID.
+    return case(
+        *compared,
+        (type_name.in_(_WORDED), _simple(text, operator, texts)),
+        else_=cast(text, types.Uuid()).is_(None),
+    )
+
+
+def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
+    """The column in a comparison, which is one with what is shown."""
+    if capabilities.shortens_reals and is_single(column):
+        return cast(cast(column.expression, types.String()), types.Double())
+    # SQLAlchemy has no operators for some types of a database.
+    is_bare = column.encoding == "any" and not column.meaning.is_made
+    return type_coerce(column.expression, types.NULLTYPE) if is_bare else column.expression
+
+
+def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether the database computes more digits than are shown, which rows are told apart by."""
+    return column.is_quotient and capabilities.divides_in_doubles and not column.is_computed
+
+
+def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
+    """How many digits are shown of a decimal that is a double in the database; None for any other column."""
+    if column.meaning.is_made:
+        return None
+    if is_shown_rounded(column, capabilities) or (column.is_double and capabilities.shows_doubles_rounded):
+        plain: Any = plain_type(column.type)
+        return int(plain._effective_decimal_return_scale)  # noqa: SLF001 - what SQLAlchemy shows them by
+    return capabilities.shown_scale(column.type)
+
+
+def is_single(column: ResultColumn) -> bool:
+    """Whether it holds numbers of four bytes."""
+    plain = plain_type(column.type)
+    if not isinstance(plain, types.Float) or isinstance(plain, types.Double) or column.meaning.is_made:
+        return False
+    return plain.precision is None or plain.precision <= _MOST_BITS_OF_SINGLES
+
+
+_MOST_BITS_OF_SINGLES = 24
+
+
+def is_plain_text(column: ResultColumn) -> bool:
+    """Whether it holds texts of any wording, which have collations."""
+    return column.meaning.is_same and _is_text(column.shown) and _is_text(plain_type(column.type))
+
+
+def needs_exact(column: ResultColumn, abilities: QueryDialect) -> bool:
+    """Whether the application's code makes its values of texts that the database may take for equal."""
+    stored = column.meaning.stored
+    if not column.meaning.is_made or not _is_text(stored):
+        return False
+    return not abilities.finds_equal_by_index or bool(getattr(stored, "collation", None))
+
+
+def _is_text(plain: SQLType) -> bool:
+    return isinstance(plain, types.String) and not isinstance(plain, types.Enum)
+
+
+def holds(column: ResultColumn) -> str:
+    """What is in the column, in words."""
+    encoding = column.encoding
+    if isinstance(column.shown, types.Enum):
+        words = f"one of the words of an enum ({', '.join(column.shown.enums[:5])})"
+        return words if len(column.shown.enums) <= _FEW else words.replace(")", ", ...)")
+    if isinstance(column.shown, ranges.AbstractRange):
+        return "ranges"
+    if column.is_quotient:
+        return "quotients, of which not all digits are shown"
+    meaning = column.meaning
+    if not meaning.is_same:
+        return f"values ({encoding}) that the database has in another form, of the type {meaning.name}"
+    return _HELD.get(encoding, encoding)
+
+
+_FEW = 5
+_HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": "values of no declared type"}
+
+
+def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
+    """What the column can be asked, besides is_null."""
+    if not capabilities.compares(column.shown):
+        return frozenset()
+    encoding, meaning = column.encoding, column.meaning
+    known = _OPERATORS.get(encoding, frozenset())
+    if isinstance(column.shown, ranges.AbstractRange):
+        return frozenset()  # it is text only once it is written
+    if isinstance(column.shown, types.Enum):
+        return _EQUALITY  # it has an order of its own on one engine
+    if not meaning.is_made or meaning.is_same:
+        return known if encoding != "text" or is_plain_text(column) else known - _TEXT - _ORDER
+    # A value of no one kind is tried before it is compared; see `dualsql.query.conditions`.
+    is_told_apart = meaning.keeps_equality or isinstance(meaning.shown, types.NullType)
+    if not is_told_apart:
+        return frozenset()
+    return known - _TEXT if meaning.keeps_order else known & _EQUALITY
+
+
+def _require_operator(column: ResultColumn, operator: Operator, capabilities: Capabilities) -> None:
+    known = possible_operators(column, capabilities)
+    if operator in known:
+        return
+    possible = sorted(known | {"is_null"})
+    raise BadParameterError(
+        f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {holds(column)}.",
+        hint=f"Possible there: {', '.join(possible)}.",
+        details={"column": column.name, "encoding": column.encoding, "operators": possible},
+    )
+
+
+def _of_instants(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
+    if operator == "in":
+        return instants.one_of(element, values)
+    if operator == "between":
+        return instants.between(element, *values)
+    return instants.compared(getattr(operators, operator), element, values[0])
+
+
+def _simple(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
+    first = values[0]
+    found: ColumnElement[bool]
+    match operator:
+        case "eq":
+            found = element == first
+        case "ne":
+            found = element != first
+        case "lt":
+            found = element < first
+        case "le":
+            found = element <= first
+        case "gt":
+            found = element > first
+        case "ge":
+            found = element >= first
+        case "in":
+            found = element.in_(values)
+        case _:
+            found = and_(element >= first, element <= values[1])
+    return found
+
+
+#
+# SQLite computes in doubles, and SQLAlchemy shows them with the digits of their scale: 0.1 + 0.2 is shown as 0.30, and
+# is no 0.3. Which doubles are shown as a decimal is known: those from one to another, which an index serves, too.
+
+_EXACT = Context(prec=400)
+_MOST_RANGES = 50
+"""In an OR, which SQLite nests no deeper than other expressions."""
+
+
+def _of_rounded(element: Any, operator: Operator, values: list[Decimal], scale: int) -> ColumnElement[bool]:
+    low = [bound(_first_shown_from(value, scale), types.Double()) for value in values]
+    high = [bound(_last_shown_to(value, scale), types.Double()) for value in values]
+    found: ColumnElement[bool]
+    match operator:
+        case "lt":
+            found = element < low[0]
+        case "le":
+            found = element <= high[0]
+        case "gt":
+            found = element > high[0]
+        case "ge":
+            found = element >= low[0]
+        case "between":
+            found = element.between(low[0], high[1])
+        case _:
+            ranges = [element.between(*ends) for ends in zip(low, high, strict=True)]
+            found = or_(*ranges) if len(ranges) <= _MOST_RANGES else _any_of_many(element, ranges)
+            found = not_(found) if operator == "ne" else found
+    return found
+
+
+def _any_of_many(element: Any, ranges: list[ColumnElement[bool]]) -> ColumnElement[bool]:
+    """As the OR of all; unknown for NULL."""
+    made = case((element.is_(None), null()), *((one, 1) for one in ranges), else_=0)
+    return made == 1
+
+
+def _first_shown_from(value: Decimal, scale: int) -> float:
+    """The least double that is shown as this number or a greater one."""
+    least = value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING, _EXACT)
+    found = float(_EXACT.subtract(least, Decimal(5).scaleb(-scale - 1)))
+    while _as_shown(found, scale) < least:
+        found = math.nextafter(found, math.inf)
+    while _as_shown(below := math.nextafter(found, -math.inf), scale) >= least:
+        found = below
+    return found
+
+
+def _last_shown_to(value: Decimal, scale: int) -> float:
+    """The greatest double that is shown as this number or a lesser one."""
+    return -_first_shown_from(-value, scale)
+
+
+def _as_shown(value: float, scale: int) -> Decimal:
+    # As sqlalchemy.engine.processors.to_decimal_processor_factory has it.
+    return Decimal(f"{value:.{scale}f}")

@@ -1,0 +1,281 @@
+"""Tools that go on with an earlier result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol, Unpack
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from dualsql.errors import BadParameterError
+from dualsql.formats import json
+from dualsql.mcp.results import Responder
+from dualsql.mcp.tool import ToolOptions, make_tool, plain_tool, tool
+from dualsql.query import read_result_query
+from dualsql.query.question import ResultQuery, TextQuestion, in_words
+from dualsql.query.select import TEXT_KEYS
+from dualsql.resource import Principal, Resource, id_in
+from dualsql.response import DualResponse
+from dualsql.results.access import Listing
+from dualsql.results.pages import ResultPage
+from dualsql.settings import Action
+from dualsql_client.errors import checked_keywords
+from dualsql_client.wire import ResourceDescription
+
+Operation = Literal["query", "schema", "list"]
+
+
+class Managed(TypedDict, total=False):
+    """The answer of one operation.
+
+    `rows`, `columns` and `rowCount` are those of the query; of a schema, `rowCount` is the whole result's, null when
+    nobody counted. `schema` says of each column its type and how it is written. `resources` are a listing's, each as
+    its schema.
+    """
+
+    operation: Operation
+    dataAccessId: str
+    name: str
+    uri: str
+    table: str
+    columns: list[str]
+    schema: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+    rowCount: int | None
+    hasMore: bool
+    expiresAt: str | None
+    resources: list[dict[str, Any]]
+
+
+_LONGEST_NAME = 200
+_RELATION = "data"
+_KEPT = ("sample_size", "expiration", "count", "wait")
+
+_QUERY = """Answer a question about an earlier result, over all of its rows and not only those you were shown.
+
+Use this to count, sum, group or look something up in a result you already have, instead of running its query again or
+reading its rows. Example: resource="resource://...", group_by=["state"], aggregates=[{"function": "count"}]."""
+
+_REFINE = """Make a smaller result of an earlier one: only some of its rows, its columns, its first rows in an order.
+
+Use this when the person wants a part of what an earlier result holds; the application gets the new result's rows by its
+own link. Example: resource="resource://...", filters=[{"column": "state", "op": "eq", "value": "NJ"}]."""
+
+_Resource = Annotated[
+    str, Field(description="The URI as the earlier result printed it, such as resource://abc.")
+]
+_Filters = Annotated[
+    list[dict[str, Any]] | None,
+    Field(
+        description='Conditions that all hold: {"column", "op", "value"} with op eq, ne, lt, le, gt, ge, in, between, '
+        'contains, starts_with or is_null; or {"and": [...]}, {"or": [...]}, {"not": {...}}. Texts match exactly.'
+    ),
+]
+_Columns = Annotated[list[str] | None, Field(description="Names of the columns wanted; all by default.")]
+_Order = Annotated[
+    list[str | dict[str, str]] | None,
+    Field(description='Such as ["state", {"column": "count", "order": "desc"}].'),
+]
+_Groups = Annotated[
+    list[str | dict[str, str]] | None,
+    Field(
+        description='Columns to group by; dates as {"column", "bucket"} with bucket year, quarter, month, week, day or '
+        "hour."
+    ),
+]
+_Aggregates = Annotated[
+    list[str | dict[str, Any]] | None,
+    Field(
+        description='Figures of each group, or of all: "count", or {"function", "column", "as"} with function count, '
+        "count_distinct, sum, avg, min, max, median or percentile (with fraction)."
+    ),
+]
+_Having = Annotated[
+    list[dict[str, Any]] | None,
+    Field(description="Conditions on columns of the answer, as filters are written."),
+]
+_Limit = Annotated[int | None, Field(description="The most rows of the new result; all by default.", ge=1)]
+_Offset = Annotated[int | None, Field(description="Rows to skip: 15 goes on after the first 15.", ge=0)]
+_SQL = Annotated[
+    str | None,
+    Field(
+        description="Instead of filters, groups and order: one SELECT over the relation data, the earlier result."
+    ),
+]
+
+
+class Answerer(Protocol):
+    """What is asked of `DualResponseServer.inquiries`."""
+
+    async def page(
+        self,
+        resource: Resource,
+        inquiry: ResultQuery,
+        *,
+        principal: Principal | None = None,
+        limit: int | None = None,
+    ) -> ResultPage:
+        """Rows of the answer."""
+        ...
+
+
+class Results(Responder, Protocol):
+    """What is asked of a DualResponseServer."""
+
+    @property
+    def inquiries(self) -> Answerer: ...
+
+    async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
+        """The live resource, once it is certain that the principal may do that."""
+        ...
+
+    async def list_resources(
+        self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
+    ) -> Listing:
+        """The principal's own resources, newest first."""
+        ...
+
+    def metadata_of(self, resource: Resource) -> ResourceDescription:
+        """What may be said of a resource."""
+        ...
+
+
+@checked_keywords(make_tool)
+def add_result_tools(dual: Results, server: Any, **options: Unpack[ToolOptions]) -> None:
+    """Register the tools `query_result` and `refine_result`.
+
+    Args:
+        server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
+        options: see `ToolOptions`, without a name and a description.
+
+    Raises:
+        ConfigurationError: as `DualResponseServer.tool`.
+    """
+    kept: dict[str, Any] = {name: options[name] for name in _KEPT if name in options}  # type: ignore[literal-required]
+
+    async def refined(resource: str, values: Mapping[str, Any], caller: Principal | None) -> DualResponse:
+        inquiry = _inquiry(values)
+        parent = await dual.open_resource(id_in(resource), caller, "read")
+        name = f"{parent.name}: {in_words(inquiry)}"[:_LONGEST_NAME]
+        return await dual.create_response(
+            name=name, parent=parent, refinement=inquiry, principal=caller, **kept
+        )
+
+    async def query_result(
+        resource: _Resource,
+        *,
+        filters: _Filters = None,
+        group_by: _Groups = None,
+        aggregates: _Aggregates = None,
+        having: _Having = None,
+        order_by: _Order = None,
+        columns: _Columns = None,
+        limit: _Limit = None,
+        offset: _Offset = None,
+        sql: _SQL = None,
+        caller: Principal | None,
+    ) -> DualResponse:
+        asked = {
+            "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
+            "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
+        }  # fmt: skip
+        return await refined(resource, asked, caller)
+
+    async def refine_result(
+        resource: _Resource,
+        *,
+        filters: _Filters = None,
+        columns: _Columns = None,
+        order_by: _Order = None,
+        limit: _Limit = None,
+        offset: _Offset = None,
+        sql: _SQL = None,
+        caller: Principal | None,
+    ) -> DualResponse:
+        asked = {
+            "filters": filters, "columns": columns, "order_by": order_by, "limit": limit, "offset": offset, "sql": sql,
+        }  # fmt: skip
+        return await refined(resource, asked, caller)
+
+    for function, description in ((query_result, _QUERY), (refine_result, _REFINE)):
+        described: ToolOptions = {**options, "description": description}
+        tool(dual, server, **described)(function)
+
+
+def _inquiry(values: Mapping[str, Any]) -> ResultQuery:
+    given = {name: value for name, value in values.items() if value is not None}
+    beside = [name for name in given if name not in TEXT_KEYS]
+    if "sql" in given and beside:
+        raise BadParameterError(
+            f"{beside[0]} cannot be given beside sql.",
+            hint="Write it in the SQL; columns, limit and offset may stand beside.",
+        )
+    return read_result_query(given)
+
+
+def add_data_manager(dual: Results, server: Any) -> None:
+    """Register the tool `data_manager` of seeds/001: operation query, schema or list over stored results.
+
+    Raises:
+        ConfigurationError: as `plain_tool`.
+    """
+
+    async def data_manager(
+        operation: Operation,
+        data_access_id: Annotated[str | None, Field(description="Of a result; its URI will do.")] = None,
+        sql: Annotated[str | None, Field(description="One SELECT over the relation data.")] = None,
+        limit: Annotated[int, Field(description="The most rows.", ge=1)] = 100,
+        *,
+        caller: Principal | None,
+    ) -> Managed:
+        """Query results that are kept: list them, read their columns, or run a SELECT over one."""
+        if operation == "list":
+            return await _listed(dual, caller)
+        if data_access_id is None:
+            raise BadParameterError(
+                f"{operation} needs a data_access_id.", hint='operation="list" shows them.'
+            )
+        resource = await dual.open_resource(id_in(data_access_id), caller, "read")
+        if operation == "schema":
+            return _described(dual, resource)
+        if sql is None:
+            raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
+        page = await dual.inquiries.page(resource, TextQuestion(sql), principal=caller, limit=limit)
+        return _queried(resource, page)
+
+    plain_tool(dual, server)(data_manager)
+
+
+async def _listed(dual: Results, caller: Principal | None) -> Managed:
+    found = await dual.list_resources(caller)
+    resources = [_described(dual, resource) for resource in found.resources]
+    return Managed(operation="list", resources=[dict(one) for one in resources])
+
+
+def _described(dual: Results, resource: Resource) -> Managed:
+    said = dual.metadata_of(resource)
+    return Managed(
+        operation="schema",
+        dataAccessId=resource.id,
+        name=said["name"],
+        uri=said["uri"],
+        table=_RELATION,
+        columns=[column["name"] for column in said["columns"]],
+        schema=[dict(column) for column in said["columns"]],
+        rowCount=said["total_count"],
+        expiresAt=said["expires_at"],
+    )
+
+
+def _queried(resource: Resource, page: ResultPage) -> Managed:
+    rows: Sequence[dict[str, Any]] = json.loads(json.dumps(list(page.rows)))
+    return Managed(
+        operation="query",
+        dataAccessId=resource.id,
+        table=_RELATION,
+        columns=[column["name"] for column in page.columns],
+        rows=list(rows),
+        rowCount=len(rows),
+        hasMore=page.has_next,
+    )

@@ -1,0 +1,248 @@
+"""A question about a stored result, as data and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar, get_args
+
+from dualsql.errors import Asked
+from dualsql_client.conversions import shown
+from dualsql_client.query import Bucket, Function, Operator
+
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
+BUCKETS: tuple[Bucket, ...] = get_args(Bucket)
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
+
+DIGEST_LENGTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One column against a value; several, as a tuple, for "in" and "between"."""
+
+    column: str
+    operator: Operator
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every one of the conditions."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of them."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """Its opposite."""
+
+    part: Condition
+
+
+Condition = Comparison | AllOf | AnyOf | Negation
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A column that rows are grouped by, a date perhaps cut to a bucket."""
+
+    name: str
+    column: str
+    bucket: Bucket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateColumn:
+    """A figure of a group of rows.
+
+    Attributes:
+        column: None for the number of rows.
+        fraction: of a percentile, from 0 to 1.
+    """
+
+    name: str
+    function: Function
+    column: str | None = None
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSort:
+    """A column of the answer; rows without a value come last in both directions."""
+
+    column: str
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a result; the empty question is answered by the result itself.
+
+    Attributes:
+        columns: those wanted, in order; None for all. Of rows only: groups have the columns they are asked for.
+        condition: which rows.
+        having: which groups, by the columns of the answer.
+        limit, offset: the answer is these rows of it, and no others.
+    """
+
+    asked: ClassVar[Asked] = "question"
+
+    columns: tuple[str, ...] | None = None
+    condition: Condition | None = None
+    groups: tuple[Group, ...] = ()
+    measures: tuple[AggregateColumn, ...] = ()
+    having: Condition | None = None
+    order: tuple[QuestionSort, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether it is answered by figures of groups, and not by rows."""
+        return bool(self.groups or self.measures)
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal questions, in every process."""
+        return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuestion:
+    """The same in SQL: one SELECT over the relation `data`.
+
+    Attributes:
+        parameters: name and value of each `:name` in the text.
+        columns: of the answer, those wanted, in order; None for all.
+        limit, offset: the answer is these rows of it, and no others.
+    """
+
+    asked: ClassVar[Asked] = "text"
+
+    sql: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal texts, in every process."""
+        return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+ResultQuery = Question | TextQuestion
+"""Whatever can be asked."""
+
+
+def names_of(question: Question) -> Sequence[str]:
+    """The columns of a grouped answer, in order."""
+    return [*(group.name for group in question.groups), *(measure.name for measure in question.measures)]
+
+
+_LONGEST = 500
+_LONGEST_VALUE = 40
+_SHOWN_VALUES = 5
+
+_COMPARED: Mapping[Operator, str] = {
+    "eq": "is",
+    "ne": "is not",
+    "lt": "is below",
+    "le": "is at most",
+    "gt": "is above",
+    "ge": "is at least",
+    "in": "is one of",
+    "between": "is between",
+    "contains": "contains",
+    "starts_with": "starts with",
+    "is_null": "has no value",
+}
+
+
+def in_words(inquiry: ResultQuery) -> str:
+    """What was asked: "where state is 'NJ'; count for each state; the first 10"."""
+    said = "; ".join(_parts_of_text(inquiry) if isinstance(inquiry, TextQuestion) else _parts(inquiry))
+    line = " ".join(said.split()) or "all of it"
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def _parts_of_text(text: TextQuestion) -> Iterator[str]:
+    yield f"SQL: {text.sql}"
+    yield from _parts(Question(columns=text.columns, limit=text.limit, offset=text.offset))
+
+
+def _parts(question: Question) -> Iterator[str]:
+    if question.condition is not None:
+        yield f"where {_condition(question.condition)}"
+    if question.is_grouped:
+        figures = ", ".join(map(_measure, question.measures)) or "the values"
+        groups = ", ".join(map(_group, question.groups))
+        yield f"{figures} for each {groups}" if groups else figures
+    if question.having is not None:
+        yield f"of these where {_condition(question.having)}"
+    if question.columns is not None:
+        yield f"columns {', '.join(question.columns)}"
+    if question.order:
+        yield f"by {', '.join(map(_key, question.order))}"
+    if question.offset:
+        yield f"after the first {question.offset}"
+    if question.limit is not None:
+        yield f"at most {question.limit}"
+
+
+def _condition(condition: Condition) -> str:
+    match condition:
+        case AllOf(parts):
+            return " and ".join(map(_inner, parts))
+        case AnyOf(parts):
+            return " or ".join(map(_inner, parts))
+        case Negation(part):
+            return f"not {_inner(part)}"
+        case Comparison():
+            return _comparison(condition)
+
+
+def _inner(condition: Condition) -> str:
+    said = _condition(condition)
+    return f"({said})" if isinstance(condition, AllOf | AnyOf) and len(condition.parts) > 1 else said
+
+
+def _comparison(found: Comparison) -> str:
+    if found.operator == "is_null":
+        return f"{found.column} {'has no value' if found.value else 'has a value'}"
+    values = found.value if isinstance(found.value, tuple) else (found.value,)
+    shown = [_value(value) for value in values[:_SHOWN_VALUES]]
+    if len(values) > _SHOWN_VALUES:
+        shown.append(f"{len(values) - _SHOWN_VALUES} more")
+    joint = " and " if found.operator == "between" else ", "
+    return f"{found.column} {_COMPARED[found.operator]} {joint.join(shown)}"
+
+
+def _value(value: Any) -> str:
+    said = shown(value, _LONGEST_VALUE + 1)
+    return said if len(said) <= _LONGEST_VALUE else said[: _LONGEST_VALUE - 1] + "…"
+
+
+def _group(group: Group) -> str:
+    return group.column if group.bucket is None else f"{group.bucket} of {group.column}"
+
+
+def _measure(measure: AggregateColumn) -> str:
+    if measure.column is None:
+        return "count"
+    if measure.function == "percentile":
+        return f"percentile {measure.fraction:g} of {measure.column}"
+    return f"{measure.function.replace('_', ' ')} of {measure.column}"
+
+
+def _key(key: QuestionSort) -> str:
+    return f"{key.column} descending" if key.is_descending else key.column

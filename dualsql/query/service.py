@@ -1,0 +1,254 @@
+"""Questions about stored results: answered, or made results of their own."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    LimitExceededError,
+    NotFreezableError,
+    NoTotalOrderError,
+    blaming,
+)
+from dualsql.formats.writer import Chunk
+from dualsql.freeze.document import AnySelect, Statement
+from dualsql.query import answering
+from dualsql.query.question import Question, ResultQuery, in_words
+from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
+from dualsql.results.access import AccessControl
+from dualsql.results.options import CreateOptions, checked_window
+from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.results.reader import ReadTarget, ResultReader
+from dualsql.results.streams import ResultStream, StreamRequest, checked_stream
+from dualsql.results.view import Derived, View
+from dualsql.settings import Settings
+
+_MOST_KEPT = 50
+"""Questions whose statements are kept: the next page of an answer needs none made."""
+
+
+class QueryService:
+    """Answers what is asked of the resources of one server."""
+
+    def __init__(self, reader: ResultReader, settings: Settings) -> None:
+        self._reader = reader
+        self._settings = settings
+        self._kept: OrderedDict[tuple[str, bytes, str], Derived] = OrderedDict()
+
+    async def page(
+        self,
+        resource: Resource,
+        inquiry: ResultQuery,
+        *,
+        principal: Principal | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        cursor: str | None = None,
+        integer_strings: bool = False,
+    ) -> ResultPage:
+        """At most `limit` rows of the answer from `offset` on; the arguments are those of `fetch_page`.
+
+        Raises:
+            UnknownColumnError, BadParameterError: a column is not in the result, or cannot be asked that.
+            BadCursorError: the cursor is not of this question.
+            LimitExceededError: there are more groups than `Settings.maximum_groups`.
+            InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+        """
+        size = checked_window(offset, limit, (), self._settings, cursor=cursor)
+        view = self._view(resource, inquiry, principal)
+        asked = PageRequest(offset=offset, limit=size, cursor=cursor)
+        with blaming(inquiry.asked):
+            page = await self._reader.page_of(
+                view,
+                asked,
+                resource,
+                principal,
+                integer_strings=integer_strings,
+                subject=_subject(resource, inquiry),
+            )
+        if page.has_next and isinstance(inquiry, Question) and inquiry.is_grouped:
+            return await self._with_groups_counted(page, view)
+        return page
+
+    def stream(
+        self,
+        resource: Resource,
+        inquiry: ResultQuery,
+        request: StreamRequest,
+        *,
+        principal: Principal | None = None,
+    ) -> ResultStream:
+        """The whole answer as bytes of the format that `request` names; see `stream_rows`."""
+        checked_stream(request, self._settings)
+        view = self._view(resource, inquiry, principal)
+        subject = _subject(resource, inquiry)
+        found = self._reader.stream_of(view, request, resource, principal, subject=subject)
+        return replace(found, chunks=_blamed(found.chunks, inquiry))
+
+    def statement(self, resource: Resource, inquiry: ResultQuery, principal: Principal | None) -> AnySelect:
+        """The answer as a Select of its own, which reads the result's tables and not the result.
+
+        Raises:
+            ConfigurationError: plain functions narrow the statements of this server; they know those of its tools.
+        """
+        view = self._reader.view_of(resource, principal)
+        if self._reader.has_functions:
+            _refuse_functions()
+        return self._answer(inquiry, view)
+
+    def _view(self, resource: Resource, inquiry: ResultQuery, principal: Principal | None) -> View:
+        view = self._reader.view_of(resource, principal)
+        if self._reader.has_functions:
+            # The statement is another one for each principal, and kept for none.
+            return replace(view, derived=Derived(self._answer(inquiry, view), view.source.meanings))
+        key = (view.source.name, resource.document, inquiry.digest)
+        if key not in self._kept:
+            self._kept[key] = Derived(self._answer(inquiry, view), view.source.meanings)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return replace(view, derived=self._kept[key])
+
+    def _answer(self, inquiry: ResultQuery, view: View) -> AnySelect:
+        source, is_fenced = view.source, self._reader.hides_rows
+        return answering(
+            inquiry, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced
+        )
+
+    async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
+        """The page with a total: how many groups there are is bounded where they are more than a page shows."""
+        most = self._settings.maximum_groups
+        total = await view.total(CountMethod("capped", most))
+        if total.kind == "capped":
+            raise LimitExceededError(
+                f"There are more than {most} groups.",
+                hint="Group by fewer columns, cut dates to a bucket, or filter the rows.",
+                details={"maximum_groups": most},
+            )
+        return replace(page, total_count=total.rows, total_count_kind=total.kind)
+
+
+async def _blamed(chunks: AsyncGenerator[Chunk, None], inquiry: ResultQuery) -> AsyncGenerator[Chunk, None]:
+    with blaming(inquiry.asked):
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+
+def _subject(resource: Resource, inquiry: ResultQuery) -> ReadTarget:
+    return ReadTarget(f"{resource.id}?{inquiry.digest}", UNCOUNTED)
+
+
+def _refuse_functions() -> NoReturn:
+    raise ConfigurationError(
+        "Results cannot be refined where plain functions narrow statements.",
+        hint="Narrow with rules such as TenantFilter, or ask the result itself.",
+    )
+
+
+logger = logging.getLogger(__name__)
+
+LINEAGE = "lineage"
+"""The key of a resource's metadata that says what it was made of."""
+
+_MOST_PARENTS = 10_000
+
+
+class RefineService:
+    """Makes resources of resources of one server."""
+
+    def __init__(
+        self, gate: AccessControl, inquiries: QueryService, settings: Settings, addresses: Addresses
+    ) -> None:
+        self._gate = gate
+        self._inquiries = inquiries
+        self._settings = settings
+        self._addresses = addresses
+        self._children: Counter[str] = Counter()
+
+    async def resolve(
+        self, select: Statement | None, creation: CreateOptions
+    ) -> tuple[Statement, CreateOptions]:
+        """The statement to store, and what is known of it: `select` itself, or the refinement of a parent.
+
+        Raises:
+            BadParameterError: neither a Select is given nor a parent and its refinement; or both are.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: the principal may not read the parent.
+            LimitExceededError: it is refined too deeply, or too often.
+            UnknownColumnError, InvalidSQLError, ...: see `Inquiries.page`.
+        """
+        if creation.parent is None and creation.refinement is None and select is not None:
+            return select, creation
+        if select is not None or creation.parent is None or creation.refinement is None:
+            raise BadParameterError(
+                "A response is made of a Select, or of a parent and a refinement.",
+                hint="Give the result's URI and what to ask of it.",
+                developer_hint='create_response(name=..., parent="resource://...", refinement={"filters": [...]})',
+            )
+        named = creation.parent
+        parent_id = named.id if isinstance(named, Resource) else id_in(named)
+        parent = await self._gate.open(parent_id, creation.principal, "read")
+        depth = depth_of(parent) + 1
+        self._require_room(parent, depth)
+        statement = self._inquiries.statement(parent, creation.refinement, creation.principal)
+        lineage = {
+            "parent": self._addresses.uri(parent.id),
+            "depth": depth,
+            "refinement": in_words(creation.refinement),
+        }
+        self._count(parent)
+        metadata = {**creation.metadata, LINEAGE: lineage}
+        return statement, replace(creation, source=parent.source, metadata=metadata)
+
+    @contextmanager
+    def told(self, creation: CreateOptions) -> Iterator[None]:
+        """In the block, what cannot be stored of a refinement is its caller's to mend: they have written it.
+
+        Raises:
+            BadParameterError: in place of NotFreezableError and NoTotalOrderError.
+        """
+        try:
+            yield
+        except (NotFreezableError, NoTotalOrderError) as error:
+            if creation.refinement is None:
+                raise
+            logger.warning("A refinement of %s could not be stored: %s", creation.parent, error)
+            raise BadParameterError(
+                "This result cannot be refined in this way: what it is asked for cannot be stored.",
+                hint="Ask it without making a result (query), or refine it by other columns.",
+            ) from error
+
+    def _require_room(self, parent: Resource, depth: int) -> None:
+        if depth > self._settings.maximum_refinement_depth:
+            raise LimitExceededError(
+                f"This result was refined {depth - 1} times already.",
+                hint="Refine an earlier one, or run the query anew.",
+                details={"maximum_refinement_depth": self._settings.maximum_refinement_depth},
+            )
+        if self._children[parent.id] >= self._settings.maximum_refinements:
+            raise LimitExceededError(
+                "This result was refined too often.",
+                hint="Use what was made of it, or ask it without making a result.",
+                details={"maximum_refinements": self._settings.maximum_refinements},
+            )
+
+    def _count(self, parent: Resource) -> None:
+        self._children[parent.id] += 1
+        if len(self._children) > _MOST_PARENTS:
+            # The one that was first refined longest ago has expired, or rests.
+            del self._children[next(iter(self._children))]
+
+
+def depth_of(resource: Resource) -> int:
+    """How many refinements lie between the resource and a Select of a tool's."""
+    lineage = resource.metadata.get(LINEAGE)
+    depth: Any = lineage.get("depth") if isinstance(lineage, Mapping) else None
+    return depth if isinstance(depth, int) and depth > 0 else 0

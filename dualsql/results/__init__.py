@@ -1,0 +1,1 @@
+"""One stored result: made, opened, read."""

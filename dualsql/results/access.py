@@ -1,0 +1,351 @@
+"""The access check: load a resource, verify its signature, decide, record."""
+
+from __future__ import annotations
+
+import logging
+import secrets as randomness
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseError,
+    ForbiddenError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    TamperedError,
+    UnauthenticatedError,
+)
+from dualsql.freeze import Seal
+from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
+from dualsql.identity.authenticate import Authenticate
+from dualsql.identity.quotas import evict, find_surplus
+from dualsql.resource import Principal, Resource
+from dualsql.settings import Action, Settings
+from dualsql.store import MemoryStore
+from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
+from dualsql.store.rows import is_storable_id, size_of
+from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc
+from dualsql_client import conversions
+
+Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
+"""Asked after the resource is found to be the principal's own: it can deny, and never grant."""
+
+Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
+"""A store that looks for a viewer finds nothing foreign and nothing long gone: it is all unknown then."""
+
+
+class Refusal(NamedTuple):
+    """What the caller is told, and what only the audit may know."""
+
+    error: DualResponseError
+    reason: Reason
+
+
+async def decide(
+    resource: Resource | None,
+    principal: Principal | None,
+    action: Action,
+    *,
+    now: datetime,
+    settings: Settings,
+    authorize: Authorize | None = None,
+) -> Refusal | None:
+    """Why `principal` may not do `action` with the resource, if it may not.
+
+    A principal that may not even read gets RESOURCE_NOT_FOUND for every action; one that may read, and not pin or
+    delete, gets FORBIDDEN: it knows already that the resource is there.
+    """
+    if resource is None:
+        return Refusal(not_found(), "unknown")
+    if not _is_bound_to(resource, principal, settings):
+        return Refusal(not_found(), "foreign")
+    if authorize is not None and not await authorize(principal, resource, "read"):
+        return Refusal(not_found(), "denied")
+    if resource.is_expired(now):
+        return _over(resource, now, settings)
+    if resource.owner is None and action not in settings.anonymous_actions:
+        return Refusal(_not_anonymously(action), "not anonymously")
+    if action != "read" and authorize is not None and not await authorize(principal, resource, action):
+        return Refusal(ForbiddenError(f"This resource may not be {_PAST[action]} by you."), "denied")
+    return None
+
+
+def not_found() -> ResourceNotFoundError:
+    """The one answer for all that a caller cannot see."""
+    return ResourceNotFoundError("There is no such resource.")
+
+
+_PAST: dict[Action, str] = {"read": "read", "pin": "pinned", "delete": "deleted"}
+
+
+def _is_bound_to(resource: Resource, principal: Principal | None, settings: Settings) -> bool:
+    if resource.owner is None:
+        return "read" in settings.anonymous_actions
+    return principal is not None and (principal.id, principal.tenant) == (resource.owner, resource.tenant)
+
+
+def _over(resource: Resource, now: datetime, settings: Settings) -> Refusal:
+    assert resource.expires_at is not None
+    if now - resource.expires_at > settings.gone_retention:
+        return Refusal(not_found(), "gone")
+    return Refusal(ResourceExpiredError("The resource has expired.", details={"id": resource.id}), "expired")
+
+
+def _not_anonymously(action: Action) -> ForbiddenError:
+    return ForbiddenError(
+        f"This resource may not be {_PAST[action]} by whoever holds its link.",
+        hint="Bind results to a principal; or the operator allows it with anonymous_actions.",
+    )
+
+
+logger = logging.getLogger(__name__)
+
+
+def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
+    """The seal made of `secrets`; one of its own for a store that dies with the process.
+
+    Raises:
+        ConfigurationError: resources would outlive the process and no secret was given.
+    """
+    if secrets:
+        return Seal(secrets)
+    if isinstance(store, MemoryStore):
+        return Seal([randomness.token_urlsafe(32)])
+    raise ConfigurationError(
+        f"{type(store).__name__} needs secrets=[...]: stored resources are signed.",
+        hint='Make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
+    )
+
+
+def sign(seal: Seal, resource: Resource) -> Resource:
+    """The resource with its signature. What an update may change (expiry, counts) stays outside."""
+    return replace(resource, signature=seal.sign(*_signed_parts(resource)))
+
+
+def require_signature(seal: Seal, resource: Resource) -> None:
+    """Raises TamperedError, and logs, if the row was changed, swapped or made by someone else."""
+    if not seal.verify(resource.signature, *_signed_parts(resource)):
+        # Not the whole id: whoever reads a log must not gain the right to read the rows.
+        logger.error("The stored resource %s... does not carry a valid signature.", resource.id[:6])
+        raise TamperedError("The stored resource cannot be trusted.")
+
+
+def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
+    return (
+        resource.document,
+        resource.id,
+        resource.owner,
+        resource.tenant,
+        resource.source,
+        resource.created_at.isoformat(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Some of a principal's resources, newest first, and where to go on (None at the end)."""
+
+    resources: Sequence[Resource]
+    next_cursor: str | None
+
+
+class AccessControl:
+    """Lets resources in and out of the store."""
+
+    def __init__(
+        self,
+        store: ResourceStore,
+        seal: Seal,
+        settings: Settings,
+        *,
+        authenticate: Authenticate | None = None,
+        authorize: Authorize | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        self._store = store
+        self._seal = seal
+        self._settings = settings
+        self._authenticate = authenticate
+        self._authorize = authorize
+        self._audit = audit
+
+    async def identify(self, request: Request) -> Principal | None:
+        """Who sent the request; None for an anonymous caller.
+
+        Raises:
+            UnauthenticatedError: its credential is not right. What else `authenticate` raises goes through.
+        """
+        if self._authenticate is None:
+            return None
+        try:
+            return await self._authenticate(request)
+        except (DualResponseError, HTTPException) as error:
+            await self.note(
+                "refuse", None, code=getattr(error, "code", "HTTP_REFUSAL"), reason="not authenticated"
+            )
+            raise
+
+    async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
+        """The resource, expired or not, once its signature is found to be ours; see `ResourceStore.get`.
+
+        Raises:
+            TamperedError: the row is not one this server wrote.
+        """
+        resource = await self._store.get(resource_id, viewer)
+        if resource is not None:
+            require_signature(self._seal, resource)
+        return None if resource is None else resource.seen_at(datetime.now(UTC))
+
+    def viewer(self, principal: Principal | None) -> Requester:
+        """`principal`, looking now."""
+        return Requester(principal=principal, since=datetime.now(UTC) - self._settings.gone_retention)
+
+    async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
+        """The live resource, once it is certain that `principal` may do `action` with it.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
+            TamperedError: the stored row is not one this server wrote.
+        """
+        resource = await self.load(resource_id, self.viewer(principal))
+        refusal = await decide(
+            resource,
+            principal,
+            action,
+            now=datetime.now(UTC),
+            settings=self._settings,
+            authorize=self._authorize,
+        )
+        if refusal is not None:
+            await self.note(
+                "refuse",
+                principal,
+                resource_id=resource_id[:MAXIMUM_ID_LENGTH],  # whatever was asked for
+                code=refusal.error.code,
+                reason=refusal.reason,
+            )
+            raise refusal.error
+        assert resource is not None  # or it would have been refused
+        return resource
+
+    async def pin(self, resource_id: str, principal: Principal | None) -> bool:
+        """Take the expiry of a resource away; False when it does not exist or has expired."""
+        await self.note("pin", principal, resource_id=resource_id)
+        return await self._store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+
+    async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
+        """Give a pinned resource one lifetime from now; another keeps its expiry. None when it does not exist."""
+        await self.note("unpin", principal, resource_id=resource_id)
+        resource = await self._store.get(resource_id)
+        if resource is None:
+            return None
+        changes = ResourceChanges(unpin_to=datetime.now(UTC) + resource.lifetime)
+        await self._store.update(resource_id, changes)
+        unpinned = await self._store.get(resource_id)
+        return unpinned.expires_at if unpinned else None
+
+    async def note(
+        self,
+        action: AuditAction,
+        principal: Principal | None,
+        *,
+        resource: Resource | None = None,
+        resource_id: str | None = None,
+        rows: int | None = None,
+        is_complete: bool | None = None,
+        code: str | None = None,
+        reason: str | None = None,
+        link_id: str | None = None,
+    ) -> None:
+        """Write a deed down.
+
+        Raises:
+            StorageError: the audit sink failed.
+        """
+        event = AuditEvent(
+            action=action,
+            principal=principal,
+            resource_id=resource.id if resource else resource_id,
+            source=resource.source if resource else None,
+            rows=rows,
+            is_complete=is_complete,
+            code=code,
+            reason=reason,
+            link_id=link_id,
+        )
+        await record(self._audit, event)
+
+    async def keep(self, resource: Resource, principal: Principal | None, *, rows: int) -> None:
+        """Sign and store a new resource, once its principal's quota has room for it.
+
+        Raises:
+            LimitExceededError: it has none, and what fills it is pinned.
+            StorageError: the resource could not be kept.
+        """
+        signed = sign(self._seal, resource)
+        if principal is not None:
+            await self._make_room(principal, size_of(signed), resource.created_at)
+        await self.note("create", principal, resource=signed, rows=rows)
+        await self._store.save(signed)
+
+    async def find(self, principal: Principal | None, *, limit: int, cursor: str | None) -> Listing:
+        """The principal's own live resources.
+
+        Raises:
+            UnauthenticatedError: nobody is known to ask.
+            BadParameterError: the cursor is none of ours.
+        """
+        if principal is None:
+            if self._authenticate is None:  # nobody can ever have any
+                raise not_found()
+            raise UnauthenticatedError("Only a known principal has resources to list.")
+        after = None if cursor is None else _read_cursor(cursor)
+        found = await self._store.find(principal, now=datetime.now(UTC), limit=limit + 1, after=after)
+        now = datetime.now(UTC)
+        shown = [
+            resource.seen_at(now)
+            for resource in found[:limit]
+            if await self._may_be_listed(resource, principal)
+        ]
+        await self.note("list", principal, rows=len(shown))
+        return Listing(shown, _write_cursor(found[limit - 1]) if len(found) > limit else None)
+
+    async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:
+        """A row that was changed behind our back is left out, and logged; the rest is still to be seen."""
+        try:
+            require_signature(self._seal, resource)
+        except TamperedError:
+            return False
+        return self._authorize is None or await self._authorize(principal, resource, "read")
+
+    async def _make_room(self, principal: Principal, size: int, now: datetime) -> None:
+        async for batch in find_surplus(self._store, principal, size, now, self._settings):
+            for resource_id in batch:
+                await self.note("evict", principal, resource_id=resource_id)
+            await evict(self._store, batch)
+
+
+def _write_cursor(last: Resource) -> str:
+    return urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
+
+
+def _read_cursor(cursor: str) -> ListingPosition:
+    try:
+        if len(cursor) > conversions.LONGEST:
+            raise ValueError
+        instant, _, resource_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition(" ")
+        created_at = in_utc(conversions.instant(instant))
+        is_ours = is_storable_id(resource_id)
+    except (ValueError, OverflowError):
+        is_ours = False
+    if not is_ours:
+        raise BadParameterError("The cursor is none of this server's.", hint="Start without one.")
+    return ListingPosition(created_at, resource_id)

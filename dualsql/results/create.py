@@ -1,0 +1,364 @@
+"""A Select becomes a resource with a sample."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import util
+
+from dualsql import plan
+from dualsql.databases import Rows, Sample, Source, chosen_source
+from dualsql.errors import (
+    DatabaseBusyError,
+    DualResponseError,
+    LimitExceededError,
+    NotFreezableError,
+    QueryTimeoutError,
+    ValueNotRepresentableError,
+    blaming,
+)
+from dualsql.formats import json
+from dualsql.freeze.document import Statement
+from dualsql.freeze.verify import UNCOMPILABLE
+from dualsql.log import log_unforeseen
+from dualsql.plan import KeysetPosition
+from dualsql.profiles import ProfileResult, notes_of
+from dualsql.profiles.service import ProfileRequest, fetch_profile
+from dualsql.query import answering, read_question
+from dualsql.resource import (
+    UNCOUNTED,
+    Addresses,
+    CountMethod,
+    Principal,
+    Resource,
+    SampleMethod,
+    Total,
+    new_resource,
+)
+from dualsql.response import DualResponse
+from dualsql.results.access import AccessControl
+from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
+from dualsql.results.options import CreateOptions
+from dualsql.results.reader import ResultReader
+from dualsql.results.view import View
+from dualsql.settings import Settings
+from dualsql_client.wire import ProfileNotes, Row
+
+
+async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
+    """Some of the rows, and how many there are in all.
+
+    Raises:
+        NoTotalOrderError: no other rows than the first can be told apart.
+    """
+    if asked.way == "head":
+        return await view.sample(size, count)
+    sample = await _others(view, size, count, asked)
+    if sample.total.kind == "exact" and sample.total.rows == len(sample.rows):
+        return sample if asked.way == "tail" else await view.sample(size, count)
+    return sample._replace(taken=asked.label)
+
+
+async def _others(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
+    ordered = view.ordered()
+    if asked.way == "spread":
+        return await _spread(view, size)
+    if asked.way == "random":
+        return await view.sampled(plan.scattered(ordered, size + 1, asked.seed), size, count)
+    sample = await view.sampled(plan.tail(ordered, size + 1), size, count)
+    return sample._replace(rows=sample.rows[::-1])
+
+
+async def _spread(view: View, size: int) -> Sample:
+    ordered = view.ordered()
+    plan.spread(ordered, ())  # refused before anything is counted
+    total = await view.total(CountMethod("exact"))
+    assert total.rows is not None
+    select = plan.spread(ordered, plan.even_ranks(total.rows, size))
+    return Sample(await view.answer(select, timeout=view.settings.query_timeout), total)
+
+
+_MOST_KEPT = 500
+"""Statements of a tool differ in their values alone, and are one to SQLAlchemy's cache."""
+
+_MOST_ASKED = 16
+"""Columns that are asked for at once, by which rows are put in order too."""
+
+
+class CompileChecks:
+    """Compiles forms of statements, once for all that differ in bound values alone."""
+
+    def __init__(self) -> None:
+        self._known: Any = util.LRUCache(_MOST_KEPT)
+
+    def require(self, view: View) -> None:
+        """Compile all forms of the view's statement under its rules.
+
+        Raises:
+            NotFreezableError: one of them cannot be written.
+            NoTotalOrderError: its rows cannot be cut into pages.
+        """
+        found = view.shape.select._generate_cache_key()
+        window = (view.shape.limit is None, view.shape.offset > 0)
+        key = None if found is None else (view.source.name, view.narrowing.form, window, found.key)
+        if key is not None and key in self._known:
+            return
+        dialect = view.narrowing.dialect(view.source.engine.dialect)
+        names = sorted(view.narrowing.values)
+        try:
+            for _, select in forms(view):
+                # Kept where pages are looked up: the first one needs no compiler any more.
+                select._compile_w_cache(
+                    dialect=dialect,
+                    compiled_cache=view.source.compiled,
+                    column_keys=names,
+                    schema_translate_map=None,
+                )
+        except UNCOMPILABLE as error:
+            raise NotFreezableError(
+                f"The statement can be run, but not be cut into pages or asked ({type(error).__name__}).",
+                hint="Put it into a subquery, and name its columns: inner = statement.subquery(); select(inner).",
+            ) from error
+        if key is not None:
+            self._known[key] = True
+
+
+def forms(view: View) -> Iterator[tuple[str, Any]]:
+    """What readers ask a statement for, by name: pages by offset and by cursor, rows and groups of a question."""
+    rows = view.ordered()
+    yield "page", plan.keyed_page(rows, offset=0, limit=1).select
+    if not rows.order.obstacle:
+        # Any value will do: it is bound.
+        place = KeysetPosition(values=("",) * len(rows.order.keys))
+        yield "page after a row", plan.page_beside(rows, place, limit=1).select
+        yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
+    names = [column.name for column in view.columns[:_MOST_ASKED]]
+    missing = [{"column": name, "op": "is_null"} for name in names]
+    sorted_by = [column.name for column in view.columns[:_MOST_ASKED] if column.meaning.keeps_order]
+    for name, question in {
+        "rows": {"filters": [{"or": missing}], "order_by": sorted_by},
+        "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
+    }.items():
+        yield (
+            name,
+            answering(
+                read_question(question),
+                view.shape,
+                view.source.capabilities,
+                view.source.engine.dialect.name,
+            ),
+        )
+
+
+def respond(
+    resource: Resource,
+    view: View,
+    sample: Sample,
+    profile: ProfileResult | None = None,
+    *,
+    addresses: Addresses,
+    settings: Settings,
+) -> DualResponse:
+    """The dual response of `resource`, some of whose rows are in `sample`."""
+    inexact = json.inexact_columns(view.columns, sample.rows)
+    rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+    written = _written(view, rows)
+    return DualResponse(
+        resource_id=resource.id,
+        resource_uri=addresses.uri(resource.id),
+        resource_url=addresses.url(resource.id),
+        name=resource.name,
+        sample=json.loads(written),
+        total_count=resource.total_count,
+        total_count_kind=resource.total_count_kind,
+        columns=json.describe(view.columns, integer_strings=inexact),
+        created_at=resource.created_at,
+        expires_at=resource.expires_at,
+        text_budget=settings.text_budget,
+        results_budget=settings.results_budget,
+        status="pending" if resource.status == "pending" else "ready",
+        sampled=sample.taken,
+        profile=None if profile is None else profile.to_wire(view.source.engine.dialect),
+        profile_notes=None if profile is None else _notes(profile, view, sample),
+    )
+
+
+def _written(view: View, rows: list[Row]) -> bytes:
+    try:
+        return json.dumps(rows)
+    except ValueNotRepresentableError:
+        json.require_writable(view.columns, [list(row.values()) for row in rows])
+        raise
+
+
+def _notes(profile: ProfileResult, view: View, sample: Sample) -> ProfileNotes:
+    notes = notes_of(profile, view.columns, sample.rows)
+    return ProfileNotes(covers=profile.covers, complete=profile.is_complete, notes=notes)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Creator:
+    """Makes the resources of one server."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        reader: ResultReader,
+        gate: AccessControl,
+        jobs: Jobs,
+        *,
+        settings: Settings,
+        addresses: Addresses,
+    ) -> None:
+        self._sources = sources
+        self._reader = reader
+        self._gate = gate
+        self._jobs = jobs
+        self._settings = settings
+        self._addresses = addresses
+        self._rehearsals = CompileChecks()
+
+    async def create(self, select: Statement, creation: CreateOptions) -> DualResponse:
+        """See `DualResponseServer.create_response`."""
+        with _refusals(), blaming(creation.asked):
+            return await self._create(select, creation)
+
+    async def _create(self, select: Statement, creation: CreateOptions) -> DualResponse:
+        source = chosen_source(self._sources, creation.source)
+        document = _frozen(source, select, creation)
+        if creation.wait is not None:
+            # Whoever asks for all of the same asks the same.
+            key = (source.name, document, repr(replace(creation, wait=None)))
+            return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
+        view = self._reader.view(source, document, creation.principal)
+        self._rehearsals.require(view)
+        sample = await take_sample(view, creation.sample_size, creation.count, creation.sample)
+        profile = await _profile(view, creation)
+        resource = self._resource(view, document, creation, sample.total)
+        answered = self._answered(resource, view, sample, profile)
+        await self._gate.keep(answered.resource, creation.principal, rows=len(sample.rows))
+        return answered.response
+
+    async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
+        """The dual response of a resource that was made before; without a sample where rows take too long to read.
+
+        Neither rights nor expiry are checked here: `Gate.open` gives a resource that may be read.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: it has no rows, yet or ever.
+        """
+        resource.require_ready()
+        response = self._jobs.response_of(resource.id, principal)
+        if response is not None:
+            await self._gate.note("read", principal, resource=resource, rows=len(response.sample))
+            return replace(response, expires_at=resource.expires_at)
+        source = chosen_source(self._sources, resource.source)
+        view = self._reader.view(source, resource.document, principal)
+        rows: Rows = ()
+        with suppress(QueryTimeoutError, DatabaseBusyError):
+            rows = (await view.sample(self._settings.default_sample_size, CountMethod("none"))).rows
+        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        return self._respond(resource, view, Sample(rows, UNCOUNTED))
+
+    async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
+        """End the query of a pending resource, in whichever process it runs; False when it was over already.
+
+        Nobody's rights are checked (see `DualResponseServer.open_resource`); `principal` is for the audit.
+        """
+        await self._gate.note("cancel", principal, resource=resource)
+        return await self._jobs.cancel(resource)
+
+    def _work(self, source: Source, document: bytes, creation: CreateOptions) -> QueryWork:
+        """What a query that may outlast its caller does, with places and time of its own."""
+        view = self._reader.view(source.in_background(), document, creation.principal)
+        self._rehearsals.require(view)
+        patient = replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
+        latest = self._settings.pending_timeout + creation.lifetime
+        pending = self._resource(view, document, creation, UNCOUNTED)
+        pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
+
+        async def run() -> FinishedQuery:
+            with blaming(creation.asked):
+                sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
+                profile = await _profile(patient, creation)
+            lasted = datetime.now(UTC) - pending.created_at
+            ready = replace(
+                pending,
+                status="ready",
+                total_count=sample.total.rows,
+                total_count_kind=sample.total.kind,
+                expires_at=self._expiry(pending, lasted + creation.lifetime),
+            )
+            return self._answered(ready, view, sample, profile)
+
+        response = self._respond(pending, view, Sample((), UNCOUNTED))
+        return QueryWork(resource=pending, response=response, principal=creation.principal, run=run)
+
+    def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
+        return resource.created_at + min(lifetime, self._settings.maximum_lifetime)
+
+    def _resource(self, view: View, document: bytes, creation: CreateOptions, total: Total) -> Resource:
+        return new_resource(
+            name=creation.name,
+            source=view.source.name,
+            document=document,
+            columns=json.describe(view.columns),
+            total_count=total.rows,
+            total_count_kind=total.kind,
+            lifetime=creation.lifetime,
+            principal=creation.principal,
+            metadata=creation.metadata,
+        )
+
+    def _answered(
+        self, resource: Resource, view: View, sample: Sample, profile: ProfileResult | None
+    ) -> FinishedQuery:
+        response = self._respond(resource, view, sample, profile)
+        kept = response.sample if self._settings.keep_sample else None
+        return FinishedQuery(replace(resource, sample=kept), response)
+
+    def _respond(
+        self, resource: Resource, view: View, sample: Sample, profile: ProfileResult | None = None
+    ) -> DualResponse:
+        return respond(resource, view, sample, profile, addresses=self._addresses, settings=self._settings)
+
+
+def _frozen(source: Source, select: Statement, creation: CreateOptions) -> bytes:
+    """The document; a result that a caller refined until it can no longer be stored is the caller's mistake."""
+    try:
+        return source.freeze(select)
+    except NotFreezableError as error:
+        if creation.parent is None:
+            raise
+        raise LimitExceededError(
+            "What that makes of the result is too large to keep.",
+            hint="Ask less of it, refine an earlier result, or run the query anew.",
+        ) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Refuse a statement that anything but an error of ours was raised for: whoever asks hears no other."""
+    try:
+        yield
+    except DualResponseError:
+        raise
+    except Exception as error:
+        log_unforeseen(_log, error, "A statement could not be served.")
+        raise NotFreezableError(
+            f"The statement cannot be served: it, or a rule or a hook of the server, raised {type(error).__name__}.",
+            hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
+        ) from error
+
+
+async def _profile(view: View, creation: CreateOptions) -> ProfileResult | None:
+    if creation.profile is None:
+        return None
+    return await fetch_profile(view, ProfileRequest(creation.profile))

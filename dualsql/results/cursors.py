@@ -1,0 +1,150 @@
+"""Cursors of pages, sealed for one resource, order and principal."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha512
+from typing import Any
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+from dualsql.errors import BadCursorError, NotFreezableError
+from dualsql.freeze import Seal
+from dualsql.freeze.values import Values
+from dualsql.plan import KeysetPosition
+from dualsql.resource import Principal
+
+MAXIMUM_LENGTH = 16 * 1024
+"""Characters of a cursor."""
+
+_PURPOSE = b"dualsql.cursors/1"
+_VERSION = b"\x01"
+_VALUES = Values({})
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place, and what the page that gave the cursor saw of it.
+
+    Attributes:
+        row: how many rows were before the place.
+        has_rows_behind: there were rows on its other side.
+    """
+
+    place: KeysetPosition
+    row: int
+    has_rows_behind: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorScope:
+    """All that a cursor is good for.
+
+    Attributes:
+        order: a fingerprint of the keys that the rows are ordered by.
+    """
+
+    resource_id: str
+    order: bytes
+    principal: Principal | None
+
+
+class Cursors:
+    """Writes and reads cursors with the secrets of a seal: the first writes, every one of them reads."""
+
+    def __init__(self, seal: Seal) -> None:
+        self._keys = seal.subkeys(_PURPOSE)
+
+    def write(self, cursor: Cursor | None, scope: CursorScope) -> str | None:
+        """The cursor as text; None for none, when it would be too long, or holds what has no exact text."""
+        if cursor is None:
+            return None
+        try:
+            payload = _packed(cursor)
+        except NotFreezableError:
+            return None
+        text = _encoded(_VERSION + _cipher(self._keys[0], scope).encrypt(payload, [_VERSION]))
+        return text if len(text) <= MAXIMUM_LENGTH else None
+
+    def read(self, text: str, scope: CursorScope) -> Cursor:
+        """What `write` was given for the same scope.
+
+        Raises:
+            BadCursorError: any other text.
+        """
+        sealed = _decoded(text)
+        if sealed[:1] != _VERSION:
+            raise BadCursorError
+        for key in self._keys:
+            try:
+                return _unpacked(_cipher(key, scope).decrypt(sealed[1:], [_VERSION]))
+            except InvalidTag:
+                continue
+        raise BadCursorError
+
+
+def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
+    who = scope.principal
+    return _cipher_for(
+        subkey,
+        scope.order,
+        (scope.resource_id, None if who is None else who.id, None if who is None else who.tenant),
+    )
+
+
+@lru_cache(1_000)
+def _cipher_for(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
+    """With 64 bytes of key; each part carries its length, so that no two scopes look alike."""
+    told = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
+    key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha512)
+    return AESSIV(key)
+
+
+def _packed(cursor: Cursor) -> bytes:
+    place = cursor.place
+    values = [_VALUES.write(_plain(value)) for value in place.values]
+    document = [
+        cursor.row, cursor.has_rows_behind, place.is_backward, place.passed, place.left, values
+    ]  # fmt: skip
+    # PostgreSQL and SQLite may hold what is no text in Unicode; it comes back as it was.
+    return _JSON.encode(document).encode("utf-8", "surrogatepass")
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def _unpacked(payload: bytes) -> Cursor:
+    row, has_rows_behind, is_backward, passed, left, values = json.loads(
+        payload.decode("utf-8", "surrogatepass")
+    )
+    read = tuple(_VALUES.read(value) for value in values)
+    place = KeysetPosition(values=read, is_backward=is_backward, passed=passed, left=left)
+    return Cursor(place, row, has_rows_behind)
+
+
+def _plain(value: Any) -> Any:
+    """The value in a class of Python's own: asyncpg has a UUID that is faster to make."""
+    return UUID(int=value.int) if isinstance(value, UUID) else value
+
+
+def _encoded(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    if len(text) > MAXIMUM_LENGTH or not text.isascii():
+        raise BadCursorError
+    try:
+        sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (NotBase64, ValueError):
+        raise BadCursorError from None
+    if _encoded(sealed) != text:  # Python skips what is not of the alphabet
+        raise BadCursorError
+    return sealed

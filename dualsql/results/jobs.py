@@ -1,0 +1,309 @@
+"""Queries that may run longer than their caller waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from dualsql.databases import ran_too_long
+from dualsql.errors import (
+    BadParameterError,
+    DualResponseError,
+    LimitExceededError,
+    QueryCancelledError,
+    QueryInterruptedError,
+    StorageError,
+    TooManyQueriesError,
+)
+from dualsql.log import Outage, log_failure, log_unforeseen
+from dualsql.resource import Principal, Resource, problem_of
+from dualsql.response import DualResponse
+from dualsql.results.access import AccessControl
+from dualsql.settings import Settings
+from dualsql.store.housekeeping import every
+from dualsql.store.protocol import ResourceStore
+
+logger = logging.getLogger(__name__)
+
+_SETTLE_ATTEMPTS = 5
+
+After = Literal["settle", "delete", "nothing"]
+"""What becomes of the row of a job that was stopped."""
+
+
+class FinishedQuery(NamedTuple):
+    """A resource whose query has run, and what its tool returns."""
+
+    resource: Resource
+    response: DualResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryWork:
+    """What a job does.
+
+    Attributes:
+        resource: as it is while it is pending.
+        response: ... and what its tool returns then.
+        run: asks the database.
+    """
+
+    resource: Resource
+    response: DualResponse
+    principal: Principal | None
+    run: Callable[[], Awaitable[FinishedQuery]]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Job:
+    """A query, and who waits for it.
+
+    Attributes:
+        is_kept: it has a row.
+        is_told: somebody was told its id, and may come back for it.
+        is_over: the database has answered, or was told to stop.
+    """
+
+    key: Hashable
+    work: QueryWork
+    waiting: int = 0
+    is_kept: bool = False
+    is_told: bool = False
+    is_over: bool = False
+    after: After = "settle"
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    task: asyncio.Task[FinishedQuery | DualResponseError] = field(init=False)
+
+    @property
+    def id(self) -> str:
+        """The resource's."""
+        return self.work.resource.id
+
+    def stop(self, after: After) -> None:
+        """End the query in the database, too; without effect once it is over."""
+        if not self.is_over:
+            self.is_over, self.after = True, after
+            self.task.cancel()
+
+
+class Jobs:
+    """The jobs of one server."""
+
+    def __init__(self, gate: AccessControl, store: ResourceStore, settings: Settings) -> None:
+        self._gate = gate
+        self._store = store
+        self._settings = settings
+        self._running: set[Job] = set()
+        # Those that run and those nobody came back for yet, the oldest first.
+        self._known: dict[Hashable, Job] = {}
+        self._beating: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to say what runs, in the running event loop."""
+        if self._beating is None or self._beating.done():
+            interval = self._settings.pending_lease / 3
+            self._beating = asyncio.create_task(every(interval, self._beat, Outage("Saying what still runs")))
+
+    def renew(self) -> None:
+        """Forget the event loop of the last run, and the jobs that ended with it."""
+        self._running.clear()
+        self._known.clear()
+        self._beating, self._closing = None, asyncio.Event()
+
+    async def close(self) -> None:
+        """Stop what runs; the resources of it have failed."""
+        self._closing.set()
+        if self._beating is not None:
+            self._beating.cancel()
+        tasks = [job.task for job in self._running]
+        for job in self._running:
+            job.stop("settle")
+        if tasks:
+            await asyncio.wait(tasks)  # unlike gather, it leaves them alone when we are cancelled
+
+    def forget(self, resource_id: str) -> None:
+        """Stop the query of a resource that was deleted."""
+        for job in {*self._running, *self._known.values()}:
+            if job.id == resource_id:
+                self._stop(job, "nothing")
+
+    async def cancel(self, resource: Resource) -> bool:
+        """Fail what is pending, and stop its query, whichever process runs it. False when it was over already."""
+        error = QueryCancelledError("The query was cancelled.")
+        is_cancelled = await self._store.settle(_failed(resource, error))
+        self.forget(resource.id)  # another process finds out by itself
+        return is_cancelled
+
+    def response_of(self, resource_id: str, principal: Principal | None) -> DualResponse | None:
+        """What came of a query that ran here for `principal` not long ago, if nobody came back for it."""
+        for job in self._known.values():
+            is_theirs = job.id == resource_id and job.work.principal == principal
+            if is_theirs and job.task.done() and not job.task.cancelled():
+                answered = job.task.result()
+                return answered.response if isinstance(answered, FinishedQuery) else None
+        return None
+
+    async def answer(self, key: Hashable, work: Callable[[], QueryWork], wait: timedelta) -> DualResponse:
+        """What came of the work after `wait`, or that it still goes on.
+
+        Args:
+            key: of whoever asks the same.
+            work: made only if nobody asked the same yet.
+
+        Raises:
+            TooManyQueriesError: `Settings.maximum_pending` run already.
+            DualResponseError: what it failed with, or what it could not be kept with.
+        """
+        job = await self._known_job(key) or self._begin(key, work())
+        job.waiting += 1
+        try:
+            return await self._answer(job, wait)
+        finally:
+            job.waiting -= 1
+            if not job.waiting and not job.is_told:  # its last caller was cancelled
+                self._stop(job, "delete")
+
+    def _stop(self, job: Job, after: After) -> None:
+        self._release(job)  # who asks the same from now on begins anew
+        job.stop(after)
+
+    async def _known_job(self, key: Hashable) -> Job | None:
+        job = self._known.get(key)
+        if job is None or not job.task.done():
+            return job
+        # What came of it is told as long as its resource lives, and not to whoever asks the same on another day.
+        resource = await self._store.get(job.id)
+        if resource is not None and not resource.is_expired(datetime.now(UTC)):
+            return job
+        self._release(job)
+        return None
+
+    def _begin(self, key: Hashable, work: QueryWork) -> Job:
+        if len(self._running) >= self._settings.maximum_pending:
+            raise TooManyQueriesError("As many slow queries run as this server allows.")
+        job = Job(key=key, work=work)
+        job.task = asyncio.create_task(self._run(job))
+        self._running.add(job)
+        self._known[key] = job
+        job.task.add_done_callback(lambda _: self._end(job))
+        return job
+
+    def _end(self, job: Job) -> None:
+        self._running.discard(job)
+        if not job.is_told:
+            self._release(job)
+        unclaimed = [known for known in self._known.values() if known.task.done()]
+        for oldest in unclaimed[: -self._settings.maximum_pending]:
+            self._release(oldest)
+
+    def _release(self, job: Job) -> None:
+        if self._known.get(job.key) is job:
+            del self._known[job.key]
+
+    async def _answer(self, job: Job, wait: timedelta) -> DualResponse:
+        await asyncio.wait({job.task}, timeout=wait.total_seconds())
+        if not job.task.done():
+            await asyncio.shield(self._keep_pending(job))
+            if job.is_kept:
+                job.is_told = True
+                return job.work.response
+            await asyncio.wait({job.task})
+        return await self._claimed(job)
+
+    async def _keep_pending(self, job: Job) -> None:
+        async with job.lock:
+            if not job.is_over and not job.is_kept:
+                until = datetime.now(UTC) + self._settings.pending_lease
+                resource = replace(job.work.resource, pending_until=until)
+                await self._gate.keep(resource, job.work.principal, rows=0)
+                job.is_kept = True
+
+    async def _claimed(self, job: Job) -> DualResponse:
+        self._release(job)
+        answered = job.task.result()
+        if isinstance(answered, DualResponseError):
+            raise answered
+        if job.is_kept:
+            shown = len(answered.response.sample)
+            await self._gate.note("read", job.work.principal, resource=answered.resource, rows=shown)
+        return answered.response
+
+    async def _run(self, job: Job) -> FinishedQuery | DualResponseError:
+        found = await self._result(job)
+        job.is_over = True
+        async with job.lock:
+            try:
+                return await (self._settled(job, found) if job.is_kept else self._kept(job, found))
+            except DualResponseError as error:
+                return error
+
+    async def _result(self, job: Job) -> FinishedQuery | DualResponseError:
+        limit = self._settings.pending_timeout
+        try:
+            async with asyncio.timeout(limit.total_seconds()):
+                return await job.work.run()
+        except DualResponseError as error:
+            return error
+        except TimeoutError:
+            return ran_too_long(limit)
+        except asyncio.CancelledError:  # by `stop`, which says what becomes of the row
+            return QueryInterruptedError("The query was stopped before the database had answered.")
+        except Exception as error:  # noqa: BLE001 - nobody may be there to see it any more
+            log_unforeseen(logger, error, "A query in the background failed.")
+            return DualResponseError("The query failed.", hint="The server's log has the cause.")
+
+    async def _kept(
+        self, job: Job, found: FinishedQuery | DualResponseError
+    ) -> FinishedQuery | DualResponseError:
+        if isinstance(found, FinishedQuery):
+            await self._gate.keep(found.resource, job.work.principal, rows=len(found.response.sample))
+        return found
+
+    async def _settled(
+        self, job: Job, found: FinishedQuery | DualResponseError
+    ) -> FinishedQuery | DualResponseError:
+        if job.after == "delete":
+            await self._store.delete(job.id)
+        if job.after != "settle":
+            return found
+        try:
+            ended = found.resource if isinstance(found, FinishedQuery) else _failed(job.work.resource, found)
+            is_ours = await self._settle(ended)
+        except (BadParameterError, LimitExceededError) as error:  # of its sample
+            found = error
+            is_ours = await self._settle(_failed(job.work.resource, error))
+        return found if is_ours else QueryInterruptedError("Nothing was heard of the query for too long.")
+
+    async def _settle(self, resource: Resource) -> bool:
+        """Write it down, again if need be: a result of minutes is worth waiting for its store."""
+        pause = self._settings.pending_lease.total_seconds() / 3
+        for left in reversed(range(_SETTLE_ATTEMPTS)):
+            try:
+                return await self._store.settle(resource)
+            except StorageError as error:
+                log_failure(logger, error, "storing what came of a query", level=logging.WARNING)
+                if not left or self._closing.is_set():
+                    raise
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
+        return False
+
+    async def _beat(self) -> None:
+        kept = {job.id: job for job in self._running if job.is_kept}
+        if kept:
+            until = datetime.now(UTC) + self._settings.pending_lease
+            alive = await self._store.prolong(kept.keys(), until=until)
+            for resource_id in kept.keys() - set(alive):
+                self._stop(kept[resource_id], "nothing")  # deleted, or given up, by another process
+
+
+def _failed(resource: Resource, error: DualResponseError) -> Resource:
+    expires_at = datetime.now(UTC) + resource.lifetime
+    return replace(resource, status="failed", failure=problem_of(error), expires_at=expires_at)

@@ -1,0 +1,221 @@
+"""Signed links: the right of a person to read one resource for a while."""
+
+from __future__ import annotations
+
+import binascii
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import orjson
+
+from dualsql.errors import BadParameterError, ConfigurationError, DualResponseError
+from dualsql.formats import formats
+from dualsql.freeze import Seal
+from dualsql.resource import Addresses, Principal, Resource
+from dualsql.results.access import AccessControl, not_found
+from dualsql.settings import Settings
+from dualsql.store.protocol import LinkRecord, ResourceStore
+
+FORMATS = frozenset(formats.FORMATS)
+"""What a link can be good for. "json" is pages and the description too."""
+
+MAXIMUM_LENGTH = 4096
+_LABEL = "dualsql.link/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a link says.
+
+    Attributes:
+        link: its id, the resource and its end, as the store keeps them.
+        principal: as whom it reads.
+        formats: in which the rows may be had.
+        is_single_use: it ends with the first answer.
+    """
+
+    link: LinkRecord
+    principal: Principal | None
+    formats: frozenset[str]
+    is_single_use: bool
+
+    def is_good_for(self, resource_id: str, wanted: str, now: datetime) -> bool:
+        """Whether it says that this resource may be read so, at this time."""
+        return self.link.resource_id == resource_id and wanted in self.formats and now < self.link.expires_at
+
+
+def new_link_id() -> str:
+    """160 random bits."""
+    return secrets.token_urlsafe(20)
+
+
+def checked_formats(formats: Iterable[str]) -> frozenset[str]:
+    """Raises BadParameterError for a format nobody serves."""
+    found = frozenset(formats)
+    if not found or not found <= FORMATS:
+        raise BadParameterError(
+            f"A link is for one or more of: {', '.join(sorted(FORMATS))}.", hint="Leave formats out."
+        )
+    return found
+
+
+def write_token(grant: Grant, seal: Seal) -> str:
+    """The grant as text for a URL, with its MAC."""
+    who = grant.principal
+    payload = orjson.dumps(
+        {
+            "link": grant.link.id,
+            "resource": grant.link.resource_id,
+            "principal": None if who is None else [who.id, who.tenant],
+            "formats": sorted(grant.formats),
+            "expires": grant.link.expires_at.timestamp(),
+            "once": grant.is_single_use,
+        }
+    )
+    return f"{_encode(payload)}.{_encode(seal.sign(_LABEL, payload))}"
+
+
+def read_token(token: str, seal: Seal) -> Grant | None:
+    """The grant of a token that this server made; None for any other text."""
+    if len(token) > MAXIMUM_LENGTH or not token.isascii():
+        return None
+    body, _, mac = token.partition(".")
+    try:
+        payload, signature = _decode(body), _decode(mac)
+    except (binascii.Error, ValueError):
+        return None
+    return _grant(orjson.loads(payload)) if seal.verify(signature, _LABEL, payload) else None
+
+
+def _grant(said: dict[str, object]) -> Grant:
+    who, end = said["principal"], said["expires"]
+    assert isinstance(end, float)
+    return Grant(
+        link=LinkRecord(
+            id=str(said["link"]),
+            resource_id=str(said["resource"]),
+            expires_at=datetime.fromtimestamp(end, UTC),
+        ),
+        principal=Principal(id=who[0], tenant=who[1]) if isinstance(who, list) else None,
+        formats=frozenset(said["formats"]),  # type: ignore[call-overload]  # signed by us, so it is a list
+        is_single_use=said["once"] is True,
+    )
+
+
+def _encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+_PARAMETER = "link="
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Makes, opens and ends signed links. For people: never show one to a model."""
+
+    gate: AccessControl
+    store: ResourceStore
+    seal: Seal
+    settings: Settings
+    addresses: Addresses
+
+    async def create(
+        self,
+        resource_id: str,
+        principal: Principal | None,
+        *,
+        formats: Iterable[str] = ("json",),
+        expires_in: timedelta = timedelta(minutes=15),
+        single_use: bool = False,
+    ) -> str:
+        """A URL by which anyone reads the resource as `principal` does.
+
+        For formats without "json" it is that of the stream, in the first of them: what a person can click on.
+
+        Args:
+            formats: in which the rows may be had; "json" is for pages, too.
+            single_use: it ends with the first page, or stream, that is read.
+
+        Raises:
+            ConfigurationError: `signed_links` is not set.
+            ResourceNotFoundError, ResourceExpiredError: the resource is not the principal's to show.
+            BadParameterError: an argument is out of bounds.
+        """
+        if not self.settings.signed_links:
+            raise ConfigurationError(
+                "Signed links are off.", hint="DualResponseServer(..., signed_links=True)"
+            )
+        if not timedelta(0) < expires_in <= self.settings.maximum_link_lifetime:
+            raise BadParameterError(
+                "The link's lifetime is out of bounds.",
+                hint=f"At most {self.settings.maximum_link_lifetime}.",
+            )
+        allowed = checked_formats(formats)
+        resource = await self.gate.open(resource_id, principal, "read")
+        link = LinkRecord(
+            id=new_link_id(), resource_id=resource.id, expires_at=datetime.now(UTC) + expires_in
+        )
+        grant = Grant(link=link, principal=principal, formats=allowed, is_single_use=single_use)
+        await self.gate.note("link", principal, resource=resource, link_id=link.id)
+        await self.store.save_link(link)
+        token = f"{_PARAMETER}{write_token(grant, self.seal)}"
+        url = self.addresses.url(resource_id)
+        return f"{url}?{token}" if "json" in allowed else f"{url}/rows?format={min(allowed)}&{token}"
+
+    async def open(
+        self, resource_id: str, token: str, *, wanted: str = "json", takes: bool = True
+    ) -> tuple[Principal | None, Resource]:
+        """As whom a link reads, and the resource.
+
+        Args:
+            wanted: the format asked for.
+            takes: rows are about to be read, which uses a single-use link up.
+
+        Raises:
+            ResourceNotFoundError: the link is not good for this, or not any more: one answer for all of it.
+            ResourceExpiredError: the link is good, and the resource is not any more.
+        """
+        grant = read_token(token, self.seal) if self.settings.signed_links else None
+        if grant is None or not grant.is_good_for(resource_id, wanted, datetime.now(UTC)):
+            await self.gate.load(resource_id, self.gate.viewer(None))  # what an unknown id costs
+            raise await self._refusal(resource_id, grant, "not a link")
+        resource = await self.gate.open(resource_id, grant.principal, "read")
+        is_taken = takes and grant.is_single_use and resource.status == "ready"
+        if not await self.store.has_link(grant.link, take=is_taken):
+            raise await self._refusal(resource_id, grant, "link ended")
+        await self.gate.note("follow", grant.principal, resource=resource, link_id=grant.link.id)
+        return grant.principal, resource
+
+    async def revoke(self, link: str) -> bool:
+        """End a link, given as `create` returned it. False when it had ended, or is none of ours."""
+        grant = read_token(link.rpartition(_PARAMETER)[2], self.seal)
+        if grant is None:
+            return False
+        await self.gate.note(
+            "revoke", grant.principal, resource_id=grant.link.resource_id, link_id=grant.link.id
+        )
+        return await self.store.delete_links(link_id=grant.link.id) == 1
+
+    async def revoke_all(self, resource_id: str, *, principal: Principal | None = None) -> int:
+        """End all links of a resource. Returns how many. `principal` is for the audit: no rights are checked."""
+        await self.gate.note("revoke", principal, resource_id=resource_id)
+        return await self.store.delete_links(resource_id=resource_id)
+
+    async def _refusal(self, resource_id: str, grant: Grant | None, reason: str) -> DualResponseError:
+        error = not_found()
+        await self.gate.note(
+            "refuse",
+            grant.principal if grant else None,
+            resource_id=resource_id,
+            code=error.code,
+            reason=reason,
+            link_id=grant.link.id if grant else None,
+        )
+        return error

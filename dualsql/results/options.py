@@ -1,0 +1,221 @@
+"""The options of a new response and of a request, checked against the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from dualsql.databases import Source, chosen_source
+from dualsql.errors import (
+    Asked,
+    BadParameterError,
+    ConfigurationError,
+    LimitExceededError,
+    NotFreezableError,
+    ValueNotRepresentableError,
+)
+from dualsql.formats import json
+from dualsql.freeze import Registry
+from dualsql.query import ResultQuery, read_result_query
+from dualsql.resource import CountMethod, Principal, Resource, SampleMethod, parse_count, parse_sample
+from dualsql.saved_queries import SavedQuery, saved_queries
+from dualsql.settings import Settings
+from dualsql_client.conversions import shown
+from dualsql_client.wire import ProfileKind, SortKey
+
+_LONGEST_NAME = 200
+_LONGEST_LISTING = 100
+_LARGEST_METADATA = 64 * 1024
+
+
+def checked_name(name: Any) -> str:
+    """A title of 1 to 200 characters."""
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+        raise BadParameterError(f"A name is a text of 1 to {_LONGEST_NAME} characters.")
+    return str(name)
+
+
+def checked_count(count: Any, settings: Settings) -> CountMethod:
+    """How to count; no cap lies deeper than an offset may."""
+    asked = parse_count(count)
+    if asked.way == "capped":
+        within("the cap of a count", asked.cap, 1, settings.maximum_offset)
+    return asked
+
+
+def checked_profile(kind: Any) -> ProfileKind:
+    """Which rows of a profile are looked at.
+
+    Raises:
+        BadParameterError: there is no such word.
+    """
+    for known in get_args(ProfileKind):
+        if kind == known:
+            return known  # type: ignore[no-any-return]
+    raise BadParameterError(
+        f"The profile {shown(kind, 80)} is not known.",
+        hint='Use "sample" or "full".',
+        details={"name": "profile"},
+    )
+
+
+def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
+    """The lifetime asked for, cut to the longest the operator allows."""
+    wanted = settings.default_expiration if asked is None else asked
+    if not isinstance(wanted, timedelta) or wanted < timedelta():
+        raise BadParameterError(
+            "An expiration is a timedelta, and not negative.", hint="timedelta(minutes=30)"
+        )
+    return min(wanted, settings.maximum_lifetime)
+
+
+def checked_wait(wait: Any) -> timedelta | None:
+    """How long to wait for a query; None for as long as it may take."""
+    if wait is not None and (not isinstance(wait, timedelta) or wait < timedelta()):
+        raise BadParameterError("A wait is a timedelta, and not negative.", hint="timedelta(seconds=5)")
+    return wait
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Plain JSON values, at most 64 KiB of them."""
+    try:
+        encoded = json.dumps(dict(metadata or {}))
+    except (ValueNotRepresentableError, TypeError, ValueError) as error:
+        raise BadParameterError(
+            "Metadata holds a value that JSON cannot.",
+            hint="Use text, numbers, booleans, None, lists and dicts.",
+        ) from error
+    if len(encoded) > _LARGEST_METADATA:
+        raise LimitExceededError(
+            f"Metadata may take {_LARGEST_METADATA} bytes.",
+            hint="Store less of it.",
+            details={"bytes": len(encoded)},
+        )
+    plain: dict[str, Any] = json.loads(encoded)
+    return plain
+
+
+def checked_size(size: int | None, settings: Settings) -> int:
+    """Rows of a sample, from 0 on."""
+    default = min(settings.default_sample_size, settings.maximum_sample_size)
+    return within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
+
+
+def checked_window(
+    offset: int, limit: int | None, sort: Sequence[SortKey], settings: Settings, *, cursor: str | None = None
+) -> int:
+    """The limit to use, once offset, limit and the number of sort keys are found in bounds."""
+    if cursor is not None and offset:
+        raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
+    within("offset", offset, 0, settings.maximum_offset)
+    within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
+    default = min(settings.default_page_size, settings.maximum_page_size)
+    return within("limit", default if limit is None else limit, 1, settings.maximum_page_size)
+
+
+def within(what: str, value: int, least: int, most: int) -> int:
+    """The value, once it is found to be a whole number from `least` to `most`."""
+    if type(value) is not int or not least <= value <= most:
+        raise BadParameterError(
+            f"{what} is out of bounds.",
+            hint=f"Give a number from {least} to {most}.",
+            details={"value": shown(value, 40)},
+        )
+    return value
+
+
+def checked_listing(limit: int | None) -> int:
+    """How many resources one listing shows: 1 to 100."""
+    if limit is None:
+        return _LONGEST_LISTING
+    if type(limit) is not int or not 0 < limit <= _LONGEST_LISTING:
+        raise BadParameterError(f"limit must be between 1 and {_LONGEST_LISTING}.", details={"name": "limit"})
+    return limit
+
+
+def checked_registry(tables: Any, settings: Settings) -> Registry:
+    """The registry of a server's `tables`.
+
+    Raises:
+        ConfigurationError: `tables` cannot be one, or contradicts the settings.
+    """
+    if not isinstance(tables, Registry):
+        return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
+    if settings.allow_text and not tables.allow_text:
+        raise ConfigurationError(
+            "allow_text belongs to the Registry that was given.", hint="Registry(..., allow_text=True)"
+        )
+    return tables
+
+
+def checked_queries(queries: Iterable[SavedQuery], sources: Mapping[str, Source]) -> dict[str, SavedQuery]:
+    """The saved queries by name, once each is known to be one that can be stored.
+
+    Raises:
+        ConfigurationError: one cannot, names no source of ours, or has the name of another.
+    """
+    found = saved_queries(queries)
+    for query in found.values():
+        try:
+            chosen_source(sources, query.source).freeze(query.select)
+        except (NotFreezableError, LimitExceededError) as error:
+            raise ConfigurationError(
+                f"The saved query {query.name!r} cannot be stored: {error.message}"[:500], hint=error.hint
+            ) from error
+    return found
+
+
+ProfileOption = Literal["none", "sample", "full"]
+"""Whether the columns are looked at: not at all, in the first rows (`Settings.profile_sample`), in all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    """A response that may be made: every option in bounds, and what was left out by its default."""
+
+    name: str
+    sample_size: int
+    sample: SampleMethod
+    lifetime: timedelta
+    metadata: Mapping[str, Any]
+    count: CountMethod
+    profile: ProfileKind | None
+    principal: Principal | None
+    source: str | None
+    wait: timedelta | None
+    parent: Resource | str | None
+    refinement: ResultQuery | None
+    is_text: bool
+
+    @property
+    def asked(self) -> Asked | None:
+        """What of the statement its caller gave; see `dualsql.errors.blaming`."""
+        if self.refinement is not None:
+            return self.refinement.asked
+        return "text" if self.is_text else None
+
+
+def checked_create_options(settings: Settings, *, name: Any, **asked: Any) -> CreateOptions:
+    """What is asked for; each as `DualResponseServer.create_response` has it, and its default where it is left out.
+
+    Raises:
+        BadParameterError, LimitExceededError: an option is malformed or out of bounds.
+    """
+    profile, refinement = asked.get("profile", "none"), asked.get("refinement")
+    return CreateOptions(
+        name=checked_name(name),
+        sample_size=checked_size(asked.get("sample_size"), settings),
+        sample=parse_sample(asked.get("sample", "head")),
+        lifetime=checked_lifetime(asked.get("expiration"), settings),
+        metadata=checked_metadata(asked.get("metadata")),
+        count=checked_count(asked.get("count", "auto"), settings),
+        profile=None if profile == "none" else checked_profile(profile),
+        principal=asked.get("principal"),
+        source=asked.get("source"),
+        wait=checked_wait(asked.get("wait")),
+        parent=asked.get("parent"),
+        refinement=None if refinement is None else read_result_query(refinement),
+        is_text=bool(asked.get("is_text")),
+    )

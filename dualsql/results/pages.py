@@ -1,0 +1,209 @@
+"""One page of a result, by offset or by cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from dualsql import plan
+from dualsql.databases import Rows
+from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
+from dualsql.resource import Principal, Total
+from dualsql.response import instant
+from dualsql.results.cursors import Cursor, Cursors, CursorScope
+from dualsql.results.view import View
+from dualsql_client.wire import Column, Page, PageOrder, Row, SortKey, TotalCountKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultPage:
+    """Rows `offset` to `offset + len(rows)` of a result.
+
+    Attributes:
+        rows: objects by column name; values are what `formats.json.dumps` takes.
+        total_count, total_count_kind: as of creation, or of a later count; of this reading where the page tells it,
+            or tells better.
+        offset: of a page by cursor, counted from the page that gave the cursor.
+        has_next, has_previous: a further row was there.
+        cached: the rows were read a short time ago, see `Settings.result_cache`.
+        order: "partial" when the rows may be in another order at the next reading.
+        next_cursor, previous_cursor: None at the ends, and where only offsets lead on.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    total_count: int | None
+    total_count_kind: TotalCountKind
+    offset: int
+    has_next: bool
+    has_previous: bool
+    order: PageOrder
+    cached: bool
+    next_cursor: str | None
+    previous_cursor: str | None
+    expires_at: datetime | None
+
+    def to_wire(self) -> Page:
+        """The page as the REST endpoints answer it."""
+        following = self.offset + len(self.rows)
+        return Page(
+            data=list(self.rows),
+            columns=list(self.columns),
+            total_count=self.total_count,
+            total_count_kind=self.total_count_kind,
+            returned_count=len(self.rows),
+            offset=self.offset,
+            skip=self.offset,
+            has_next=self.has_next,
+            has_previous=self.has_previous,
+            has_prev=self.has_previous,
+            next_offset=following if self.has_next else None,
+            order=self.order,
+            cached=self.cached,
+            next_cursor=self.next_cursor,
+            previous_cursor=self.previous_cursor,
+            expires_at=None if self.expires_at is None else instant(self.expires_at),
+        )
+
+
+def seen_total(known: Total, *, offset: int, returned: int, has_next: bool, is_counted: bool = True) -> Total:
+    """The total, corrected by what a page showed: rows come and go after a result was counted.
+
+    Args:
+        is_counted: the offset was counted in this reading, from the first row on.
+    """
+    end = offset + returned
+    if has_next or not is_counted:
+        return known.at_least(end + has_next)
+    return Total(end, "exact") if returned or not offset else known.at_most(offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """Which rows are asked for.
+
+    Attributes:
+        cursor: as a page gave it, instead of an offset.
+    """
+
+    limit: int
+    offset: int = 0
+    sort: Sequence[SortKey] = ()
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPage:
+    """The rows of one page, and where it stands.
+
+    Attributes:
+        offset: number of the first row; by a cursor, counted from the page that gave it.
+        is_counted: the offset was counted from the first row, in this reading.
+        is_cached: the rows are those of an earlier one.
+        next_cursor, previous_cursor: None at the ends, and where no cursor can be given.
+    """
+
+    rows: Rows
+    offset: int
+    is_counted: bool
+    is_cached: bool
+    has_next: bool
+    has_previous: bool
+    order: PageOrder
+    next_cursor: str | None
+    previous_cursor: str | None
+
+
+async def fetch_view_page(
+    asked: PageRequest, view: View, cursors: Cursors, *, resource_id: str, principal: Principal | None
+) -> FetchedPage:
+    """The page that is asked for.
+
+    Raises:
+        UnknownColumnError: a sort key names no column of the result.
+        NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
+        QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+    """
+    rows = view.ordered(asked.sort)
+    scope = CursorScope(resource_id=resource_id, order=rows.order.fingerprint, principal=principal)
+    if asked.cursor is None:
+        start = None
+        select = plan.keyed_page(rows, offset=asked.offset, limit=asked.limit + 1)
+    else:
+        plan.require_keyset(rows)
+        start = cursors.read(asked.cursor, scope)
+        select = plan.page_beside(rows, start.place, limit=asked.limit + 1)
+    found, is_cached = await view.turn(select)
+    leaf = _leaf(found, asked, start)
+    ahead, behind = _marks(leaf, select, rows, start)
+    following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
+    width = len(view.columns)
+    return FetchedPage(
+        rows=[row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows,
+        offset=leaf.offset,
+        is_counted=start is None,
+        has_next=leaf.has_next,
+        has_previous=leaf.has_previous,
+        is_cached=is_cached,
+        order="total" if rows.order.is_total else "partial",
+        next_cursor=cursors.write(following, scope) if leaf.has_next else None,
+        previous_cursor=cursors.write(preceding, scope) if leaf.has_previous else None,
+    )
+
+
+class _PageRows(NamedTuple):
+    """The rows of a page in the result's order, without the one too many."""
+
+    rows: Rows
+    offset: int
+    has_previous: bool
+    has_next: bool
+    is_backward: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.rows)
+
+
+def _leaf(found: Rows, asked: PageRequest, start: Cursor | None) -> _PageRows:
+    rows, has_more = found[: asked.limit], len(found) > asked.limit
+    if start is None:
+        return _PageRows(rows, asked.offset, has_previous=asked.offset > 0, has_next=has_more)
+    if not start.place.is_backward:
+        return _PageRows(rows, start.row, has_previous=start.has_rows_behind, has_next=has_more)
+    # Rows that came in since then would make the number negative.
+    offset = max(start.row - len(rows), 0) if has_more else 0
+    return _PageRows(
+        rows[::-1], offset, has_previous=has_more, has_next=start.has_rows_behind, is_backward=True
+    )
+
+
+def _marks(
+    leaf: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
+) -> tuple[Cursor | None, Cursor | None]:
+    """The cursors to read on from the page, and to turn back before it."""
+    far, near = (leaf.offset, leaf.end) if leaf.is_backward else (leaf.end, leaf.offset)
+    if not leaf.rows:
+        # What it was to lie beside has gone, and so has all beyond.
+        return None, None if start is None else Cursor(start.place.reversed(), near, has_rows_behind=False)
+    travelled = leaf.rows[::-1] if leaf.is_backward else leaf.rows
+    if rows.order.is_unique:
+        travelled = [travelled[0], travelled[-1]]
+    values = [told for told in map(select.values_of, travelled) if told is not None]
+    if len(values) < len(travelled):
+        return None, None
+    place = None if start is None else start.place
+    if rows.order.is_unique:
+        ahead = plan.position_ahead(values[1:], place, is_begun=True)
+        behind = plan.position_behind(values[:1], place, is_begun=True)
+        return _mark(ahead and ahead.as_of_one(), far), _mark(behind and behind.as_of_one(), near)
+    is_begun = leaf.offset == 0
+    ahead = plan.position_ahead(values, place, is_begun=is_begun)
+    behind = plan.position_behind(values, place, is_begun=is_begun)
+    return _mark(ahead, far), _mark(behind, near)
+
+
+def _mark(place: KeysetPosition | None, row: int) -> Cursor | None:
+    return None if place is None else Cursor(place, row)

@@ -1,0 +1,386 @@
+"""A stored statement as one principal sees it. All that is derived from it runs under the same rules."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from dualsql import plan
+from dualsql.capabilities import Capabilities
+from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.columns.result import ResultColumn, driver_names
+from dualsql.databases import (
+    RowCounter,
+    Rows,
+    Sample,
+    Source,
+    StreamJob,
+    fetch_page,
+    fetch_rows,
+    fetch_sample,
+    stream_rows,
+)
+from dualsql.errors import ConfigurationError
+from dualsql.formats.writer import Chunk, Writer, WriterOptions
+from dualsql.freeze.document import AnySelect, Statement
+from dualsql.plan import KeyedSelect, Ordered, Shape
+from dualsql.resource import CountMethod, Principal, Total
+from dualsql.settings import ResultCache, Settings, SnapshotTags
+from dualsql.tenancy import ActiveRules, HookContext, Policy
+from dualsql.tenancy.compiler import TableForms
+from dualsql_client.wire import SortKey
+
+_MOST_BYTES = 512 * 1024
+"""Of documents; a thawed statement takes some hundred times as much memory."""
+
+_MOST_ORDERS = 16
+"""Of one document: its own, and those that readers sort by."""
+
+
+class Derived:
+    """What is derived of one statement: its shape, and the orders that it is read in.
+
+    Attributes:
+        shape: as `plan.shape` gives it.
+        names: of its columns, as a driver tells them.
+    """
+
+    def __init__(self, statement: Statement, meanings: Meanings = STANDARD) -> None:
+        self.shape: Shape = plan.shape(statement, meanings)
+        self.names = driver_names(self.shape.columns)
+        self._orders: OrderedDict[object, Ordered] = OrderedDict()
+
+    def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
+        """The statement in the order asked for, where `form` hides columns.
+
+        Raises:
+            UnknownColumnError: a sort key names no column of the result.
+        """
+        # A form is the same for all whom the same rules hold for, whoever they are.
+        key = (form, tuple((part["field"], part.get("order")) for part in sort))
+        found = self._orders.get(key)
+        if found is None:
+            found = plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
+            self._orders[key] = found
+            if len(self._orders) > _MOST_ORDERS:
+                self._orders.popitem(last=False)
+        return found
+
+
+class Plans:
+    """What was derived of the documents that were read last, at most `most_bytes` of them."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._found: OrderedDict[tuple[str, bytes], Derived] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def derived(
+        self,
+        source: str,
+        document: bytes,
+        thaw: Callable[[bytes], Statement],
+        meanings: Meanings = STANDARD,
+    ) -> Derived:
+        """What is derived of a document on a source; `thaw` reads it when it is not known yet."""
+        key = (source, document)
+        found = self._found.get(key)
+        if found is not None:
+            self._found.move_to_end(key)
+            return found
+        found = Derived(thaw(document), meanings)
+        if len(document) <= self._most_bytes:
+            self._found[key] = found
+            self._bytes += len(document)
+            self._forget()
+        return found
+
+    def _forget(self) -> None:
+        while self._bytes > self._most_bytes:
+            (_, document), _ = self._found.popitem(last=False)
+            self._bytes -= len(document)
+
+
+# Their representation says all there is to them: 1 is not 1.0 nor True, and 1.0 not 1.00, though they are equal.
+_PLAIN = (bool, int, float, str, bytes, Decimal, datetime, date, time_of_day, timedelta, UUID, type(None))
+
+_FIXED = 256
+"""Bytes of a page without its values, and of a row."""
+
+
+class _CachedRows(NamedTuple):
+    rows: Rows
+    is_fixed: bool
+    weight: int
+    ends_at: float
+
+
+class RowCache:
+    """The pages that were read last, within the bounds of `settings`."""
+
+    def __init__(self, settings: ResultCache, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = settings.ttl.total_seconds()
+        self._most_bytes = settings.maximum_bytes
+        self._clock = clock
+        self._kept: OrderedDict[object, _CachedRows] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, question: object) -> Rows | None:
+        """The rows that answered the question a short time ago; the caller's to do with as it likes."""
+        found = self._kept.get(question)
+        if found is None:
+            return None
+        if found.ends_at <= self._clock():
+            self._drop(question)
+            return None
+        self._kept.move_to_end(question)
+        return found.rows if found.is_fixed else deepcopy(found.rows)
+
+    def keep(self, question: object, rows: Rows) -> None:
+        """Keep the answer, if there is room for it."""
+        self._drop(question)
+        weight = _FIXED + sum(_FIXED + _weight(row) for row in rows)
+        if weight > self._most_bytes:
+            return
+        # Rows of SQLAlchemy hold on to their result.
+        own = tuple(tuple(row) for row in rows)
+        is_fixed = all(type(value) in _PLAIN for row in own for value in row)
+        # What a page shows may be changed by whoever gets it.
+        copied = own if is_fixed else deepcopy(own)
+        self._kept[question] = _CachedRows(copied, is_fixed, weight, self._clock() + self._seconds)
+        self.bytes += weight
+        while self.bytes > self._most_bytes:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, question: object) -> None:
+        found = self._kept.pop(question, None)
+        if found is not None:
+            self.bytes -= found.weight
+
+
+def question_of(select: AnySelect, narrowing: ActiveRules, source: Source) -> object | None:
+    """What makes the question; None where it cannot be told from any other."""
+    key = select._generate_cache_key()
+    if key is None:
+        return None
+    bound = _written(parameter.effective_value for parameter in key.bindparams)
+    values = _written(part for name in sorted(narrowing.values) for part in (name, narrowing.values[name]))
+    if bound is None or values is None:
+        return None
+    return key.key, bound, narrowing.form, values, tuple(narrowing.settings), source.name
+
+
+def _written(values: Iterable[Any]) -> tuple[Any, ...] | None:
+    """The values, each told from every other; None where one has no such form."""
+    found: list[Any] = []
+    for value in values:
+        if type(value) in _PLAIN:
+            found.append((type(value), repr(value)))
+        elif type(value) in {list, tuple} and (parts := _written(value)) is not None:
+            found.append((type(value), parts))
+        else:
+            return None
+    return tuple(found)
+
+
+def _weight(value: Any) -> int:
+    """Bytes of a value and of all it holds."""
+    own = sys.getsizeof(value)
+    if isinstance(value, str | bytes):
+        return own
+    if isinstance(value, Mapping):
+        return own + sum(_weight(part) for pair in value.items() for part in pair)
+    if isinstance(value, Iterable):
+        return own + sum(map(_weight, value))
+    return own
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One statement, in its one shape, on its source."""
+
+    source: Source
+    derived: Derived
+    narrowing: ActiveRules
+    settings: Settings
+    may_estimate: bool
+    results: RowCache | None
+
+    @property
+    def shape(self) -> Shape:
+        """The statement as a plain Select."""
+        return self.derived.shape
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        """The result's columns, in order."""
+        return self.shape.columns
+
+    async def turn(self, page: KeyedSelect) -> tuple[Rows, bool]:
+        """The rows of a page of this statement, and whether they were kept from an earlier reading."""
+        select = page.select
+        question = None if self.results is None else question_of(select, self.narrowing, self.source)
+        if self.results is None or question is None:
+            return await self.fetch(select, added=page.added), False
+        kept = self.results.get(question)
+        if kept is not None:
+            return kept, True
+        rows = await self.fetch(select, added=page.added)
+        self.results.keep(question, rows)
+        return rows, False
+
+    async def fetch(self, select: AnySelect, *, added: int = 0) -> Rows:
+        """The rows of a part of this statement, as they are now, with as many columns more as are `added`."""
+        return await fetch_page(
+            self.source,
+            select,
+            self.narrowing,
+            described=(*self.derived.names, *("",) * added),
+            timeout=self.settings.query_timeout,
+        )
+
+    async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
+        """The rows of a question about this statement, which may read all of it."""
+        described = ("",) * len(select.selected_columns)
+        return await fetch_rows(self.source, select, self.narrowing, described=described, timeout=timeout)
+
+    async def sample(self, size: int, asked: CountMethod) -> Sample:
+        """The first rows, and how many there are in all."""
+        return await self.sampled(self._page(0, size + 1), size, asked)
+
+    async def sampled(self, select: AnySelect, size: int, asked: CountMethod) -> Sample:
+        """The rows of `select`, but for the last of `size + 1`, and how many the statement has in all."""
+        return await fetch_sample(
+            select,
+            self._counter(),
+            asked,
+            size=size,
+            head_start=self.settings.count_head_start,
+        )
+
+    async def total(self, asked: CountMethod) -> Total:
+        """How many rows there are, counted as it was asked for."""
+        return await self._counter().total(asked)
+
+    def _counter(self) -> RowCounter:
+        return RowCounter(
+            source=self.source,
+            shape=self.shape,
+            narrowing=self.narrowing,
+            settings=self.settings,
+            may_estimate=self.may_estimate,
+        )
+
+    def stream(
+        self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
+    ) -> AsyncGenerator[Chunk, None]:
+        """What `writer` makes of these columns of the rows of a part of this statement, piece by piece."""
+        return stream_rows(
+            StreamJob(
+                source=self.source,
+                statement=select,
+                narrowing=self.narrowing,
+                columns=self.columns,
+                places=None if columns is self.columns else [self.columns.index(c) for c in columns],
+                writer=writer,
+            )
+        )
+
+    def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
+        """The statement in the order asked for."""
+        return self.derived.ordered(self.source.capabilities, self.narrowing.form, sort)
+
+    def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
+        return plan.page(self.ordered(sort), offset=offset, limit=limit)
+
+
+def open_view(
+    source: Source,
+    document: bytes,
+    principal: Principal | None,
+    *,
+    policy: Policy,
+    plans: Plans,
+    results: RowCache | None,
+    settings: Settings,
+) -> View:
+    """The document's statement, narrowed to whoever asks now.
+
+    Raises:
+        TamperedError, NotFreezableError: see `freeze.thaw`.
+        ForbiddenError: the rules have nothing to go by for this principal.
+        NoTotalOrderError: the narrowed statement cannot be paged.
+    """
+    narrowing = policy.narrowing(principal)
+    if policy.has_functions:
+        # They make another statement for each principal, and are given none that somebody else is given too.
+        context = HookContext(principal=principal, source=source.name)
+        derived = Derived(policy.narrow(source.thaw(document), context), source.meanings)
+    else:
+        derived = plans.derived(source.name, document, source.thaw, source.meanings)
+    may_estimate = policy.shows_all or settings.estimate_narrowed
+    return View(source, derived, narrowing, settings, may_estimate, results)
+
+
+def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
+    """Raises ConfigurationError for a tag of a source that is not there."""
+    unknown = sorted(set(tags) - set(known))
+    if unknown:
+        raise ConfigurationError(
+            f"There is no source {unknown[0]!r} to have a snapshot tag.", hint=f"Sources: {', '.join(known)}."
+        )
+
+
+def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
+    """What the operator calls the present state of a source's data; None where it moves.
+
+    Raises:
+        ConfigurationError: the operator's function returned something else.
+    """
+    tag = tags.get(source)
+    found = tag() if callable(tag) else tag
+    if found is not None and not isinstance(found, str):
+        raise ConfigurationError(f"The snapshot tag of {source!r} is a {type(found).__name__}.")
+    return found
+
+
+def etag_of(
+    view: View,
+    snapshot: str,
+    select: AnySelect,
+    columns: Sequence[ResultColumn],
+    *,
+    written: str,
+    options: WriterOptions,
+) -> str:
+    """A weak ETag (RFC 9110, section 8.8.1): whoever sees other rows, or sees them otherwise, has another one.
+
+    Args:
+        select: what of the view is streamed.
+    """
+    compiled = select.compile(dialect=view.narrowing.dialect(view.source.engine.dialect))
+    values = compiled.construct_params(dict(view.narrowing.values))
+    told = (
+        snapshot,
+        view.source.name,
+        str(compiled),
+        sorted(values.items()),
+        list(view.narrowing.settings),
+        [column.describe() for column in columns],
+        written,
+        options,
+    )
+    return f'W/"{sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'

@@ -1,0 +1,331 @@
+"""Saved queries: a Select with a name and typed parameters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from sqlalchemy import BindParameter, Dialect, Table, TableClause, types
+from sqlalchemy.sql import visitors
+from sqlalchemy.types import NullType
+
+from dualsql.columns.own_types import SQLType
+from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.freeze.document import Statement
+from dualsql_client.conversions import identifier, require_storable
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+_LARGEST_VALUES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryParameter:
+    """One parameter of a saved query.
+
+    Attributes:
+        schema: what a value looks like, as JSON Schema.
+        is_required: there is no value unless one is given.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    is_required: bool
+    _adapter: TypeAdapter[Any] = field(repr=False)
+    _bound: BindParameter[Any] = field(repr=False)
+
+    def read(self, value: Any, dialect: Dialect | None = None) -> Any:
+        """A JSON value as the parameter's own type.
+
+        Args:
+            dialect: of the database that takes it.
+
+        Raises:
+            BadParameterError: it is none, or the database does not take it.
+        """
+        try:
+            # As JSON and strict: "2025-01-31" is a date, and true is no number.
+            read = self._adapter.validate_json(json.dumps(value), strict=True)
+            require_storable(read)
+        except (ValidationError, TypeError, ValueError, RecursionError) as error:
+            raise self._wrong(f"fit the schema {json.dumps(self.schema)}"[:500]) from error
+        given = read if self._bound.expanding and isinstance(read, list) else [read]
+        for one in given:
+            wanted = _wanted(one, self._bound.type, dialect)
+            if wanted is not None:
+                raise self._wrong(f"be {wanted}")
+        # PostgreSQL refuses zones of 16 hours and more.
+        return read.astimezone(UTC) if isinstance(read, datetime) and read.tzinfo is not None else read
+
+    def _wrong(self, wanted: str) -> BadParameterError:
+        return BadParameterError(
+            f"The value of {self.name!r} does not fit.",
+            hint=f"It must {wanted}.",
+            details={"parameter": self.name, "schema": dict(self.schema)},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedQuery:
+    """A Select that callers run by its name, with the values of its `bindparam()`s.
+
+    Args:
+        name: letters, digits, _ and -, at most 64, a letter first.
+        select: with a named `bindparam("state")` wherever a caller gives a value; one with a value of its own may
+            be left out.
+        description: what it answers, for a model.
+        parameters: types of values, as a function's annotations would be: `{"state": Literal["NJ", "NY"]}`,
+            `{"top": Annotated[int, Field(ge=1, le=100)]}`. The others have the type of what they are compared with.
+        source: which of several databases.
+
+    Attributes:
+        takes: the parameters, sorted by their names.
+
+    Raises:
+        ConfigurationError: the name is none, a type cannot be read from JSON, or there is no such parameter.
+    """
+
+    name: str
+    select: Statement
+    _: KW_ONLY
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    takes: Mapping[str, QueryParameter] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(str(self.name)):
+            raise ConfigurationError(
+                f"{self.name!r} is no name of a query."[:200], hint="Letters, digits, _ and -, at most 64."
+            )
+        bound = _bound(self.select)
+        for name in self.parameters:
+            if name not in bound:
+                raise ConfigurationError(
+                    f"The query {self.name!r} has no parameter {name!r}."[:200],
+                    hint='Write bindparam("name") in it.',
+                )
+        taken = {name: _parameter(self, name, found) for name, found in sorted(bound.items())}
+        object.__setattr__(self, "takes", taken)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The parameters as JSON Schema."""
+        return {
+            "type": "object",
+            "properties": {name: dict(parameter.schema) for name, parameter in self.takes.items()},
+            "required": [name for name, parameter in self.takes.items() if parameter.is_required],
+            "additionalProperties": False,
+        }
+
+    @property
+    def tables(self) -> list[TableClause]:
+        """The tables it reads, each once."""
+        found = (element for element in visitors.iterate(self.select) if isinstance(element, TableClause))
+        # An ORM statement has copies of them that carry notes.
+        return list(dict.fromkeys(map(_registered, found)))
+
+    def with_values(
+        self, values: Mapping[str, Any] | None = None, dialect: Dialect | None = None
+    ) -> Statement:
+        """The statement with `values`, as JSON has them, for its parameters.
+
+        Args:
+            dialect: of the database that takes them.
+
+        Raises:
+            BadParameterError: one is missing, is unknown, or does not fit.
+        """
+        given = dict(values or {})
+        if _length(given) > _LARGEST_VALUES:
+            raise BadParameterError("The parameters are too long.", hint=f"{_LARGEST_VALUES} bytes of JSON.")
+        for name in given:
+            if name not in self.takes:
+                self._refuse(f"The query {self.name!r} has no parameter {name[:60]!r}.", name)
+        for name, parameter in self.takes.items():
+            if parameter.is_required and name not in given:
+                self._refuse(f"The query {self.name!r} needs the parameter {name!r}.", name)
+        read = {name: self.takes[name].read(value, dialect) for name, value in given.items()}
+        return _with_values(self.select, read)
+
+    def _refuse(self, message: str, name: str) -> None:
+        known = list(self.takes)
+        raise BadParameterError(
+            message,
+            hint=f"It takes: {', '.join(known)}." if known else "It takes no parameters.",
+            details={
+                "parameters": self.schema,
+                "suggestions": get_close_matches(name, known, n=3, cutoff=0.5),
+            },
+        )
+
+
+def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
+    """The queries by name.
+
+    Raises:
+        ConfigurationError: one is no SavedQuery, or two have one name.
+    """
+    found: dict[str, SavedQuery] = {}
+    for query in queries:
+        if not isinstance(query, SavedQuery):
+            raise ConfigurationError(
+                f"A {type(query).__name__} is no saved query.", hint="SavedQuery(name, select)"
+            )
+        if query.name in found:
+            raise ConfigurationError(f"Two saved queries are called {query.name!r}.")
+        found[query.name] = query
+    return found
+
+
+def _length(values: Mapping[str, Any]) -> int:
+    try:
+        return len(json.dumps(values, default=str))
+    except (TypeError, ValueError, RecursionError) as error:  # digits beyond 4,300, nested too deeply
+        raise BadParameterError("The parameters are not JSON.", hint="Give texts, numbers, lists.") from error
+
+
+def _with_values(select: Statement, values: Mapping[str, Any]) -> Statement:
+    """The statement with values in its parameters.
+
+    Not by `params()`, which leaves them as they are and keeps the values beside: a plan has to see a LIMIT's.
+    """
+
+    def give(element: BindParameter[Any]) -> None:
+        if element.key in values:
+            element.value, element.required = values[element.key], False
+            if type(element.type) is types.Numeric and element.type.asdecimal:
+                # Not the column's: PostgreSQL would round the value to its digits before it compares.
+                element.type = types.Numeric()
+
+    return visitors.cloned_traverse(select, {}, {"bindparam": give}) if values else select
+
+
+def _registered(table: TableClause) -> TableClause:
+    return table.metadata.tables[table.key] if isinstance(table, Table) else table
+
+
+def _bound(select: Statement) -> dict[str, BindParameter[Any]]:
+    """The parameters that have a name of their author's; what comparisons made of constants has none."""
+    elements = (element for element in visitors.iterate(select) if isinstance(element, BindParameter))
+    return {str(element.key): element for element in elements if not element.unique}
+
+
+def _parameter(query: SavedQuery, name: str, found: BindParameter[Any]) -> QueryParameter:
+    try:
+        adapter = TypeAdapter(query.parameters.get(name) or _annotation(found))
+        schema = adapter.json_schema()
+    except (PydanticUserError, NotImplementedError) as error:
+        raise ConfigurationError(
+            f"The type of the parameter {name!r} of {query.name!r} is not known."[:200],
+            hint='Say it: SavedQuery(..., parameters={"name": int}), or bindparam("name", type_=Integer).',
+        ) from error
+    return QueryParameter(
+        name=name, schema=schema, is_required=bool(found.required), _adapter=adapter, _bound=found
+    )
+
+
+def _annotation(found: BindParameter[Any]) -> Any:
+    if isinstance(found.type, NullType):
+        raise NotImplementedError
+    python: Callable[..., Any] = found.type.python_type
+    return list[python] if found.expanding else python  # type: ignore[valid-type]
+
+
+def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
+    """What a value of the type is, in words; None where `value` is one, or nothing is known of the type."""
+    if value is None:
+        return None
+    if not isinstance(type_, types.TypeDecorator) or isinstance(type_, types.Interval):
+        for kind, check in _CHECKS:
+            if isinstance(type_, kind):
+                return check(value, type_, dialect)
+    return None
+
+
+def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+    bits = 64
+    if dialect is not None and dialect.name != "sqlite" and not isinstance(type_, types.BigInteger):
+        bits = 16 if isinstance(type_, types.SmallInteger) else 32
+    most = 2 ** (bits - 1)
+    if type(value) is int and -most <= value < most:
+        return None
+    return f"a whole number from {-most} to {most - 1}"
+
+
+def _wanted_number(value: Any, _: Any, __: Dialect | None) -> str | None:
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return None if is_number else "a number"
+
+
+def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+    if not isinstance(value, datetime):
+        return 'an instant, such as "2026-01-31T08:30:00"'
+    if value.tzinfo is not None:
+        try:
+            value.astimezone(UTC)
+        except OverflowError:
+            return "an instant of the years 1 to 9999 in UTC"
+    return _wanted_zone(value, type_, dialect)
+
+
+def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) -> str | None:
+    """Drivers refuse an instant with a zone where a column has none, or drop the zone; one without is given theirs."""
+    keeps_zones = dialect is None or dialect.name in {"postgresql", "duckdb"}
+    wants_zone = bool(type_.timezone) and keeps_zones
+    if (value.tzinfo is not None) is wants_zone or dialect is None:
+        return None
+    return "written with a zone, such as +00:00" if wants_zone else "written without a zone"
+
+
+def _wanted_day(value: Any, _: Any, __: Dialect | None) -> str | None:
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    return None if is_day else 'a date, such as "2026-01-31"'
+
+
+def _wanted_time(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
+    if not isinstance(value, time):
+        return 'a time of day, such as "08:30:00"'
+    return _wanted_zone(value, type_, dialect)
+
+
+def _wanted_uuid(value: Any, type_: Any, _: Dialect | None) -> str | None:
+    try:
+        is_uuid = isinstance(value, UUID) if type_.as_uuid else bool(identifier(value))
+    except ValueError:
+        is_uuid = False
+    return None if is_uuid else "a UUID"
+
+
+def _wanted_member(value: Any, type_: Any, _: Dialect | None) -> str | None:
+    is_member = isinstance(value, Enum) or value in type_.enums
+    return None if is_member else f"one of: {', '.join(map(str, type_.enums[:20]))}"
+
+
+def _of_class(kind: type[Any], words: str) -> Callable[[Any, Any, Dialect | None], str | None]:
+    return lambda value, _, __: None if isinstance(value, kind) else words
+
+
+# The first match decides.
+_CHECKS: tuple[tuple[type[Any], Callable[[Any, Any, Dialect | None], str | None]], ...] = (
+    (types.Boolean, _of_class(bool, "true or false")),
+    (types.Integer, _wanted_integer),
+    (types.Numeric, _wanted_number),
+    (types.Float, _wanted_number),
+    (types.DateTime, _wanted_instant),
+    (types.Date, _wanted_day),
+    (types.Time, _wanted_time),
+    (types.Interval, _of_class(timedelta, 'a duration, such as "P1DT2H"')),
+    (types.Uuid, _wanted_uuid),
+    (types.LargeBinary, _of_class(bytes, "bytes")),
+    (types.Enum, _wanted_member),
+    (types.String, _of_class(str, "a text")),
+)

@@ -1,0 +1,101 @@
+"""A socket, and uvicorn on it. Whatever ends it, the port is free afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
+from ipaddress import ip_address
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from dualsql.errors import ConfigurationError
+
+
+def heed_sigterm() -> None:
+    """What a supervisor sends ends this task as Ctrl-C does, which asyncio.run sees to itself."""
+    task = asyncio.current_task()
+    if task is not None:
+        with suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+class _Server(uvicorn.Server):
+    """Says when it serves, and leaves Ctrl-C to asyncio.run, which cancels whoever waits here."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@asynccontextmanager
+async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """The server's task, once it serves; stopped in order at the end of the block, however that comes."""
+    # A line for each request would have ids in it, and an id in a log is a key in a log.
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=5
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await server.ready.wait()
+        yield task
+    finally:
+        server.should_exit = True
+        await task
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket on IPv4 or IPv6, taken before any work is done.
+
+    Raises:
+        ConfigurationError: the port is taken, or the address is not one of this machine's.
+    """
+    try:
+        # With its protocol: asyncio would else not know it for TCP and leave Nagle's 40 ms on.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )[0]
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            on_failure.pop_all()
+            return listener
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(
+                f"Port {port} is in use.", hint="Stop what runs there, or choose another with --port."
+            ) from error
+        raise ConfigurationError(
+            f"Cannot listen on {host}, port {port}.", hint="Try --host 127.0.0.1 and a port above 1023."
+        ) from error
+
+
+def origin_of(listener: socket.socket) -> str:
+    """Where this machine reaches the listener; the wildcard addresses are no place to go to."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 it is taken away here
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether nobody but this machine reaches it."""
+    return ip_address(str(listener.getsockname()[0])).is_loopback
+
+
+def is_wildcard(listener: socket.socket) -> bool:
+    """Whether it listens on every address of the machine, and has no name of its own."""
+    return ip_address(str(listener.getsockname()[0])).is_unspecified

@@ -1,0 +1,179 @@
+"""Operators. They compute as the database does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, literal, null, tuple_, type_coerce, types
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import Null, Tuple
+from sqlalchemy.sql.operators import OperatorClass
+from sqlalchemy.types import TypeEngine
+from sqlglot import exp
+
+from dualsql.columns import instants
+from dualsql.sql import functions, values
+from dualsql.sql.scope import Scope, only
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+Two = Callable[[Any, Any], Any]
+
+_SUMS = OperatorClass.MATH | OperatorClass.DATE_ARITHEMETIC
+_MULTIPLICATION = 8
+"""The precedence of * and / in SQLAlchemy."""
+
+
+def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Element]:
+    """The two operands; a constant text takes the type of the other one."""
+    found = only(node, "this", "expression")
+    left = translator.expression(found["this"], scope)
+    right = translator.expression(found["expression"], scope)
+    return alike(translator, left, right), alike(translator, right, left)
+
+
+def alike(translator: Translator, element: Element, other: Element) -> Element:
+    """The element; a constant takes the type of the other one."""
+    return values.given(translator, element, other)
+
+
+def _binary(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        values.require_same(translator, left, right)
+        made: Element = apply(left, right)
+        return made
+
+    return read
+
+
+def _compared(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        values.require_same(translator, left, right)
+        return comparison(apply, left, right, translator.dialect)
+
+    return read
+
+
+def operand(element: Element, needed: OperatorClass, otherwise: TypeEngine[Any] | None = None) -> Element:
+    """The element as the left side of an operator of the class `needed`.
+
+    SQLAlchemy's types lack operators that engines have for them, such as `+` of a Boolean on SQLite. Where the engine
+    lacks it as well, it says so itself.
+
+    Args:
+        otherwise: the type to compute with where its own lacks the operator; an unknown one by default.
+    """
+    has_it = element.type.operator_classes & (needed | OperatorClass.UNSPECIFIED)
+    return element if has_it else type_coerce(element, otherwise or types.NullType())
+
+
+def textual(element: Element) -> Element:
+    """The element as the left side of LIKE, `~` or `||`."""
+    return operand(element, OperatorClass.STRING_MATCH, types.String())
+
+
+def concatenated(left: Element, right: Element) -> Element:
+    """`left || right`."""
+    return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
+
+
+def comparison(apply: Two, left: Element, right: Element, dialect: str) -> Element:
+    """Whether `apply` holds for both; unknown where either is NULL."""
+    if isinstance(left, Null) or isinstance(right, Null):
+        # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
+        return type_coerce(null(), types.Boolean())
+    if spells_instants(dialect, left, right):
+        return instants.compared(apply, left, right)
+    if isinstance(left, Tuple) and isinstance(right, Tuple):
+        left, right = _alike_tuples(left, right, dialect)
+    made: Element = apply(left, right)
+    return made
+
+
+def spells_instants(dialect: str, *elements: Any) -> bool:
+    """Whether one of them is an instant that the engine keeps as a text of some spelling."""
+    return dialect == "sqlite" and any(map(instants.is_instant, elements))
+
+
+def _alike_tuples(left: Tuple, right: Tuple, dialect: str) -> tuple[Tuple, Tuple]:
+    pairs = [
+        instants.instants(pair) if spells_instants(dialect, *pair) else pair
+        for pair in zip(left.clauses, right.clauses, strict=False)
+    ]
+    return (
+        (tuple_(*(one for one, _ in pairs)), tuple_(*(other for _, other in pairs)))
+        if pairs
+        else (left, right)
+    )
+
+
+def _not_distinct(apply: Two) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        if spells_instants(translator.dialect, left, right):
+            left, right = instants.instant(left), instants.instant(right)
+        made: Element = apply(left, right)
+        return made
+
+    return read
+
+
+def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        left, right = _both(translator, node, scope)
+        return functions.computed(apply(operand(left, needed), right), translator.dialect)
+
+    return read
+
+
+def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    kind = functions.quotient(left.type, right.type, translator.dialect)
+    # SQLAlchemy's own division is Python's; this one is the engine's.
+    divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
+    return functions.computed(divided, translator.dialect)
+
+
+def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    sign = "//" if translator.dialect == "duckdb" else "DIV"
+    quotient: Element = left.op(sign, precedence=_MULTIPLICATION, return_type=types.BigInteger())(right)
+    return quotient
+
+
+def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
+    inner = only(node, "this")["this"]
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        # A number below zero is one constant: it can then stand in LIMIT, frames and comparisons.
+        bound: Any = values.number(inner.name, translator.dialect)
+        return literal(-bound.value, bound.type)
+    return -operand(translator.expression(inner, scope), OperatorClass.MATH)
+
+
+HANDLERS: Mapping[type[exp.Expression], Any] = {
+    exp.Neg: _negative,
+    exp.EQ: _compared(operators.eq),
+    exp.NEQ: _compared(operators.ne),
+    exp.LT: _compared(operators.lt),
+    exp.LTE: _compared(operators.le),
+    exp.GT: _compared(operators.gt),
+    exp.GTE: _compared(operators.ge),
+    exp.NullSafeEQ: _not_distinct(lambda left, right: left.is_not_distinct_from(right)),
+    exp.NullSafeNEQ: _not_distinct(lambda left, right: left.is_distinct_from(right)),
+    exp.Add: _arithmetic(operators.add, _SUMS),
+    exp.Sub: _arithmetic(operators.sub, _SUMS),
+    exp.Mul: _arithmetic(operators.mul),
+    exp.Div: _divided,
+    exp.IntDiv: _whole_quotient,
+    exp.Mod: _arithmetic(operators.mod),
+    exp.DPipe: _binary(concatenated),
+    exp.BitwiseAnd: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_and(right)),
+    exp.BitwiseOr: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_or(right)),
+    exp.RegexpLike: _binary(lambda left, right: textual(left).regexp_match(right)),
+    exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
+}

@@ -1,0 +1,271 @@
+"""SQL text to a tree: one statement, parsed in time linear in its length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cache
+from itertools import islice, pairwise
+from types import FunctionType
+from typing import Any, NoReturn
+
+from sqlglot import Dialect, ErrorLevel, Parser, exp
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import SQLGLOTC_INSTALLED
+
+from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
+from dualsql.sql.scope import WorkBudget, forbid, invalid, too_deep
+
+MAXIMUM_LENGTH = 64 * 1024
+MAXIMUM_TOKENS = 3_000
+"""One takes 5 to 8 microseconds to read."""
+MAXIMUM_SELECTS = 100
+"""One takes 100 microseconds to read."""
+MAXIMUM_BRACKETS = 40
+"""Brackets within brackets, CASE within CASE: each takes 25 frames of Python's stack to parse."""
+MAXIMUM_DEPTH = 200
+"""Nodes within nodes; a chain of AND, OR or one set operation is one of them, a chain of + is not."""
+_LEVELS_OF_SELECT = 6
+"""So many elements stand inside one another in its document, which may be 300 deep."""
+LONGEST_NUMBER = 100
+LONGEST_TYPED = 200
+"""Characters of a text after the name of a type; the parser's expressions for intervals and zones take their square."""
+
+STEPS_PER_TOKEN = 2
+FREE_STEPS = 300
+"""The 400 queries of the tests have at most 205 tokens and take at most 1.6 steps for each."""
+
+if SQLGLOTC_INSTALLED or not isinstance(vars(Parser)["_advance"], FunctionType):
+    raise ConfigurationError(
+        "The compiled build of sqlglot is installed, whose steps cannot be counted.",
+        hint="Uninstall it: pip uninstall sqlglotc.",
+    )
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_ENDS_OF_TYPES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.INTERVAL})
+_NUMBERS = frozenset({TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING})
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+
+# What is left of a semicolon at the end, with a comment after it or without.
+_NOTHING = (type(None), exp.Semicolon)
+
+_QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN})
+
+# Calls without words between their arguments, which the parser would give a meaning of its own.
+_PLAIN_CALLS = frozenset(
+    """APPROX_QUANTILE ARGMAX ARGMIN ARG_MAX ARG_MIN CHAR CHR DATE_PART DECODE INITCAP JSONB_EXISTS JSON_AGG LISTAGG MAX
+    MAX_BY MIN MIN_BY NORMALIZE QUANTILE QUANTILE_CONT QUANTILE_DISC VALUES""".split()
+)
+
+Query = exp.Select | exp.SetOperation
+"""What a text may be."""
+
+# SQLAlchemy's names of dialects -> sqlglot's.
+_DIALECTS = {
+    "postgresql": "postgres",
+    "sqlite": "sqlite",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "duckdb": "duckdb",
+}
+
+
+def parse(sql: str, dialect: str, work: WorkBudget) -> Query:
+    """The tree of the one query that `sql` is.
+
+    Raises:
+        InvalidSQLError: it cannot be parsed, or is too large.
+        ForbiddenSQLError: it is more than one statement, or none that reads.
+    """
+    if not sql.strip():
+        invalid("There is no SQL.", hint="Write one SELECT.")
+    if len(sql) > MAXIMUM_LENGTH:
+        invalid(f"The SQL is longer than {MAXIMUM_LENGTH:,} characters.", hint="Write less of it.")
+    if "\x00" in sql:
+        invalid("The SQL holds a NUL character.", hint="Leave it out.")
+    statements = [found for found in _statements(sql, dialect, work) if not isinstance(found, _NOTHING)]
+    if len(statements) != 1:
+        forbid("More than one statement", hint="Send one SELECT.")
+    query = _query(statements[0])
+    _check_depth(query)
+    return query
+
+
+def _statements(sql: str, dialect: str, work: WorkBudget) -> list[Any]:
+    own = _counting_dialect(dialect)
+    try:
+        tokens = own.tokenize(sql)
+        _check_kind(tokens)
+        work.spend(len(tokens) // 2)
+        own.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
+        return list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))
+    except (InvalidSQLError, ForbiddenSQLError):
+        raise
+    except _TooManyStepsError as error:
+        raise InvalidSQLError(
+            "The SQL takes too long to read.",
+            hint="Give each JOIN its ON, or write CROSS JOIN; nest calls less deeply, with WITH.",
+        ) from error
+    except RecursionError as error:
+        raise too_deep() from error
+    except Exception as error:
+        # A parser for many dialects has errors of its own: KeyError for the type NULLABLE, AttributeError for |>.
+        raise InvalidSQLError(_message(error), hint="Check the syntax near there.") from error
+
+
+def _counting_dialect(name: str) -> Any:
+    """A dialect whose parsers count their steps in it.
+
+    Hints and quoted names of types are texts in a text, which parsers of their own read: the dialect makes them all,
+    and the tokens.
+    """
+    own: Any = type(_dialect(name))()
+    plain = own.tokenize
+
+    def tokenize(sql: str, dialect: Any = None) -> list[Token]:
+        if sum(1 for _ in islice(_WORD.finditer(sql), MAXIMUM_TOKENS + 1)) > MAXIMUM_TOKENS:
+            invalid(
+                f"The SQL has more than {MAXIMUM_TOKENS:,} words and signs.",
+                hint="Write less of it; give long texts as parameters.",
+            )
+        tokens: list[Token] = plain(sql, dialect)
+        _check_size(tokens, own.parser_class.TYPE_TOKENS)
+        return tokens
+
+    own.parser_class, own.tokenize = _parser(name), tokenize
+    return own
+
+
+class _TooManyStepsError(Exception):
+    """A parser has moved more often than a text of its length may; no error that a parser catches."""
+
+
+def is_case_sensitive(dialect: str) -> bool:
+    """Whether an unquoted name stands for its lower-case spelling alone."""
+    return dialect == "postgresql"
+
+
+def nulls_first(dialect: str, *, descending: bool) -> bool:
+    """Where the parser's tree puts NULLs when the text does not say: as the engine itself does."""
+    ordering = _dialect(dialect).NULL_ORDERING
+    return ordering != "nulls_are_last" and descending is (ordering == "nulls_are_large")
+
+
+def _query(statement: Any) -> Query:
+    while isinstance(statement, exp.Subquery) and not any(
+        value for name, value in statement.args.items() if name != "this"
+    ):
+        statement = statement.this
+    if not isinstance(statement, Query):
+        _forbid_kind()
+    return statement
+
+
+def _check_kind(tokens: list[Token]) -> None:
+    # What the parser does not know it would keep as text, and write to the log.
+    if tokens and tokens[0].token_type not in _QUERIES:
+        _forbid_kind()
+
+
+def _forbid_kind() -> NoReturn:
+    forbid(
+        "A statement that is not a SELECT", hint="Only SELECT, WITH ... SELECT and set operations run here."
+    )
+
+
+def _check_size(tokens: list[Token], types: Collection[TokenType]) -> None:
+    if len(tokens) > MAXIMUM_TOKENS:
+        invalid(f"The SQL has more than {MAXIMUM_TOKENS:,} words and signs.", hint="Write less of it.")
+    if sum(token.token_type is TokenType.SELECT for token in tokens) > MAXIMUM_SELECTS:
+        invalid(f"The SQL has more than {MAXIMUM_SELECTS} SELECTs.", hint="Write less of it.")
+    for one, other in pairwise(tokens):
+        is_typed = one.token_type in _ENDS_OF_TYPES or one.token_type in types
+        if is_typed and len(other.text) > LONGEST_TYPED and other.token_type is TokenType.STRING:
+            invalid(
+                f"A constant of a type has more than {LONGEST_TYPED} characters.", hint="Write less of it."
+            )
+    _check_brackets(tokens)
+
+
+def _check_brackets(tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        if token.token_type in _OPENING:
+            depth += 1
+            if depth > MAXIMUM_BRACKETS:
+                raise too_deep()
+        elif token.token_type in _CLOSING:
+            depth = max(0, depth - 1)
+        elif token.token_type in _NUMBERS and len(token.text) > LONGEST_NUMBER:
+            invalid(f"A number has more than {LONGEST_NUMBER} digits.", hint="Write fewer digits.")
+
+
+def _check_depth(query: exp.Expression) -> None:
+    waiting = [(query, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > MAXIMUM_DEPTH:
+            raise too_deep()
+        waiting += [(part, depth + _levels(part, node)) for part in node.iter_expressions()]
+
+
+def _levels(part: exp.Expression, node: exp.Expression) -> int:
+    """How many levels `part` of `node` is worth: none in a chain, which is walked and not descended."""
+    if isinstance(part, exp.Select):
+        return _LEVELS_OF_SELECT
+    is_alike = isinstance(part, exp.And | exp.Or | exp.SetOperation) and type(part) is type(node)
+    return 0 if is_alike and part.args.get("distinct") == node.args.get("distinct") else 1
+
+
+def _message(error: Exception) -> str:
+    found = getattr(error, "errors", None)
+    if not found:
+        return "The SQL cannot be read."
+    first = found[0]
+    return f"The SQL cannot be read: line {first.get('line')}, column {first.get('col')}."
+
+
+def _dialect(name: str) -> Dialect:
+    return Dialect.get_or_raise(_DIALECTS.get(name, ""))
+
+
+@cache
+def _parser(name: str) -> type[Parser]:
+    """The dialect's parser, without its functions: each call stays the name and the arguments that were written."""
+    parser = _dialect(name).parser_class
+    operators = {
+        **parser.COLUMN_OPERATORS,
+        TokenType.ARROW: _unread(exp.JSONExtract),
+        TokenType.DARROW: _unread(exp.JSONExtractScalar),
+    }
+    parsers = {name: read for name, read in parser.FUNCTION_PARSERS.items() if name not in _PLAIN_CALLS}
+    return type(
+        "PlainParser",
+        (parser,),
+        {
+            "FUNCTIONS": {},
+            "FUNCTION_PARSERS": parsers,
+            "COLUMN_OPERATORS": operators,
+            "_advance": _counted(vars(Parser)["_advance"]),
+        },
+    )
+
+
+def _counted(advance: Any) -> Any:
+    """The one method by which a parser moves, forwards and back, as one that counts."""
+
+    def count(self: Any, times: int = 1) -> None:
+        # What is gone back will be read again.
+        self.dialect.steps_left -= 1 if times > 0 else -2 * times
+        if self.dialect.steps_left < 0:
+            raise _TooManyStepsError
+        advance(self, times)
+
+    return count
+
+
+def _unread(kind: type[exp.Expression]) -> Any:
+    """A JSON operator whose path is kept as it was written."""
+    return lambda self, this, path: self.expression(kind(this=this, expression=path))

@@ -1,0 +1,285 @@
+"""Constants as bound values, of the type of what they are compared with; columns of the application's own types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from sqlalchemy import BindParameter, ColumnElement, func, literal, types
+from sqlalchemy.sql.elements import False_, Null, True_
+from sqlalchemy.types import TypeEngine
+from sqlglot import exp
+
+from dualsql.columns.own_types import Meaning, SQLType
+from dualsql.formats.json import taken
+from dualsql.sql.scope import forbid, invalid, shown
+from dualsql_client import conversions
+from dualsql_client.ndjson import decoder
+from dualsql_client.wire import INFINITIES, Column, Encoding
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+
+_LARGEST_INTEGER = 2**63 - 1
+_LARGEST_SMALL = 2**31 - 1
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+_PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
+_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+
+_HAVE_INFINITIES = ("postgresql", "duckdb")
+
+# How a text is read where a value of the type is wanted.
+_READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
+    (types.DateTime, conversions.instant),
+    (types.Date, conversions.day),
+    (types.Time, conversions.clock),
+    (types.Uuid, conversions.identifier),
+    (types.Integer, conversions.integer),
+    (types.Numeric, conversions.decimal),
+    (types.Float, conversions.real),
+)
+
+
+def number(text: str, dialect: str) -> ColumnElement[Any]:
+    """A number; with a fraction it is exact, but on SQLite, which knows only floating point."""
+    whole = conversions.whole_or_none(text, _LARGEST_INTEGER)
+    if whole is not None:
+        return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
+    if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
+        invalid(f"{text[:40]!r} is no number.", hint="Write digits, with a point or an exponent if need be.")
+    if dialect == "sqlite":
+        return literal(conversions.real(text), types.Float())
+    return literal(conversions.decimal(text), types.Numeric())
+
+
+def string(text: str) -> ColumnElement[Any]:
+    """A text, that `typed` may make something else of."""
+    try:
+        conversions.require_storable(text)
+    except ValueError:
+        invalid("A text of the SQL holds a NUL character, or is not Unicode.", hint="Write it without.")
+    return literal(text, types.String())
+
+
+def value(found: Any) -> ColumnElement[Any]:
+    """A parameter's value, as JSON has it."""
+    if found is None or isinstance(found, bool | int | float | str):
+        return literal(found)
+    return forbid(
+        f"A parameter that is a {type(found).__name__}", hint="Give a text, a number, a boolean or null."
+    )
+
+
+def typed_literal(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect: str) -> ColumnElement[Any]:
+    """A constant text as a value of the type that it stands beside; everything else as it is."""
+    if not is_text(element):
+        return element
+    text = str(element.value)
+    if text in INFINITIES and dialect in _HAVE_INFINITIES and isinstance(wanted, types.Date | types.DateTime):
+        return literal(text, wanted)
+    for kind, read in _READERS:
+        if isinstance(wanted, kind):
+            with suppress(ValueError):
+                # Not a decimal column's own type: PostgreSQL would round the constant to its digits, or refuse it.
+                bare = types.Numeric() if type(wanted) is types.Numeric else wanted
+                return literal(_zoned(read(text), wanted), bare)
+            if dialect == "sqlite":  # which compares texts with texts
+                return element
+            invalid(
+                f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint="Write it as ISO 8601 does."
+            )
+    return literal(text, wanted) if isinstance(wanted, types.Enum | types.String) else element
+
+
+def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
+    """Constants of one type as one list, which costs less than as many parameters; None for anything else."""
+    constants = [element for element in elements if isinstance(element, BindParameter)]
+    if len(constants) < len(elements) or any(constant.value is None for constant in constants):
+        return None
+    kinds = {repr(constant.type): constant.type for constant in constants}
+    whole = all(isinstance(kind, types.Integer) for kind in kinds.values())
+    if len(kinds) != 1 and not whole:
+        return None
+    kind = types.BigInteger() if len(kinds) > 1 else constants[0].type
+    return BindParameter(None, [constant.value for constant in constants], kind, unique=True, expanding=True)
+
+
+def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
+    """Whether it is a constant text."""
+    return isinstance(element, BindParameter) and isinstance(element.value, str)
+
+
+def interval(node: exp.Interval, dialect: str) -> ColumnElement[Any]:
+    """INTERVAL '3' MONTH, INTERVAL '1 year 2 days'."""
+    if dialect != "postgresql":
+        forbid(
+            "INTERVAL", hint="On SQLite write date(column, '+3 months'), on MariaDB date_add is not served."
+        )
+    amounts = dict.fromkeys(_UNITS, 0)
+    for amount, unit in _amounts(node):
+        name = unit.lower().removesuffix("s")
+        if name not in amounts:
+            invalid(
+                f"The unit {unit[:20]!r} of an interval is not known.", hint=f"Known: {', '.join(_UNITS)}."
+            )
+        amounts[name] += amount
+    # years, months, weeks, days, hours, minutes, seconds
+    return func.make_interval(
+        *(literal(amount, types.Integer()) for amount in amounts.values()), type_=types.Interval()
+    )
+
+
+def _amounts(node: exp.Interval) -> list[tuple[int, str]]:
+    text = node.this.name if isinstance(node.this, exp.Literal) else ""
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.Var) and re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip(), re.ASCII):
+        return [(int(text), unit.name)]
+    found = _PART.findall(text)
+    if not found or _PART.sub("", text):
+        invalid(
+            "An interval's text cannot be read.", hint="Write INTERVAL '3' MONTH or INTERVAL '1 year 2 days'."
+        )
+    return [(int(amount), name) for amount, name in found]
+
+
+def _zoned(found: Any, wanted: TypeEngine[Any]) -> Any:
+    """An instant with or without a zone, as the column has it; without one the database's own is not guessed."""
+    if isinstance(found, datetime) and isinstance(wanted, types.DateTime):
+        if wanted.timezone and found.tzinfo is None:
+            return found.replace(tzinfo=UTC)
+        if not wanted.timezone and found.tzinfo is not None:
+            raise ValueError("a zone where the column has none")
+    return found
+
+
+Element = ColumnElement[Any]
+
+_EQUAL = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
+_ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+# They hand a value on, or are checked where they are read: a whole Select, ORDER BY and GROUP BY know their elements.
+_HANDING_ON = (
+    exp.Alias, exp.Filter, exp.Group, exp.Is, exp.Ordered, exp.Paren, exp.Select, exp.Subquery, exp.Cube, exp.Rollup,
+    exp.GroupingSets,
+)  # fmt: skip
+_HINT = "Select the column as it is, or compare it with a value as it is shown."
+
+
+def given(translator: Translator, element: Element, other: Element) -> Element:
+    """The element; a constant is turned into what `other`, beside which it stands, is made of."""
+    meaning = translator.meanings.of(other.type)
+    if meaning.binds is None and not meaning.is_made:
+        return typed_literal(element, other.type, translator.dialect)
+    if not meaning.is_made:
+        # What is stored is shown: compared is the value itself, and not what the application would make of it.
+        typed = typed_literal(element, meaning.stored, translator.dialect)
+        is_constant = isinstance(typed, BindParameter) and typed.value is not None
+        return literal(typed.value, meaning.stored) if is_constant else typed
+    value = _constant(translator, element, meaning)
+    if value is None:
+        return element
+    if isinstance(meaning.shown, types.JSON):
+        forbid(f"A comparison of documents that the type {meaning.name} makes", hint=_HINT)
+    try:
+        return literal(taken(value, meaning, translator.meanings), other.type)
+    except ValueError:
+        return invalid(
+            f"{str(value)[:40]!r} is no value of a column whose values are made by the type {meaning.name}.",
+            hint="Write it as the column shows its values.",
+        )
+
+
+def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any:
+    """The value of a constant, of the class that is shown where it can be; None for anything else."""
+    if isinstance(element, True_ | False_):
+        return isinstance(element, True_)
+    if not isinstance(element, BindParameter) or element.value is None:
+        return None
+    typed = typed_literal(element, meaning.shown, translator.dialect)
+    value = typed.value if isinstance(typed, BindParameter) else element.value
+    if isinstance(value, str) and meaning.shown_class in _WRITTEN:
+        value = _WRITTEN[meaning.shown_class](value)
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if meaning.shown_class in (float, Decimal) and is_number:
+        return meaning.shown_class(str(value))
+    return value
+
+
+def _read(encoding: Encoding) -> Callable[[str], Any]:
+    decode = decoder(Column(name="", type="string", encoding=encoding))
+
+    def read(text: str) -> Any:
+        with suppress(ValueError, ArithmeticError):
+            return decode(text) if decode else text
+        return text
+
+    return read
+
+
+_WRITTEN = {timedelta: _read("interval"), bytes: _read("base64")}
+"""Values that no text of SQL has, as JSON writes them."""
+
+
+def require_same(translator: Translator, left: Element, right: Element) -> None:
+    """Refuse to compare what is stored in different forms."""
+    one, other = (translator.meanings.of(side.type) for side in (left, right))
+    if one.is_same and other.is_same:
+        return
+    if any(isinstance(side, Null) for side in (left, right)) or _are_alike(left.type, right.type):
+        return
+    name = other.name if one.is_same else one.name
+    forbid(f"A comparison of values that the type {name} makes with others", hint=_HINT)
+
+
+def _are_alike(one: SQLType, other: SQLType) -> bool:
+    return one is other or (type(one) is type(other) and repr(one) == repr(other))
+
+
+def require_place(translator: Translator, element: Element, node: Any) -> None:
+    """Refuse an element whose values are made where a text would compute with what is stored."""
+    kind = getattr(element, "type", None)
+    if kind is None:
+        return
+    meaning = translator.meanings.of(kind)
+    parent: Any = node.parent
+    if meaning.is_same or parent is None or isinstance(parent, _HANDING_ON):
+        return
+    if isinstance(parent, _EQUAL) or (isinstance(parent, exp.Window) and node.arg_key == "partition_by"):
+        require_equality(translator, element)
+    elif isinstance(parent, _ORDERED):
+        require_order(translator, element)
+    elif isinstance(parent, exp.Distinct):
+        require_equality(translator, element)
+    elif isinstance(parent, exp.Window) and node.arg_key == "this":
+        return
+    elif isinstance(parent, exp.Anonymous) and str(parent.this).lower() in ("count", "min", "max"):
+        if str(parent.this).lower() != "count":
+            require_order(translator, element)
+    else:
+        forbid(f"Values that the type {meaning.name} makes in {shown(parent)}", hint=_HINT)
+
+
+def require_equality(translator: Translator, element: Element) -> None:
+    """Refuse an element whose equal values may be stored in several ways."""
+    meaning = translator.meanings.of(element.type)
+    if not meaning.keeps_equality and not isinstance(meaning.shown, types.NullType):
+        forbid(f"A comparison of values that the type {meaning.name} makes", hint=_HINT)
+
+
+def require_groups(translator: Translator, *elements: Any) -> None:
+    """Refuse to tell rows apart by an element whose equal values may be stored in several ways."""
+    for element in elements:
+        meaning = translator.meanings.of(getattr(element, "type", types.NULLTYPE))
+        if not meaning.keeps_equality:
+            forbid(f"DISTINCT or GROUP BY over values that the type {meaning.name} makes", hint=_HINT)
+
+
+def require_order(translator: Translator, element: Element) -> None:
+    """Refuse an element that is stored in another order than it is shown in."""
+    meaning = translator.meanings.of(element.type)
+    if not meaning.keeps_order:
+        forbid(f"An order of values that the type {meaning.name} makes", hint=_HINT)

@@ -1,0 +1,153 @@
+"""Tells listeners that a resource was pinned, has expired, is gone or ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from dualsql.errors import LimitExceededError
+from dualsql.log import Outage
+from dualsql.resource import Resource, Status
+from dualsql.settings import Settings
+from dualsql.store.protocol import ResourceState, ResourceStore
+
+logger = logging.getLogger(__name__)
+
+ChangeListener = Callable[[], Awaitable[None]]
+"""Called when a resource that is followed has changed."""
+
+_SHORTEST_PAUSE = 0.05
+"""Seconds: resources that expire one right after the other are looked at together."""
+
+_PATIENCE = 10.0
+"""Seconds that one listener may take."""
+
+
+class ChangeNotifier:
+    """Follows resources of a store while somebody listens, and does nothing otherwise."""
+
+    def __init__(self, store: ResourceStore, settings: Settings) -> None:
+        self._store = store
+        self._interval = settings.watch_interval.total_seconds()
+        self._maximum = settings.maximum_watched
+        self._listeners: dict[str, dict[object, ChangeListener]] = {}
+        self._standings: dict[str, ResourceState] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+
+    def follow(self, resource: Resource, tell: ChangeListener) -> Callable[[], None]:
+        """Tell of every change of `resource` until the function that is returned is called, or it is over.
+
+        Raises:
+            LimitExceededError: as many are followed as the settings allow.
+        """
+        if resource.id not in self._listeners and len(self._listeners) >= self._maximum:
+            raise LimitExceededError(
+                "No more resources can be subscribed to now.", hint="Read the resource again instead."
+            )
+        listener = object()
+        self._listeners.setdefault(resource.id, {})[listener] = tell
+        self._standings.setdefault(resource.id, ResourceState(resource.status, resource.expires_at))
+        self._start()
+
+        def unfollow() -> None:
+            listeners = self._listeners.get(resource.id, {})
+            listeners.pop(listener, None)
+            if not listeners:
+                self._forget(resource.id)
+
+        return unfollow
+
+    def look(self) -> None:
+        """Look now: this process has changed something."""
+        self._wake.set()
+
+    def renew(self) -> None:
+        """Forget the event loop of the last run, and who listened there."""
+        self._listeners.clear()
+        self._standings.clear()
+        self._telling.clear()
+        self._task, self._wake = None, asyncio.Event()
+
+    async def stop(self) -> None:
+        """Follow nothing any more."""
+        tasks = [*self._telling, *([self._task] if self._task else [])]
+        self._listeners.clear()
+        self._standings.clear()
+        self._task = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self) -> None:
+        if self._task is None or self._task.done():
+            self._wake = asyncio.Event()
+            self._task = asyncio.create_task(self._run())
+        self._wake.set()  # a change may have come between the reading of the resource and now
+
+    def _forget(self, resource_id: str) -> None:
+        self._listeners.pop(resource_id, None)
+        self._standings.pop(resource_id, None)
+
+    async def _run(self) -> None:
+        outage = Outage("Watching resources")
+        while self._listeners:
+            await self._pause()
+            self._wake.clear()
+            followed = list(self._listeners)
+            try:
+                found = await self._store.standings(followed)
+            # A store of someone else's may raise anything; the next change must still be told.
+            except Exception as error:  # noqa: BLE001
+                outage.failed(error)
+                await asyncio.sleep(self._interval)
+            else:
+                outage.succeeded()
+                self._compare(followed, found)
+
+    async def _pause(self) -> None:
+        """Until something is due: a change here, an expiry, or the interval's end."""
+        now = datetime.now(UTC)
+        left = [(at - now).total_seconds() for _, at in self._standings.values() if at is not None]
+        due = max(min([self._interval, *left]), _SHORTEST_PAUSE)
+        try:
+            await asyncio.wait_for(self._wake.wait(), due)
+        except TimeoutError:
+            return
+        await asyncio.sleep(_SHORTEST_PAUSE)
+
+    def _compare(self, followed: Sequence[str], found: Mapping[str, ResourceState]) -> None:
+        now = datetime.now(UTC)
+        for resource_id in followed:
+            if resource_id not in self._listeners:
+                continue
+            before, after = self._standings[resource_id], found.get(resource_id)
+            is_over = after is None or (after.expires_at is not None and after.expires_at <= now)
+            if is_over or _visible(before) != _visible(after):
+                self._tell(resource_id)
+            if after is None or is_over:
+                self._forget(resource_id)
+            else:
+                self._standings[resource_id] = after
+
+    def _tell(self, resource_id: str) -> None:
+        for tell in self._listeners[resource_id].values():
+            task = asyncio.create_task(_told(tell))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+
+def _visible(standing: ResourceState | None) -> tuple[Status, bool] | None:
+    """What of it is worth telling: not that it lives a little longer."""
+    return None if standing is None else (standing.status, standing.expires_at is None)
+
+
+async def _told(tell: ChangeListener) -> None:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await tell()
+    except Exception:
+        logger.debug("A listener could not be told of a change.", exc_info=True)

@@ -1,0 +1,444 @@
+"""The compiler that writes SQL in which every table stands under its rule."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, NoReturn
+
+from sqlalchemy import Alias, BindParameter, Boolean, ColumnElement, Select, select, types
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import elements, visitors
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import False_, _truncated_label
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import CTE, TableClause
+
+from dualsql.capabilities import capabilities_of
+from dualsql.columns.exact import bound_as_text, with_all_digits, with_exact_dates
+from dualsql.columns.instants import RENDERED
+from dualsql.columns.own_types import plain_type
+from dualsql.errors import ConfigurationError, ForbiddenSQLError
+from dualsql.formats.cells import read_tolerantly
+
+
+class Exactly(FunctionElement[bool]):
+    """`column = value`, whatever the column's collation takes for equal."""
+
+    name = "dualsql_exactly"
+    type = Boolean()
+    inherit_cache = True
+
+
+def exactly(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[bool]:
+    """The condition that `column` is `value`."""
+    is_text = isinstance(plain_type(column.type), types.String)
+    return Exactly(column, value) if is_text else column == value
+
+
+@compiles(Exactly)
+def _as_it_is(element: Exactly, compiler: Any, **kw: Any) -> str:
+    column, value = element.clauses
+    return str(compiler.process(column == value, **kw))
+
+
+@compiles(Exactly, "mysql")
+@compiles(Exactly, "mariadb")
+def _in_bytes(element: Exactly, compiler: Any, **kw: Any) -> str:
+    # 'a', 'A', 'á' and 'a ' are equal in the default collations. An index still finds them all, of which one is kept.
+    column, value = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"({column} = {value} AND CAST({column} AS BINARY) = CAST({value} AS BINARY))"
+
+
+Table = Any
+"""A Table or lightweight table of the registry."""
+
+
+class TableForms:
+    """What each table of a registry is replaced by when SQL is written.
+
+    Attributes:
+        names: of the tables, registered or read by a predicate, which no CTE may take; empty without rules.
+        is_open: no rule at all: text may be rendered where the registry allows it.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        *,
+        conditions: Mapping[int, Sequence[ColumnElement[bool]]],
+        masks: Mapping[int, Mapping[str, ColumnElement[Any]]],
+        is_open: bool,
+    ) -> None:
+        self._known = {id(table) for table in tables}
+        self._conditions = conditions
+        self._masks = masks
+        self._selects: dict[int, Select[Any]] = {}
+        self._dialects: dict[Dialect, Dialect] = {}
+        self.is_open = is_open
+        self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
+
+    def knows(self, table: Table) -> bool:
+        """Whether the table may be read at all."""
+        return id(table) in self._known
+
+    def narrows(self, table: Table) -> bool:
+        """Whether the table is read through a SELECT of its own."""
+        return id(table) in self._conditions or id(table) in self._masks
+
+    def hides(self, column: Any) -> bool:
+        """Whether a mask stands in the place of this column of a table, or of its alias."""
+        table = getattr(column, "table", None)
+        while isinstance(table, Alias):
+            table = table.element
+        return column.key in self._masks.get(id(getattr(table, "_Annotated__element", table)), ())
+
+    def filters(self, table: Table) -> bool:
+        """Whether rows of the table are kept back."""
+        return id(table) in self._conditions
+
+    def empties(self, table: Table) -> bool:
+        """Whether every row of the table is kept back, by a condition that says so."""
+        return any(isinstance(condition, False_) for condition in self._conditions.get(id(table), ()))
+
+    def hidden(self, table: Table) -> frozenset[str]:
+        """Keys of the columns that a mask stands in the place of."""
+        return frozenset(self._masks.get(id(table), ()))
+
+    def select_of(self, table: Table) -> Select[Any]:
+        """The SELECT that a narrowed table is read through: its rows and columns under the rules."""
+        if id(table) not in self._selects:
+            self._selects[id(table)] = self._select(table)
+        return self._selects[id(table)]
+
+    def dialect(self, base: Dialect) -> Dialect:
+        """`base` with a compiler that knows this form."""
+        if base not in self._dialects:
+            self._dialects[base] = dialect_with_rules(base, self)
+        return self._dialects[base]
+
+    def _select(self, table: Table) -> Select[Any]:
+        masks = self._masks.get(id(table), {})
+        columns = [masks.get(key, column) for key, column in table.c.items()]
+        found = select(*columns).select_from(table).where(*self._conditions.get(id(table), ()))
+        froms = found.get_final_froms()
+        if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(found)):
+            raise ConfigurationError(
+                f"A rule for the table {table.name!r} reads other tables beside it.",
+                hint="Read them in a subquery: column.in_(select(...)), or exists().",
+            )
+        return found
+
+
+def _names_in(elements: Iterable[Any]) -> Iterator[str]:
+    for element in elements:
+        for part in visitors.iterate(element):
+            if isinstance(part, TableClause):
+                yield part.name.casefold()
+
+
+def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
+    """The expression with its values left open: each bound one becomes a parameter that must be given.
+
+    Args:
+        names: of the new parameters, by the id of the old ones.
+    """
+
+    def replace(element: Any, **_: Any) -> Any:
+        if not isinstance(element, BindParameter):
+            return None
+        return BindParameter(
+            names[id(element)],
+            type_=element.type,
+            required=True,
+            expanding=element.expanding,
+            literal_execute=element.literal_execute,
+        )
+
+    return visitors.replacement_traverse(expression, {}, replace)
+
+
+# What SQLAlchemy itself writes as literal columns: count(*), EXISTS (SELECT 1 ...), and in the union of
+# concrete classes each one's name.
+_HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
+
+_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
+
+# How the names of the rules' own values begin.
+_RESERVED = ("dualsql_tenant_", "dualsql_row_")
+
+
+def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
+    """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
+    dialect = copy.copy(base)
+    with_exact_dates(dialect)
+    read_tolerantly(dialect)
+    with_all_digits(dialect)
+    compiler = base.statement_compiler
+    abilities = capabilities_of(base)
+    marks = {
+        "form": form,
+        "groups_strictly": abilities is not None and abilities.groups_strictly,
+        "splits_statements": abilities is None or abilities.splits_statements,
+    }
+    dialect.statement_compiler = type(f"Narrowing{compiler.__name__}", (_RuleCompiler, compiler), marks)
+    return dialect
+
+
+# SQLAlchemy leaves half of its compiler untyped.
+_Compiler: Any = SQLCompiler
+
+
+class _RuleCompiler(_Compiler):  # type: ignore[misc]
+    """To be mixed into the compiler of a dialect.
+
+    Attributes:
+        form: what each table is replaced by.
+        groups_strictly, splits_statements: see `Capabilities`.
+    """
+
+    form: TableForms
+    groups_strictly: bool
+    splits_statements: bool
+    stack: Any
+    _rule_of: Any = None  # the table whose rule is being written: in there, tables are the database's own
+    _sampling = ""
+
+    # Tables ---------------------------------------------------------------------------------------------
+
+    def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
+        if self._rule_of is not None:
+            return super().visit_table(table, asfrom=asfrom, **kw) + (
+                self._sample_of(table) if asfrom else ""
+            )
+        if not asfrom or not self._is_narrowed(table):
+            return super().visit_table(table, asfrom=asfrom, **kw)
+        linter = kw.get("from_linter")
+        if linter:
+            linter.froms[table] = table.fullname
+        rule = self._rule(_plain(table))
+        alias = kw.get("enclosing_alias")
+        if alias is not None and alias.element is table:
+            return rule
+        name = self._name(table, kw.get("ambiguous_table_name_map"))
+        return rule + self.get_render_as_alias_suffix(self.preparer.quote(name))
+
+    def visit_tablesample(self, tablesample: Any, asfrom: Any = False, **kw: Any) -> Any:
+        if self._rule_of is not None or not self._is_narrowed(tablesample.element):
+            return super().visit_tablesample(tablesample, asfrom=asfrom, **kw)
+        # A table can be sampled, the rows of a rule cannot: the clause goes inside.
+        self._sampling = f" TABLESAMPLE {self.process(tablesample._get_method(), **kw)}"
+        if tablesample.seed is not None:
+            self._sampling += f" REPEATABLE ({self.process(tablesample.seed, **kw)})"
+        return self.visit_alias(tablesample, asfrom=True, **kw)
+
+    def _sample_of(self, table: Any) -> str:
+        """The clause for the rule's own table, which is written first; not for those of its predicate."""
+        if _plain(table) is not self._rule_of:
+            return ""
+        sampling, self._sampling = self._sampling, ""
+        return sampling
+
+    def visit_column(
+        self, column: Any, add_to_result_map: Any = None, include_table: Any = True, **kw: Any
+    ) -> Any:
+        if column.is_literal and not _HARMLESS.fullmatch(column.name):
+            self._require_open("literal_column()")
+            self._require_one_statement(column.name)
+        table = column.table
+        if not include_table or not getattr(table, "schema", None) or self._rule_of is not None:
+            return super().visit_column(column, add_to_result_map, include_table, **kw)
+        if not self._is_narrowed(table):
+            return super().visit_column(column, add_to_result_map, include_table, **kw)
+        # The alias of a rule has no schema.
+        bare = super().visit_column(column, add_to_result_map, include_table=False, **kw)
+        return f"{self.preparer.quote(self._name(table, None))}.{bare}"
+
+    def _is_narrowed(self, element: Any) -> bool:
+        table = _plain(element)
+        if not isinstance(table, TableClause):
+            return False
+        if not self.form.knows(table):
+            refuse(f"the table {table.name!r}, which this server does not serve"[:120])
+        return self.form.narrows(table)
+
+    def _rule(self, table: Any) -> str:
+        with self._inside_rule_of(table):
+            return f"({self.process(self.form.select_of(table), asfrom=True)})"
+
+    @contextmanager
+    def _inside_rule_of(self, table: Any) -> Iterator[None]:
+        # A stack of its own: a subquery in a predicate must not correlate to the statement around the rule.
+        stack, self.stack = self.stack, []
+        self.stack.append(
+            {"correlate_froms": set(), "asfrom_froms": set(), "selectable": stack[-1]["selectable"]}
+        )
+        self._rule_of = table
+        try:
+            yield
+        finally:
+            self.stack, self._rule_of = stack, None
+
+    def _name(self, table: Any, ambiguous: Any) -> str:
+        """What the rest of the statement calls a narrowed table."""
+        if table.schema:
+            return f"{table.schema}.{table.name}"
+        if ambiguous and table.name in ambiguous:
+            return str(self._truncated_identifier("alias", ambiguous[table.name]))
+        return str(table.name)
+
+    # GROUP BY -------------------------------------------------------------------------------------------
+
+    def group_by_clause(self, select: Any, **kw: Any) -> Any:
+        """GROUP BY a primary key lets a database take the row's other columns too; that of a rule has no key."""
+        written = super().group_by_clause(select, **kw)
+        groups = list(select._group_by_clauses)
+        if self._rule_of is not None or not self.groups_strictly or not groups:
+            return written
+        if any(map(_is_superaggregate, groups)):
+            return written
+        dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
+        return ", ".join([written, *dependent])
+
+    def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
+        """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
+        grouped = {_identity(column) for column in groups} - {None}
+        found: dict[Any, Any] = {}
+        for part in [*select.inner_columns, *select._having_criteria, *select._order_by_clauses]:
+            column: Any
+            for column in visitors.iterate(part):
+                key = _identity(column)
+                if key and key not in grouped and self._has_key_in(column.table, grouped):
+                    found.setdefault(key, column)
+        return list(found.values())
+
+    def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
+        table = _table_of(source)
+        if not isinstance(table, TableClause) or not self.form.knows(table) or not self.form.narrows(table):
+            return False
+        keys = {_identity(column) for column in source.primary_key}
+        return bool(keys) and keys <= grouped
+
+    # Functions of dualsql's own ----------------------------------------------------------------------------
+
+    def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
+        written = RENDERED.get(func.name.lower()) if self.dialect.name == "sqlite" else None
+        if written is None:
+            return super().visit_function(func, *args, **kw)
+        add_to_result_map = kw.pop("add_to_result_map", None)
+        if add_to_result_map is not None:
+            add_to_result_map(func.name, func.name, (func.name,), func.type)
+        return f"({written(self.process(func.clause_expr.element, **kw))})"
+
+    # What cannot be seen through ------------------------------------------------------------------------
+
+    def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
+        name = self._truncate_bindparam(bindparam)
+        if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
+            # It would be one parameter with the rule's, and its type would say what value the rule compares.
+            refuse(
+                f"a bound value that takes a rule's name, {name!r}"[:120],
+                "Give the bindparam() another name.",
+            )
+        return super().visit_bindparam(bindparam, *args, **kw)
+
+    def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
+        text = bound_as_text(dbapi_type)
+        return super().render_bind_cast(type_, dbapi_type, sqltext if text is None else f"{sqltext}::{text}")
+
+    def visit_cte(self, cte: Any, **kw: Any) -> Any:
+        name = cte.name
+        if isinstance(name, _truncated_label):
+            name = self._truncated_identifier("alias", name)
+        if str(name).casefold() in self.form.names:
+            # A predicate's subquery would read it in the table's place.
+            refuse(f"a CTE that takes the name of the table {name!r}"[:120], "Give the CTE another name.")
+        return super().visit_cte(cte, **kw)
+
+    def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
+        self._require_open("text()")
+        self._require_one_statement(textclause.text)
+        return super().visit_textclause(textclause, add_to_result_map, **kw)
+
+    def visit_tstring(self, tstring: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
+        self._require_open("tstring()")
+        return super().visit_tstring(tstring, add_to_result_map, **kw)
+
+    def get_statement_hint_text(self, hint_texts: Any) -> Any:
+        self._require_open("a statement hint")
+        written = super().get_statement_hint_text(hint_texts)
+        self._require_one_statement(written)
+        return written
+
+    def _setup_select_hints(self, select: Any) -> Any:
+        self._require_open("a hint")
+        for hint in select._hints.values():
+            self._require_one_statement(hint)
+        return super()._setup_select_hints(select)
+
+    def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
+        if isinstance(select._distinct, str):  # MariaDB's compiler writes it as it is
+            self._require_open("a text in the place of DISTINCT")
+            self._require_one_statement(select._distinct)
+        return super().get_select_precolumns(select, **kw)
+
+    def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("an INSERT")
+
+    def visit_update(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("an UPDATE")
+
+    def visit_delete(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("a DELETE")
+
+    def _require_open(self, construct: str) -> None:
+        if self._rule_of is None and not self.form.is_open:
+            refuse(
+                f"{construct}, in which no table can be seen", "Write it with SQLAlchemy's own constructs."
+            )
+
+    def _require_one_statement(self, written: str) -> None:
+        # A second statement could end the read-only transaction, and write.
+        if self.splits_statements and self._rule_of is None and ";" in written:
+            refuse("text with a semicolon", "Write a single statement; bind values instead of writing them.")
+
+
+def refuse(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
+    """Raise ForbiddenSQLError for a statement with `construct` in it."""
+    raise ForbiddenSQLError(
+        f"The statement holds {construct}.",
+        hint="Ask for something else: the server does not run this one.",
+        developer_hint=hint,
+    )
+
+
+def _plain(element: Any) -> Any:
+    """The element under SQLAlchemy's annotations."""
+    return getattr(element, "_Annotated__element", element)
+
+
+def _table_of(source: Any) -> Any:
+    """The table that an alias is of, or a subquery that has nothing but its columns: the fence of a SQL text."""
+    while hasattr(source, "element"):
+        source = source.element
+    is_fence = isinstance(source, Select) and source._offset_clause is not None
+    if is_fence and not source._where_criteria and len(froms := source.get_final_froms()) == 1:
+        source = froms[0]
+    return _plain(source)
+
+
+def _is_superaggregate(group: Any) -> bool:
+    """Whether it is ROLLUP or one of its kin, under which no key determines anything."""
+    return any(getattr(part, "name", None) in _SUPERAGGREGATES for part in visitors.iterate(group))
+
+
+def _identity(column: Any) -> Any:
+    """A key that is equal for all forms of one column of one source, or None for anything else."""
+    source = getattr(column, "table", None)
+    if not isinstance(column, elements.ColumnClause) or source is None or column.is_literal:
+        return None
+    return id(_plain(source)), column.key

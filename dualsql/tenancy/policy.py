@@ -1,0 +1,427 @@
+"""The rules of one server, checked against its registry. Every table is filtered or declared shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    TextualSelect,
+    cast,
+    inspect,
+    literal_column,
+    null,
+    select,
+    types,
+    util,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import NoInspectionAvailable
+from sqlalchemy.orm import Mapper
+from sqlalchemy.sql.cache_key import NO_CACHE
+from sqlalchemy.sql.visitors import iterate
+
+from dualsql.errors import ConfigurationError, ForbiddenError
+from dualsql.freeze import Registry
+from dualsql.freeze.document import Statement
+from dualsql.resource import Principal
+from dualsql.tenancy.compiler import TableForms, exactly, with_named_values
+from dualsql.tenancy.rules import (
+    Function,
+    Hook,
+    HookContext,
+    Mask,
+    RowFilter,
+    RowSecurity,
+    Rule,
+    Shared,
+    TenantFilter,
+    VisibleNames,
+)
+
+
+def resolved(registry: Registry, names: Iterable[Any]) -> list[Any]:
+    """The registered tables that Tables, mapped classes or names stand for.
+
+    Raises:
+        ConfigurationError: one of them is not registered.
+    """
+    return [_resolved(registry, name) for name in names]
+
+
+def column_of(table: Any, name: str, *, is_required: bool) -> Any:
+    """The column of that name in the database, or None where it is not required."""
+    found = next((column for column in table.c if column.name == name), None)
+    if found is None and is_required:
+        raise ConfigurationError(f"The table {table.name!r} has no column {name!r}.")
+    return found
+
+
+def undeclared(registry: Registry, declared: set[int]) -> None:
+    """Raises ConfigurationError if a registered table is not in `declared`, a set of ids."""
+    missing = sorted(name for name, table in registry.tables.items() if id(table) not in declared)
+    if missing:
+        raise ConfigurationError(
+            f"These tables are neither filtered nor declared shared: {', '.join(missing)}."[:1000],
+            hint="Add Shared(...) to hooks for what every tenant may read, or a filter for each.",
+            details={"tables": missing},
+        )
+
+
+def listed(tables: Sequence[Any]) -> str:
+    """The tables' names, for a message."""
+    return ", ".join(sorted(str(table) for table in tables))
+
+
+def _resolved(registry: Registry, name: Any) -> Any:
+    if isinstance(name, str):
+        table = registry.tables.get(name)
+    else:
+        table = _local_table(name)
+        table = table if registry.name_of(table) is not None else None
+    if table is None:
+        raise ConfigurationError(
+            f"A hook names {name!r}, which is not registered."[:200],
+            hint="Name a Table, a mapped class or a table's name among `tables`.",
+        )
+    return table
+
+
+def _local_table(name: Any) -> Any:
+    try:
+        mapper = inspect(name)
+    except NoInspectionAvailable:
+        return name
+    return mapper.local_table if isinstance(mapper, Mapper) else name
+
+
+_REDACTED = "'***'"
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveMask:
+    """A mask whose column was found, and the expression that stands in its place."""
+
+    rule: Mask
+    column: Any
+    expression: ColumnElement[Any]
+
+    def is_lifted_for(self, principal: Principal | None) -> bool:
+        """Whether this principal sees the column as it is."""
+        return self.rule.unless is not None and principal is not None and self.rule.unless(principal) is True
+
+
+def resolved_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask]:
+    """The masks with their columns and expressions.
+
+    Raises:
+        ConfigurationError: a column is not registered, is a key, or cannot be masked like that.
+    """
+    masks: list[ActiveMask] = []
+    for rule in rules:
+        column = _column(registry, rule.column)
+        if any(mask.column is column for mask in masks):
+            raise ConfigurationError(f"The column {column} is masked twice.")
+        masks.append(ActiveMask(rule, column, _expression(rule, column)))
+    return masks
+
+
+def masks_by_table(masks: Iterable[ActiveMask]) -> Mapping[int, Mapping[str, ColumnElement[Any]]]:
+    """id of a table -> key of a column -> what is selected in its place."""
+    found: dict[int, dict[str, ColumnElement[Any]]] = {}
+    for mask in masks:
+        found.setdefault(id(mask.column.table), {})[mask.column.key] = mask.expression
+    return found
+
+
+def _column(registry: Registry, named: Any) -> Any:
+    element = named.__clause_element__() if hasattr(named, "__clause_element__") else named
+    name = registry.name_of(getattr(getattr(element, "table", None), "_Annotated__element", None))
+    name = name or registry.name_of(getattr(element, "table", None))
+    if name is None:
+        raise ConfigurationError(f"A mask names {named!r}, no column of a registered table."[:200])
+    table = registry.tables[name]
+    column: Any = table.c[element.key] if element.key in table.c else table.c[element.name]
+    if column.primary_key:
+        raise ConfigurationError(
+            f"The column {column} is a primary key, by which pages are cut.",
+            hint="Leave the column out of the tables that may be queried, or give the table another key.",
+        )
+    return column
+
+
+def _expression(rule: Mask, column: Any) -> ColumnElement[Any]:
+    masked = _masked(rule, column)
+    for element in iterate(masked):
+        if isinstance(element, ColumnElement) and getattr(element, "table", None) not in (None, column.table):
+            raise ConfigurationError(f"The mask of {column} reads another table.")
+    return masked.label(column.name)
+
+
+def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
+    if rule.how == "null":
+        return cast(null(), column.type)
+    if rule.how == "redact":
+        if not isinstance(column.type, types.String) or isinstance(column.type, types.Enum):
+            raise ConfigurationError(f"Only text can be redacted, which {column} is not.", hint='how="null"')
+        return literal_column(_REDACTED, column.type)
+    if not callable(rule.how):
+        raise ConfigurationError(
+            f"A mask does not know {rule.how!r}.", hint='"null", "redact" or a function.'
+        )
+    found: Any = rule.how(column)
+    if not isinstance(found, ColumnElement) or found.type._type_affinity is not column.type._type_affinity:
+        raise ConfigurationError(f"The mask of {column} does not give an expression of the column's type.")
+    return found
+
+
+_FORMS = 256
+"""Forms kept at once: one, unless a row filter's shape or a mask depends on the principal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRules:
+    """What the rules come to for one principal.
+
+    Attributes:
+        form: how tables are rendered.
+        values: of the parameters that the form leaves open.
+        settings: (name, value) of PostgreSQL's, to be set for the transaction.
+    """
+
+    form: TableForms
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    settings: Sequence[tuple[str, str]] = field(default=(), repr=False)
+
+    def dialect(self, base: Dialect) -> Dialect:
+        """The dialect that statements have to be compiled on."""
+        return self.form.dialect(base)
+
+
+class Policy:
+    """The hooks of a server, checked against its registry.
+
+    Attributes:
+        secured: tables that PostgreSQL itself must narrow.
+        shows_all: every principal sees the same.
+        has_functions: statements are changed by plain functions, whatever these do.
+
+    Raises:
+        ConfigurationError: a table is neither filtered nor shared, or a rule names what is not there.
+    """
+
+    def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
+        self._named = dict(registry.tables)
+        self._tables = list(self._named.values())
+        self._is_open = not hooks
+        self._functions = _functions(hooks)
+        self.has_functions = bool(self._functions)
+        self.shows_all = all(isinstance(hook, Shared) for hook in hooks)
+        self._tenants = _of_kind(hooks, TenantFilter)
+        self._security = _of_kind(hooks, RowSecurity)
+        self._masks = resolved_masks(registry, _of_kind(hooks, Mask))
+        self._rows = [
+            (table, rule.predicate)
+            for rule in _of_kind(hooks, RowFilter)
+            for table in resolved(registry, [rule.table])
+        ]
+        self._tenant_values: dict[str, TenantFilter] = {}  # name of a parameter -> whose value it takes
+        self._conditions = self._tenant_conditions(registry)
+        shared = [table for rule in _of_kind(hooks, Shared) for table in resolved(registry, rule.tables)]
+        filtered = {*self._conditions, *(id(table) for table, _ in self._rows)}
+        self.secured = self._secured(registry, filtered | {id(table) for table in shared})
+        if hooks:
+            undeclared(registry, filtered | {id(table) for table in [*shared, *self.secured]})
+        self._forms: Any = util.LRUCache(_FORMS)
+
+    def narrowing(self, principal: Principal | None) -> ActiveRules:
+        """The rules, asked for `principal` now.
+
+        Raises:
+            ForbiddenError: a rule needs a principal and there is none, or it has no value for this one.
+        """
+        tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
+        values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}
+        settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
+        predicates = [_required(predicate(_known(principal))) for _, predicate in self._rows]
+        masks = [mask for mask in self._masks if not mask.is_lifted_for(principal)]
+        key, parameters = _shape_of(predicates)
+        values.update((name, bound.effective_value) for name, bound in parameters)
+        form_key = (key, *map(id, masks))
+        form = self._forms.get(form_key)
+        if form is None:
+            form = self._forms[form_key] = self._form(predicates, parameters, masks)
+        return ActiveRules(form, values, settings)
+
+    def narrow(self, statement: Statement, context: HookContext) -> Statement:
+        """The statement after all plain functions.
+
+        Raises:
+            ConfigurationError: one returned something else than a statement of the same columns.
+        """
+        for function in self._functions:
+            columns = len(statement.selected_columns)
+            statement = function(statement, context)
+            if not isinstance(statement, Select | CompoundSelect | TextualSelect):
+                raise ConfigurationError(
+                    f"A hook returned a {type(statement).__name__}.",
+                    hint="A hook is a plain function that returns the statement to run.",
+                )
+            if len(statement.selected_columns) != columns:
+                raise ConfigurationError(
+                    "A hook changed the columns of a statement.", hint="A hook may only take rows away."
+                )
+        return statement
+
+    def sight(self, principal: Principal | None, source: str) -> VisibleNames:
+        """Which tables `principal` could query on `source`, found by asking the rules and running nothing.
+
+        A row filter that gives `false()` and a plain function that refuses `select(table)` hide the table.
+        """
+        try:
+            form = self.narrowing(principal).form
+        except ForbiddenError:  # so would every statement be refused
+            return VisibleNames()
+        context = HookContext(principal=principal, source=source)
+        kept = {
+            name: changed
+            for name, table in self._named.items()
+            if not form.empties(table) and (changed := self._changes(table, context)) is not None
+        }
+        secured = {id(table) for table in self.secured}
+        return VisibleNames(
+            tables=frozenset(kept),
+            filtered=frozenset(
+                name
+                for name, changed in kept.items()
+                if changed or form.filters(self._named[name]) or id(self._named[name]) in secured
+            ),
+            masked={name: hidden for name in kept if (hidden := form.hidden(self._named[name]))},
+        )
+
+    def _changes(self, table: Any, context: HookContext) -> bool | None:
+        """Whether plain functions change a plain reading of `table`; None if one of them refuses it."""
+        if not self._functions:
+            return False
+        plain = select(table)
+        try:
+            return self.narrow(plain, context) is not plain
+        except Exception:  # noqa: BLE001 - whatever a function raises, it stops the statement
+            return None
+
+    def _tenant_conditions(self, registry: Registry) -> dict[int, list[ColumnElement[bool]]]:
+        conditions: dict[int, list[ColumnElement[bool]]] = {}
+        parameters: dict[Any, BindParameter[Any]] = {}
+        for rule in self._tenants:
+            chosen = self._tables if rule.tables is None else resolved(registry, rule.tables)
+            for table in chosen:
+                column = column_of(table, rule.column, is_required=rule.tables is not None)
+                if column is not None:
+                    value = self._tenant_parameter(rule, column.type, parameters)
+                    conditions.setdefault(id(table), []).append(exactly(column, value))
+        return conditions
+
+    def _tenant_parameter(
+        self, rule: TenantFilter, type_: Any, known: dict[Any, BindParameter[Any]]
+    ) -> BindParameter[Any]:
+        """One for each type: all parameters of one name are bound as the last one's type says."""
+        cached = type_._static_cache_key
+        key = (id(rule), id(type_) if cached is NO_CACHE else cached)
+        if key not in known:
+            name = f"dualsql_tenant_{len(self._tenant_values)}"
+            known[key] = BindParameter(name, type_=type_, required=True)
+            self._tenant_values[name] = rule
+        return known[key]
+
+    def _secured(self, registry: Registry, declared: set[int]) -> list[Any]:
+        found: list[Any] = []
+        for rule in self._security:
+            rest = [table for table in self._tables if id(table) not in declared]
+            found += rest if rule.tables is None else resolved(registry, rule.tables)
+        return found
+
+    def _form(
+        self,
+        predicates: Sequence[ColumnElement[bool]],
+        parameters: Sequence[tuple[str, BindParameter[Any]]],
+        masks: Sequence[ActiveMask],
+    ) -> TableForms:
+        names: dict[int, str] = {}
+        for name, bound in parameters:
+            names.setdefault(id(bound), name)
+        conditions = {table: list(found) for table, found in self._conditions.items()}
+        for (table, _), predicate in zip(self._rows, predicates, strict=True):
+            conditions.setdefault(id(table), []).append(with_named_values(predicate, names))
+        return TableForms(
+            self._tables, conditions=conditions, masks=masks_by_table(masks), is_open=self._is_open
+        )
+
+
+def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
+    return [hook for hook in hooks if isinstance(hook, kind)]
+
+
+def _functions(hooks: Sequence[Any]) -> list[Function]:
+    functions: list[Function] = []
+    for hook in hooks:
+        if isinstance(hook, Rule):
+            continue
+        if not callable(hook) or isinstance(hook, type):
+            raise ConfigurationError(
+                f"{hook!r} is no hook."[:200], hint="Pass a TenantFilter(...), another rule, or a function."
+            )
+        functions.append(hook)
+    return functions
+
+
+def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParameter[Any]]]]:
+    """What the predicates have in common for all principals, and the named values they do not."""
+    keys, parameters = [], []
+    for number, predicate in enumerate(predicates):
+        found = predicate._generate_cache_key()
+        if found is None:
+            raise ConfigurationError(
+                "A row filter's predicate holds something that SQLAlchemy cannot cache.",
+                hint="Write it with SQLAlchemy's own constructs.",
+            )
+        keys.append(found.key)
+        parameters += [
+            (f"dualsql_row_{number}_{place}", bound) for place, bound in enumerate(found.bindparams)
+        ]
+    return tuple(keys), parameters
+
+
+def _known(principal: Principal | None) -> Principal:
+    if principal is None:
+        raise ForbiddenError(
+            "This data is narrowed to whoever asks, and nobody is known to ask.",
+            hint="Ask with a credential.",
+            developer_hint="Pass principal=... when the response is created; authenticate REST requests.",
+        )
+    return principal
+
+
+def _value(value: Callable[[Principal], Any], principal: Principal | None) -> Any:
+    found = value(_known(principal))
+    if found is None:
+        raise ForbiddenError(
+            "This data is narrowed by a value that the principal does not have.",
+            hint="Ask the operator to complete the principal, such as its tenant.",
+        )
+    return found
+
+
+def _required(predicate: Any) -> ColumnElement[bool]:
+    """The predicate as a plain expression; mapped attributes come as something else."""
+    element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
+    if not isinstance(element, ColumnElement):
+        raise ConfigurationError(
+            f"A row filter's predicate gave a {type(predicate).__name__}.",
+            hint="Return a condition, such as table.c.region == principal.tenant.",
+        )
+    return element
