@@ -124,15 +124,15 @@ async def _fill(engine: AsyncEngine) -> None:
 async def _compare(engine: AsyncEngine, title: str, statement: Statement) -> Cost:
     dialect = engine.dialect.name
     source = open_source("x", engine, REGISTRY)
-    narrowing = POLICY.narrowing(principal_of(TENANT_MEASURED))
+    rules = POLICY.rules_for(principal_of(TENANT_MEASURED))
     shape = plan.shape(statement)
     try:
-        ((rows,),) = await fetch_rows(source, plan.count(shape), narrowing, described=("",), timeout=PATIENCE)
+        ((rows,),) = await fetch_rows(source, plan.count(shape), rules, described=("",), timeout=PATIENCE)
     except QueryTimeoutError:
         return Cost(dialect, title, problem="takes too long to be repeated, in whatever form")
     query: Any = statement if rows <= MANY_ROWS else plan.count(shape)
-    async with read_only(source, narrowing) as connection:
-        narrowed = await _sent(connection, query, narrowing.values)
+    async with read_only(source, rules) as connection:
+        narrowed = await _sent(connection, query, rules.values)
     async with engine.connect() as connection:
         plain, values = await _sent(connection, query, {})
         placeholder = f"${len(values) + 1}" if dialect == "postgresql" else f":p{len(values) + 1}"
@@ -208,9 +208,9 @@ async def overhead(folder: Path) -> dict[str, float]:
         source = open_source("x", engine, REGISTRY)
 
         async def narrowed_row() -> object:
-            narrowing = POLICY.narrowing(principal_of(TENANT_MEASURED))
-            async with read_only(source, narrowing) as connection:
-                return (await connection.execute(by_key, narrowing.values)).one()
+            rules = POLICY.rules_for(principal_of(TENANT_MEASURED))
+            async with read_only(source, rules) as connection:
+                return (await connection.execute(by_key, rules.values)).one()
 
         async def row_by_hand() -> object:
             async with read_only(source, None) as connection:

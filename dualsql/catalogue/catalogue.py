@@ -29,7 +29,7 @@ It must be quick: it is asked about every table at every look."""
 class VisibilityRules(Protocol):
     """What is asked of a `dualsql.tenancy.Policy`."""
 
-    def sight(self, principal: Principal | None, source: str) -> VisibleNames:
+    def visible_names(self, principal: Principal | None, source: str) -> VisibleNames:
         """Which tables `principal` could query on `source`."""
         ...
 
@@ -104,7 +104,7 @@ class Catalogue:
 
     def seen_by(self, principal: Principal | None) -> CatalogueView:
         """What `principal` sees now."""
-        sights = {source: self._rules.sight(principal, source) for source in self.sources}
+        sights = {source: self._rules.visible_names(principal, source) for source in self.sources}
         allowed = [placed for placed in self._placed if self._shows(principal, placed)]
         tables = {
             placed.at(source): placed

@@ -167,7 +167,7 @@ async def _marks(view: View) -> tuple[list[Row], bool]:
 
 async def _bins(view: View) -> tuple[list[Row], bool]:
     (values,) = view.columns
-    data = profiles.all_rows(view.ordered(), [values], view.narrowing.form.hides)
+    data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
     (subject,) = data.subjects
     timeout = view.settings.query_timeout
     (row,) = await view.answer(profiles.summary(data), timeout=timeout)

@@ -29,9 +29,9 @@ from dualsql.tenancy import ActiveRules
 
 
 async def fetch_estimate(
-    source: Source, statement: AnySelect, narrowing: ActiveRules, *, timeout: timedelta
+    source: Source, statement: AnySelect, rules: ActiveRules, *, timeout: timedelta
 ) -> int | None:
-    """The planner's expectation for `statement` under `narrowing`; None where the database has none to tell.
+    """The planner's expectation for `statement` under `rules`; None where the database has none to tell.
 
     Raises:
         QueryTimeoutError, DatabaseBusyError: planning took longer than `timeout`, or had no connection.
@@ -41,8 +41,8 @@ async def fetch_estimate(
     if planner is None:
         return None
     with database_errors(source, limit=timeout):
-        dialect = narrowing.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, narrowing.values, source.compiled, ())
+        dialect = rules.dialect(source.engine.dialect)
+        sent = driver_statement(dialect, statement, rules.values, source.compiled, ())
         if sent is None:
             return None
 
@@ -50,7 +50,7 @@ async def fetch_estimate(
             result = await connection.exec_driver_sql(planner.explain + sent.sql, sent.parameters)
             return result.scalar_one()
 
-        plan = await in_session(source, narrowing, fetch, timeout=timeout)
+        plan = await in_session(source, rules, fetch, timeout=timeout)
     return planner.rows(_parsed(plan))
 
 
@@ -70,13 +70,13 @@ Rows = Sequence[Sequence[Any]]
 async def fetch_rows(
     source: Source,
     statement: Executable,
-    narrowing: ActiveRules,
+    rules: ActiveRules,
     *,
     described: Sequence[str],
     timeout: timedelta,
     failure: type[QueryExecutionError] = QueryExecutionError,
 ) -> Rows:
-    """All rows of `statement` under `narrowing`, each a sequence of values in column order.
+    """All rows of `statement` under `rules`, each a sequence of values in column order.
 
     Args:
         described: the names of its columns; see `dualsql.columns.result.driver_names`.
@@ -90,16 +90,16 @@ async def fetch_rows(
 
     async def fetch(connection: AsyncConnection) -> Rows:
         with metered(connection, source.limits.page_bytes), source.guard.reading(connection):
-            return await _rows(source, statement, narrowing, connection, described)
+            return await _rows(source, statement, rules, connection, described)
 
     with database_errors(source, failure, limit=timeout):
-        return await in_session(source, narrowing, fetch, timeout=timeout)
+        return await in_session(source, rules, fetch, timeout=timeout)
 
 
 async def _rows(
     source: Source,
     statement: Executable,
-    narrowing: ActiveRules,
+    rules: ActiveRules,
     connection: AsyncConnection,
     described: Sequence[str],
 ) -> Rows:
@@ -109,7 +109,7 @@ async def _rows(
     may_read_again = connection.dialect.driver == "asyncpg" and not is_listened_to(opened.engine, opened)
     try:
         result: Any = await connection.execute(
-            statement, narrowing.values, execution_options={"compiled_cache": source.compiled}
+            statement, rules.values, execution_options={"compiled_cache": source.compiled}
         )
         require_described(list(result.keys()), described)
         codes = _codes(result) if may_read_again else []
@@ -120,7 +120,7 @@ async def _rows(
     except (ValueError, OverflowError):  # asyncpg's, of a value that Python has no class for
         if not may_read_again:
             raise
-    sent = driver_statement(opened.dialect, statement, narrowing.values, source.compiled, described)
+    sent = driver_statement(opened.dialect, statement, rules.values, source.compiled, described)
     if sent is None:
         raise QueryExecutionError(
             "A value of the result cannot be read.", hint="CAST its column to text: a date, or an interval."
@@ -142,7 +142,7 @@ class RowCounter:
 
     source: Source
     shape: Shape
-    narrowing: ActiveRules
+    rules: ActiveRules
     settings: Settings
     may_estimate: bool
 
@@ -187,7 +187,7 @@ class RowCounter:
         explained, timeout = plan.uncounted(self.shape), self.settings.count_budget
         # It was not asked to run: what it refuses here says nothing of the rows.
         with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
-            rows = await fetch_estimate(self.source, explained, self.narrowing, timeout=timeout)
+            rows = await fetch_estimate(self.source, explained, self.rules, timeout=timeout)
         if rows is None:
             return UNCOUNTED
         # Not every planner looks at LIMIT.
@@ -199,7 +199,7 @@ class RowCounter:
 
     async def _number(self, count: Executable, timeout: timedelta) -> int:
         rows = await fetch_rows(
-            self.source, count, self.narrowing, described=("",), timeout=timeout, failure=CountExecutionError
+            self.source, count, self.rules, described=("",), timeout=timeout, failure=CountExecutionError
         )
         return int(rows[0][0])
 
@@ -223,7 +223,7 @@ async def fetch_sample(
     described = driver_names(counter.shape.columns)
     source, timeout = counter.source, counter.settings.query_timeout
     sampling = asyncio.ensure_future(
-        fetch_rows(source, sample, counter.narrowing, described=described, timeout=timeout)
+        fetch_rows(source, sample, counter.rules, described=described, timeout=timeout)
     )
     counting: asyncio.Future[Total] | None = None
     try:
@@ -254,22 +254,22 @@ _GRACE = 0.25
 async def fetch_page(
     source: Source,
     statement: Executable,
-    narrowing: ActiveRules,
+    rules: ActiveRules,
     *,
     described: Sequence[str],
     timeout: timedelta,
 ) -> Rows:
-    """All rows of `statement` under `narrowing`; see `fetch_rows`, which it goes by where there is no shorter way."""
-    found = await _quickly(source, statement, narrowing, described=described, timeout=timeout)
+    """All rows of `statement` under `rules`; see `fetch_rows`, which it goes by where there is no shorter way."""
+    found = await _quickly(source, statement, rules, described=described, timeout=timeout)
     if found is not None:
         return found
-    return await fetch_rows(source, statement, narrowing, described=described, timeout=timeout)
+    return await fetch_rows(source, statement, rules, described=described, timeout=timeout)
 
 
 async def _quickly(
     source: Source,
     statement: Executable,
-    narrowing: ActiveRules,
+    rules: ActiveRules,
     *,
     described: Sequence[str],
     timeout: timedelta,
@@ -279,11 +279,11 @@ async def _quickly(
     if reader is None or is_listened_to(source.engine.sync_engine):
         return None
     with database_errors(source, limit=timeout):
-        dialect = narrowing.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, narrowing.values, source.compiled, described)
+        dialect = rules.dialect(source.engine.dialect)
+        sent = driver_statement(dialect, statement, rules.values, source.compiled, described)
         if sent is None:
             return None
-        async with apart(source, narrowing, limit=timeout):
+        async with apart(source, rules, limit=timeout):
             found = reader.fetch_at_once(sent, timeout)
             return await _in_time(reader.fetch(sent, timeout), timeout) if found is None else found
 

@@ -180,15 +180,15 @@ def _unheard(_: AsyncConnection) -> None:
 @asynccontextmanager
 async def read_only(
     source: Source,
-    narrowing: ActiveRules | None,
+    rules: ActiveRules | None,
     *,
     limit: timedelta | None = None,
     on_connect: Callable[[AsyncConnection], None] = _unheard,
 ) -> AsyncIterator[AsyncConnection]:
-    """A connection in a read-only transaction, rolled back at the end, that compiles under `narrowing`.
+    """A connection in a read-only transaction, rolled back at the end, that compiles under `rules`.
 
     Args:
-        narrowing: None is for statements of dualsql's own, which prove what the database does.
+        rules: None is for statements of dualsql's own, which prove what the database does.
         limit: how long the database lets one statement run; None for a stream, which is bounded otherwise.
         on_connect: told of the connection before anything is sent on it.
 
@@ -201,15 +201,15 @@ async def read_only(
         await stack.enter_async_context(source.limits.place(for_stream=limit is None))
         connection = await _connected(source, stack)
         on_connect(connection)
-        await stack.enter_async_context(source.guard.kept(connection, _terms(source, narrowing, limit)))
-        if narrowing is not None:
-            _narrow(connection, narrowing)
+        await stack.enter_async_context(source.guard.kept(connection, _terms(source, rules, limit)))
+        if rules is not None:
+            _compile_under(connection, rules)
         yield connection
 
 
 @asynccontextmanager
 async def apart(
-    source: Source, narrowing: ActiveRules, *, limit: timedelta | None = None
+    source: Source, rules: ActiveRules, *, limit: timedelta | None = None
 ) -> AsyncIterator[SessionTerms]:
     """A place for a lane with a connection of its own, and the terms that it must put on that connection.
 
@@ -217,11 +217,11 @@ async def apart(
         TooManyQueriesError: there was no place for one more session.
     """
     async with source.limits.place(for_stream=limit is None):
-        yield _terms(source, narrowing, limit)
+        yield _terms(source, rules, limit)
 
 
-def _terms(source: Source, narrowing: ActiveRules | None, limit: timedelta | None) -> SessionTerms:
-    settings = () if narrowing is None else tuple(narrowing.settings)
+def _terms(source: Source, rules: ActiveRules | None, limit: timedelta | None) -> SessionTerms:
+    settings = () if rules is None else tuple(rules.settings)
     if source.role is not None:
         settings = (("role", source.role), *settings)
     return SessionTerms(limit=source.limits.longest_stream if limit is None else limit, settings=settings)
@@ -246,10 +246,10 @@ async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
         raise DatabaseUnreachableError("The database could not be reached.") from error
 
 
-def _narrow(connection: AsyncConnection, narrowing: ActiveRules) -> None:
+def _compile_under(connection: AsyncConnection, rules: ActiveRules) -> None:
     opened = connection.sync_connection
     assert opened is not None
-    opened.dialect = narrowing.dialect(opened.engine.dialect)
+    opened.dialect = rules.dialect(opened.engine.dialect)
 
 
 T = TypeVar("T")
@@ -259,9 +259,7 @@ Work = Callable[[AsyncConnection], Awaitable[T]]
 _GRACE = 0.25
 
 
-async def in_session(
-    source: Source, narrowing: ActiveRules | None, work: Work[T], *, timeout: timedelta
-) -> T:
+async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *, timeout: timedelta) -> T:
     """What `work` returns, given a read-only connection.
 
     The database stops a statement after `timeout`. Should it not, or should there be several statements, it is
@@ -271,7 +269,7 @@ async def in_session(
         QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
         DatabaseBusyError: no connection was to be had; TooManyQueriesError: too many wait for one.
     """
-    session = Session(source, narrowing, work, limit=timeout)
+    session = Session(source, rules, work, limit=timeout)
     try:
         async with asyncio.timeout(None) as deadline:
             session.allow(deadline, timeout.total_seconds() + _GRACE)
@@ -293,10 +291,10 @@ class Session(Generic[T]):
     """
 
     def __init__(
-        self, source: Source, narrowing: ActiveRules | None, work: Work[T], *, limit: timedelta | None = None
+        self, source: Source, rules: ActiveRules | None, work: Work[T], *, limit: timedelta | None = None
     ) -> None:
         self._source = source
-        self._narrowing = narrowing
+        self._rules = rules
         self._work = work
         self._limit = limit
         self._working: asyncio.Future[T] | None = None
@@ -310,7 +308,7 @@ class Session(Generic[T]):
 
     async def _run(self) -> T:
         async with read_only(
-            self._source, self._narrowing, limit=self._limit, on_connect=self._connected
+            self._source, self._rules, limit=self._limit, on_connect=self._connected
         ) as connection:
             self._working = asyncio.ensure_future(self._work(connection))
             return await self._working

@@ -52,7 +52,7 @@ class StreamJob:
 
     source: Source
     statement: Executable
-    narrowing: ActiveRules
+    rules: ActiveRules
     columns: Sequence[ResultColumn]
     writer: Writer
     places: Sequence[int] | None = None

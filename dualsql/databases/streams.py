@@ -49,7 +49,7 @@ async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[An
     """The rows of the job's statement, by SQLAlchemy, as they are asked for."""
     options = {"compiled_cache": job.source.compiled}
     with job.source.guard.reading(connection):
-        result = await connection.stream(job.statement, job.narrowing.values, execution_options=options)
+        result = await connection.stream(job.statement, job.rules.values, execution_options=options)
         try:
             require_described(list(result.keys()), driver_names(job.columns))
             yield result
@@ -113,9 +113,7 @@ async def chosen_lane(job: StreamJob, connection: AsyncConnection) -> Lane:
     if driver not in {"aiosqlite", "asyncpg"} or opened is None or is_listened_to(opened.engine, opened):
         return by_sqlalchemy
     described = driver_names(job.columns)
-    sent = driver_statement(
-        opened.dialect, job.statement, job.narrowing.values, job.source.compiled, described
-    )
+    sent = driver_statement(opened.dialect, job.statement, job.rules.values, job.source.compiled, described)
     if sent is None:
         return by_sqlalchemy
     if driver == "aiosqlite":
@@ -151,7 +149,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         except ReaderGone:
             return
 
-    session = Session(job.source, job.narrowing, produce)
+    session = Session(job.source, job.rules, produce)
     with database_errors(job.source):
         try:
             while (chunk := await channel.get(session.task)) is not None:

@@ -39,7 +39,7 @@ async def fetch_profile(view: View, asked: ProfileRequest) -> ProfileResult:
 
 
 def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> ProfiledRows:
-    ordered, hides = view.ordered(), view.narrowing.form.hides
+    ordered, hides = view.ordered(), view.rules.form.hides
     if kind == "full":
         return subjects.all_rows(ordered, columns, hides)
     return subjects.first_rows(ordered, columns, hides, most=view.settings.profile_sample)

@@ -105,11 +105,11 @@ class CompileChecks:
         """
         found = view.shape.select._generate_cache_key()
         window = (view.shape.limit is None, view.shape.offset > 0)
-        key = None if found is None else (view.source.name, view.narrowing.form, window, found.key)
+        key = None if found is None else (view.source.name, view.rules.form, window, found.key)
         if key is not None and key in self._known:
             return
-        dialect = view.narrowing.dialect(view.source.engine.dialect)
-        names = sorted(view.narrowing.values)
+        dialect = view.rules.dialect(view.source.engine.dialect)
+        names = sorted(view.rules.values)
         try:
             for _, select in forms(view):
                 # Kept where pages are looked up: the first one needs no compiler any more.

@@ -171,16 +171,16 @@ class RowCache:
             self.bytes -= found.weight
 
 
-def question_of(select: AnySelect, narrowing: ActiveRules, source: Source) -> object | None:
+def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
     """What makes the question; None where it cannot be told from any other."""
     key = select._generate_cache_key()
     if key is None:
         return None
     bound = _written(parameter.effective_value for parameter in key.bindparams)
-    values = _written(part for name in sorted(narrowing.values) for part in (name, narrowing.values[name]))
+    values = _written(part for name in sorted(rules.values) for part in (name, rules.values[name]))
     if bound is None or values is None:
         return None
-    return key.key, bound, narrowing.form, values, tuple(narrowing.settings), source.name
+    return key.key, bound, rules.form, values, tuple(rules.settings), source.name
 
 
 def _written(values: Iterable[Any]) -> tuple[Any, ...] | None:
@@ -214,7 +214,7 @@ class View:
 
     source: Source
     derived: Derived
-    narrowing: ActiveRules
+    rules: ActiveRules
     settings: Settings
     may_estimate: bool
     results: RowCache | None
@@ -232,7 +232,7 @@ class View:
     async def turn(self, page: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they were kept from an earlier reading."""
         select = page.select
-        question = None if self.results is None else question_of(select, self.narrowing, self.source)
+        question = None if self.results is None else question_of(select, self.rules, self.source)
         if self.results is None or question is None:
             return await self.fetch(select, added=page.added), False
         kept = self.results.get(question)
@@ -247,7 +247,7 @@ class View:
         return await fetch_page(
             self.source,
             select,
-            self.narrowing,
+            self.rules,
             described=(*self.derived.names, *("",) * added),
             timeout=self.settings.query_timeout,
         )
@@ -255,7 +255,7 @@ class View:
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a question about this statement, which may read all of it."""
         described = ("",) * len(select.selected_columns)
-        return await fetch_rows(self.source, select, self.narrowing, described=described, timeout=timeout)
+        return await fetch_rows(self.source, select, self.rules, described=described, timeout=timeout)
 
     async def sample(self, size: int, asked: CountMethod) -> Sample:
         """The first rows, and how many there are in all."""
@@ -279,7 +279,7 @@ class View:
         return RowCounter(
             source=self.source,
             shape=self.shape,
-            narrowing=self.narrowing,
+            rules=self.rules,
             settings=self.settings,
             may_estimate=self.may_estimate,
         )
@@ -292,7 +292,7 @@ class View:
             StreamJob(
                 source=self.source,
                 statement=select,
-                narrowing=self.narrowing,
+                rules=self.rules,
                 columns=self.columns,
                 places=None if columns is self.columns else [self.columns.index(c) for c in columns],
                 writer=writer,
@@ -301,7 +301,7 @@ class View:
 
     def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
         """The statement in the order asked for."""
-        return self.derived.ordered(self.source.capabilities, self.narrowing.form, sort)
+        return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
     def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
         return plan.page(self.ordered(sort), offset=offset, limit=limit)
@@ -324,15 +324,15 @@ def open_view(
         ForbiddenError: the rules have nothing to go by for this principal.
         NoTotalOrderError: the narrowed statement cannot be paged.
     """
-    narrowing = policy.narrowing(principal)
+    rules = policy.rules_for(principal)
     if policy.has_functions:
         # They make another statement for each principal, and are given none that somebody else is given too.
         context = HookContext(principal=principal, source=source.name)
-        derived = Derived(policy.narrow(source.thaw(document), context), source.meanings)
+        derived = Derived(policy.apply_functions(source.thaw(document), context), source.meanings)
     else:
         derived = plans.derived(source.name, document, source.thaw, source.meanings)
     may_estimate = policy.shows_all or settings.estimate_narrowed
-    return View(source, derived, narrowing, settings, may_estimate, results)
+    return View(source, derived, rules, settings, may_estimate, results)
 
 
 def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
@@ -371,14 +371,14 @@ def etag_of(
     Args:
         select: what of the view is streamed.
     """
-    compiled = select.compile(dialect=view.narrowing.dialect(view.source.engine.dialect))
-    values = compiled.construct_params(dict(view.narrowing.values))
+    compiled = select.compile(dialect=view.rules.dialect(view.source.engine.dialect))
+    values = compiled.construct_params(dict(view.rules.values))
     told = (
         snapshot,
         view.source.name,
         str(compiled),
         sorted(values.items()),
-        list(view.narrowing.settings),
+        list(view.rules.settings),
         [column.describe() for column in columns],
         written,
         options,

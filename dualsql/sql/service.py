@@ -92,7 +92,7 @@ class QueryResolver:
             ConfigurationError: the extra `sql` is not installed.
         """
         read_select = sql_reader()
-        rules = self._policy.narrowing(principal).form  # before a name of a table can be learnt of
+        rules = self._policy.rules_for(principal).form  # before a name of a table can be learnt of
         name = self._source(source)
         seen = self._seeing(principal, name, visible)
         made = read_select(
@@ -121,7 +121,7 @@ class QueryResolver:
             BadParameterError: there is none that the caller may see, or the parameters do not fit.
             ForbiddenError: the rules have nothing for this caller.
         """
-        self._policy.narrowing(principal)
+        self._policy.rules_for(principal)
         known = {
             known: query
             for known, query in self.saved.items()
@@ -143,7 +143,7 @@ class QueryResolver:
         self, principal: Principal | None, source: str, visible: Visible | None
     ) -> Callable[[TableClause], bool]:
         """Whether a table is in the catalogue of this principal: what is not there is unknown here, too."""
-        sight = self._policy.sight(principal, source)
+        sight = self._policy.visible_names(principal, source)
 
         def sees(table: TableClause) -> bool:
             is_allowed = self._registry.name_of(table) in sight.tables

@@ -86,7 +86,7 @@ class TableForms:
         """Whether the table may be read at all."""
         return id(table) in self._known
 
-    def narrows(self, table: Table) -> bool:
+    def has_rules(self, table: Table) -> bool:
         """Whether the table is read through a SELECT of its own."""
         return id(table) in self._conditions or id(table) in self._masks
 
@@ -185,7 +185,7 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
         "groups_strictly": abilities is not None and abilities.groups_strictly,
         "splits_statements": abilities is None or abilities.splits_statements,
     }
-    dialect.statement_compiler = type(f"Narrowing{compiler.__name__}", (_RuleCompiler, compiler), marks)
+    dialect.statement_compiler = type(f"Ruled{compiler.__name__}", (_RuleCompiler, compiler), marks)
     return dialect
 
 
@@ -215,7 +215,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             return super().visit_table(table, asfrom=asfrom, **kw) + (
                 self._sample_of(table) if asfrom else ""
             )
-        if not asfrom or not self._is_narrowed(table):
+        if not asfrom or not self._has_rules(table):
             return super().visit_table(table, asfrom=asfrom, **kw)
         linter = kw.get("from_linter")
         if linter:
@@ -228,7 +228,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return rule + self.get_render_as_alias_suffix(self.preparer.quote(name))
 
     def visit_tablesample(self, tablesample: Any, asfrom: Any = False, **kw: Any) -> Any:
-        if self._rule_of is not None or not self._is_narrowed(tablesample.element):
+        if self._rule_of is not None or not self._has_rules(tablesample.element):
             return super().visit_tablesample(tablesample, asfrom=asfrom, **kw)
         # A table can be sampled, the rows of a rule cannot: the clause goes inside.
         self._sampling = f" TABLESAMPLE {self.process(tablesample._get_method(), **kw)}"
@@ -252,19 +252,19 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         table = column.table
         if not include_table or not getattr(table, "schema", None) or self._rule_of is not None:
             return super().visit_column(column, add_to_result_map, include_table, **kw)
-        if not self._is_narrowed(table):
+        if not self._has_rules(table):
             return super().visit_column(column, add_to_result_map, include_table, **kw)
         # The alias of a rule has no schema.
         bare = super().visit_column(column, add_to_result_map, include_table=False, **kw)
         return f"{self.preparer.quote(self._name(table, None))}.{bare}"
 
-    def _is_narrowed(self, element: Any) -> bool:
+    def _has_rules(self, element: Any) -> bool:
         table = _plain(element)
         if not isinstance(table, TableClause):
             return False
         if not self.form.knows(table):
             refuse(f"the table {table.name!r}, which this server does not serve"[:120])
-        return self.form.narrows(table)
+        return self.form.has_rules(table)
 
     def _rule(self, table: Any) -> str:
         with self._inside_rule_of(table):
@@ -318,7 +318,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
         table = _table_of(source)
-        if not isinstance(table, TableClause) or not self.form.knows(table) or not self.form.narrows(table):
+        if not isinstance(table, TableClause) or not self.form.knows(table) or not self.form.has_rules(table):
             return False
         keys = {_identity(column) for column in source.primary_key}
         return bool(keys) and keys <= grouped

@@ -239,7 +239,7 @@ class Policy:
             undeclared(registry, filtered | {id(table) for table in [*shared, *self.secured]})
         self._forms: Any = util.LRUCache(_FORMS)
 
-    def narrowing(self, principal: Principal | None) -> ActiveRules:
+    def rules_for(self, principal: Principal | None) -> ActiveRules:
         """The rules, asked for `principal` now.
 
         Raises:
@@ -258,7 +258,7 @@ class Policy:
             form = self._forms[form_key] = self._form(predicates, parameters, masks)
         return ActiveRules(form, values, settings)
 
-    def narrow(self, statement: Statement, context: HookContext) -> Statement:
+    def apply_functions(self, statement: Statement, context: HookContext) -> Statement:
         """The statement after all plain functions.
 
         Raises:
@@ -278,13 +278,13 @@ class Policy:
                 )
         return statement
 
-    def sight(self, principal: Principal | None, source: str) -> VisibleNames:
+    def visible_names(self, principal: Principal | None, source: str) -> VisibleNames:
         """Which tables `principal` could query on `source`, found by asking the rules and running nothing.
 
         A row filter that gives `false()` and a plain function that refuses `select(table)` hide the table.
         """
         try:
-            form = self.narrowing(principal).form
+            form = self.rules_for(principal).form
         except ForbiddenError:  # so would every statement be refused
             return VisibleNames()
         context = HookContext(principal=principal, source=source)
@@ -310,7 +310,7 @@ class Policy:
             return False
         plain = select(table)
         try:
-            return self.narrow(plain, context) is not plain
+            return self.apply_functions(plain, context) is not plain
         except Exception:  # noqa: BLE001 - whatever a function raises, it stops the statement
             return None
 

@@ -133,11 +133,11 @@ ENDLESS = select(_numbers.union_all(select(_numbers.c.n + 1)).c.n)
 
 def counter(source: Source, statement: Any, **settings: Any) -> RowCounter:
     """Of a statement as it is, without its sample."""
-    narrowing = Policy(Registry([Base, METADATA])).narrowing(None)
+    rules = Policy(Registry([Base, METADATA])).rules_for(None)
     return RowCounter(
         source=source,
         shape=shape(statement),
-        narrowing=narrowing,
+        rules=rules,
         settings=Settings(**settings),
         may_estimate=True,
     )

@@ -115,11 +115,11 @@ async def test_slow_readers_of_streams_keep_no_page_waiting() -> None:
 async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: MakeServer) -> None:
     server = await make_server(maximum_streams=1, maximum_queued_queries=0)
     source = server._sources["default"]
-    narrowing = server._policy.narrowing(None)
-    async with apart(source, narrowing) as terms:
+    rules = server._policy.rules_for(None)
+    async with apart(source, rules) as terms:
         assert terms.limit == server.settings.maximum_stream_duration
         with pytest.raises(TooManyQueriesError):
-            async with apart(source, narrowing):
+            async with apart(source, rules):
                 pass
 
 

@@ -242,8 +242,8 @@ async def test_extremes_groups_and_distinct(application: Application) -> None:
 def _plan(application: Application, statement: Any) -> str:
     """What SQLite says of the statement that is sent."""
     source = application.server._sources["default"]
-    narrowing = Policy(Registry(metadata)).narrowing(None)
-    compiled = statement.compile(dialect=narrowing.dialect(source.engine.dialect))
+    rules = Policy(Registry(metadata)).rules_for(None)
+    compiled = statement.compile(dialect=rules.dialect(source.engine.dialect))
     values = [compiled.params[name] for name in compiled.positiontup]
     texts = [str(value) if isinstance(value, dt.datetime) else value for value in values]
     connection = sqlite3.connect(source.engine.url.database or "")

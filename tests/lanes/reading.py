@@ -28,7 +28,7 @@ Table = dict[str, list[Any]]
 async def streamed(
     source: Source,
     statement: Any,
-    narrowing: ActiveRules,
+    rules: ActiveRules,
     columns: Sequence[ResultColumn],
     written: str,
     places: Sequence[int] | None = None,
@@ -41,7 +41,7 @@ async def streamed(
     job = StreamJob(
         source=source,
         statement=statement,
-        narrowing=narrowing,
+        rules=rules,
         columns=columns,
         places=places,
         writer=writer,

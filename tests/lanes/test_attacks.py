@@ -77,9 +77,9 @@ def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Ch
     columns = plan.shape(statement).columns
     writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
     writer.head()
-    narrowing = Policy(Registry(Base)).narrowing(None)
+    rules = Policy(Registry(Base)).rules_for(None)
     return stream_rows(
-        StreamJob(source=source, statement=statement, narrowing=narrowing, columns=columns, writer=writer)
+        StreamJob(source=source, statement=statement, rules=rules, columns=columns, writer=writer)
     )
 
 
@@ -132,8 +132,8 @@ async def test_no_more_is_encoded_than_is_read(source: Source) -> None:
             return super().rows(rows)
 
     writer = Counting(columns, source.engine.dialect, WriterOptions())
-    narrowing = Policy(Registry(Base)).narrowing(None)
-    job = StreamJob(source=source, statement=ENDLESS, narrowing=narrowing, columns=columns, writer=writer)
+    rules = Policy(Registry(Base)).rules_for(None)
+    job = StreamJob(source=source, statement=ENDLESS, rules=rules, columns=columns, writer=writer)
     async with aclosing(stream_rows(job)) as chunks:
         for read in range(1, 30):
             await anext(chunks)

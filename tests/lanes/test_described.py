@@ -29,7 +29,7 @@ CHANGES: dict[str, Change] = {
 ROWS = plan.shape(
     plan.written_out(School.__table__.select().with_only_columns(School.id, School.name, School.state))
 )
-NARROWING = Policy(Registry(Base)).narrowing(None)
+RULES = Policy(Registry(Base)).rules_for(None)
 MINUTE = timedelta(minutes=1)
 
 of_each_change = pytest.mark.parametrize("change", CHANGES)
@@ -49,7 +49,7 @@ async def test_a_stream_of_other_columns_sends_nothing(source: Source, change: s
     columns = CHANGES[change](ROWS.columns)
     for written in FORMATS:
         with lanes_taken(slow=is_slow), pytest.raises(QueryExecutionError, match="of the result"):
-            await streamed(source, ROWS.select, NARROWING, columns, written)
+            await streamed(source, ROWS.select, RULES, columns, written)
 
 
 @of_each_change
@@ -59,10 +59,10 @@ async def test_a_page_of_other_columns_is_not_read(source: Source, change: str) 
     # The second page of a file is read on the event loop.
     for _ in range(3):
         with pytest.raises(QueryExecutionError, match="No row was sent"):
-            await fetch_page(source, ROWS.select, NARROWING, described=wrong, timeout=MINUTE)
-        assert len(await fetch_page(source, ROWS.select, NARROWING, described=right, timeout=MINUTE)) > 3
+            await fetch_page(source, ROWS.select, RULES, described=wrong, timeout=MINUTE)
+        assert len(await fetch_page(source, ROWS.select, RULES, described=right, timeout=MINUTE)) > 3
     with pytest.raises(QueryExecutionError, match="of the result"):
-        await fetch_rows(source, ROWS.select, NARROWING, described=wrong, timeout=MINUTE)
+        await fetch_rows(source, ROWS.select, RULES, described=wrong, timeout=MINUTE)
 
 
 @pytest.mark.parametrize(

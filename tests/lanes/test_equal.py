@@ -70,11 +70,11 @@ def statement_of(source: Source, statement: Any) -> tuple[Any, Any]:
 async def compare(source: Source, statement: Any, written: str, table: Table) -> list[str]:
     """Names of the lanes taken, the first of which is the fast one."""
     select_, columns = statement_of(source, statement)
-    narrowing: ActiveRules = Policy(Registry(table.metadata)).narrowing(None)
+    rules: ActiveRules = Policy(Registry(table.metadata)).rules_for(None)
     with lanes_taken() as taken:
-        fast = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+        fast = read(written, await streamed(source, select_, rules, columns, written), columns)
     with lanes_taken(slow=True):
-        slow = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+        slow = read(written, await streamed(source, select_, rules, columns, written), columns)
     for column in columns:
         assert fast[column.name] == slow[column.name], column.name
     return taken
@@ -101,9 +101,9 @@ async def test_what_can_be_copied_is(source: Source, table: Table, written: str)
 @pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_some_columns_in_another_order(source: Source, table: Table, written: str) -> None:
     select_, columns = statement_of(source, select(table.c.id, table.c.name, table.c.flag, table.c.day))
-    narrowing = Policy(Registry(table.metadata)).narrowing(None)
-    whole = read(written, await streamed(source, select_, narrowing, columns, written), columns)
-    data = await streamed(source, select_, narrowing, columns, written, places=[3, 0])
+    rules = Policy(Registry(table.metadata)).rules_for(None)
+    whole = read(written, await streamed(source, select_, rules, columns, written), columns)
+    data = await streamed(source, select_, rules, columns, written, places=[3, 0])
     found = read(written, data, [columns[3], columns[0]])
     assert found == {"day": whole["day"], "id": whole["id"]}
     assert list(found) == ["day", "id"]
@@ -135,10 +135,10 @@ async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, writ
         ]
     )
     select_, columns = statement_of(source, rows.subquery().select())
-    narrowing = Policy(Registry(table.metadata)).narrowing(None)
+    rules = Policy(Registry(table.metadata)).rules_for(None)
     with lanes_taken(slow=True):
-        slow = read(written, await streamed(source, select_, narrowing, columns, written), columns)
-    fast = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+        slow = read(written, await streamed(source, select_, rules, columns, written), columns)
+    fast = read(written, await streamed(source, select_, rules, columns, written), columns)
     assert fast == slow
     assert slow["f"] == ([None] * 3 if written == "ndjson" else ["nan", "inf", "-inf"])
 
@@ -176,8 +176,8 @@ async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any
     for one in (filled, engine):
         source = open_source("x", one, Registry(table.metadata))
         select_, columns = statement_of(source, wanted)
-        narrowing = Policy(Registry(table.metadata)).narrowing(None)
-        found.append(read(written, await streamed(source, select_, narrowing, columns, written), columns))
+        rules = Policy(Registry(table.metadata)).rules_for(None)
+        found.append(read(written, await streamed(source, select_, rules, columns, written), columns))
     assert found[0] == found[1]
     assert found[0]["id"]
 
@@ -233,8 +233,8 @@ async def test_a_database_without_a_lane_of_its_own(mariadb_url: str, make_engin
         await connection.execute(insert(table), filled)
     source = open_source("x", engine, Registry(metadata))
     select_, columns = statement_of(source, select(table))
-    narrowing = Policy(Registry(metadata)).narrowing(None)
+    rules = Policy(Registry(metadata)).rules_for(None)
     with lanes_taken() as taken:
-        found = read(written, await streamed(source, select_, narrowing, columns, written), columns)
+        found = read(written, await streamed(source, select_, rules, columns, written), columns)
     assert found == {name: [row[name] for row in filled] for name in found}
     assert taken == ["by_sqlalchemy"]

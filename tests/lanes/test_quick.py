@@ -23,7 +23,7 @@ FOREVER = select(func.count()).select_from(_numbers.union_all(select(_numbers.c.
 ALL = select(School.id).order_by(School.id)
 MINUTE = timedelta(minutes=1)
 ONE = ("",)
-OPEN: ActiveRules = Policy(Registry(Base)).narrowing(None)
+OPEN: ActiveRules = Policy(Registry(Base)).rules_for(None)
 
 
 @pytest.fixture

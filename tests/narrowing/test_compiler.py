@@ -74,7 +74,7 @@ ORDERS = (
 
 
 def written(statement: Any, dialect: Any = DIALECTS[0], policy: Policy = POLICY) -> str:
-    compiled = statement.compile(dialect=policy.narrowing(ANA).dialect(dialect))
+    compiled = statement.compile(dialect=policy.rules_for(ANA).dialect(dialect))
     return re.sub(r"\s+", " ", re.sub(r"%\(\w+\)s(::\w+)?|%s", "?", compiled.string))
 
 
@@ -214,7 +214,7 @@ def test_without_rules_text_is_the_registry_s_business_and_strange_tables_are_no
 
 
 def test_a_forgotten_value_is_an_error_and_no_leak() -> None:
-    compiled = select(people.c.id).compile(dialect=POLICY.narrowing(ANA).dialect(DIALECTS[0]))
+    compiled = select(people.c.id).compile(dialect=POLICY.rules_for(ANA).dialect(DIALECTS[0]))
     with pytest.raises(InvalidRequestError, match="value is required"):
         compiled.construct_params({})
     assert compiled.construct_params({"dualsql_tenant_0": 5}) == {"dualsql_tenant_0": 5}

@@ -105,4 +105,4 @@ def test_what_is_stored_is_refused_as_what_was_given() -> None:
     stored = thaw(freeze(hinted, registry, dialect=DIALECTS[0]), registry)
     assert FORGED in str(stored)
     with pytest.raises(ForbiddenSQLError):
-        stored.compile(dialect=POLICY.narrowing(ANA).dialect(DIALECTS[0]))
+        stored.compile(dialect=POLICY.rules_for(ANA).dialect(DIALECTS[0]))

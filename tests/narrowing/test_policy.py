@@ -61,7 +61,7 @@ def test_a_mask_or_a_function_alone_declares_nothing() -> None:
     ],
 )
 def test_every_table_declared_one_way_or_another(hooks: Any) -> None:
-    assert Policy(REGISTRY, hooks).narrowing(ANA)
+    assert Policy(REGISTRY, hooks).rules_for(ANA)
 
 
 def test_row_security_covers_what_no_other_rule_names() -> None:
@@ -101,12 +101,12 @@ def test_a_column_masked_twice_stops_the_server() -> None:
 )
 def test_without_a_value_there_is_no_answer(rule: Any, principal: Principal | None) -> None:
     with pytest.raises(ForbiddenError):
-        Policy(REGISTRY, [rule, Shared(orders, countries, people)]).narrowing(principal)
+        Policy(REGISTRY, [rule, Shared(orders, countries, people)]).rules_for(principal)
 
 
 def test_a_row_filter_needs_somebody() -> None:
     with pytest.raises(ForbiddenError):
-        Policy(REGISTRY, [RowFilter(orders, own_orders), Shared(people, countries)]).narrowing(None)
+        Policy(REGISTRY, [RowFilter(orders, own_orders), Shared(people, countries)]).rules_for(None)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_a_row_filter_needs_somebody() -> None:
 def test_a_predicate_that_says_nothing_about_its_table(predicate: Any) -> None:
     policy = Policy(REGISTRY, [RowFilter(orders, predicate), Shared(people, countries)])
     with pytest.raises(ConfigurationError):
-        policy.narrowing(ANA).form.select_of(orders)
+        policy.rules_for(ANA).form.select_of(orders)
 
 
 def test_forms_are_shared_by_principals_and_hold_none_of_their_values() -> None:
     policy = Policy(REGISTRY, [OF_TENANT, RowFilter(orders, own_orders), Shared(countries)])
-    one, two = policy.narrowing(ANA), policy.narrowing(Principal(id="a secret name", tenant="another secret"))
+    one, two = policy.rules_for(ANA), policy.rules_for(Principal(id="a secret name", tenant="another secret"))
     assert one.form is two.form
     written = str(one.form.select_of(orders).compile().params)
     assert "ana" not in written and "secret" not in written
@@ -140,7 +140,7 @@ def test_a_predicate_of_another_shape_is_another_form() -> None:
         return orders.c.id > 0 if principal.id == "admin" else own_orders(principal)
 
     policy = Policy(REGISTRY, [RowFilter(orders, of_role), Shared(people, countries)])
-    assert policy.narrowing(ANA).form is not policy.narrowing(Principal(id="admin")).form
+    assert policy.rules_for(ANA).form is not policy.rules_for(Principal(id="admin")).form
 
 
 @pytest.mark.parametrize(
