@@ -176,6 +176,9 @@ def id_in(uri: str) -> str:
     return resource_id(wanted) or wanted
 
 
+RELATION = "data"
+"""The name of the stored result in a SQL text about it."""
+
 WELL_KNOWN = "/.well-known/resource-link-service"
 """Below the base URL."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from pydantic import Field
@@ -29,9 +29,11 @@ from dualsql.errors import ConfigurationError
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
 from dualsql.mcp.resource_server import bad_uri
-from dualsql.mcp.results import Responder
 from dualsql.mcp.tool import plain_tool, registrar_of
 from dualsql.resource import Principal
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 _MIME_TYPE = "application/json"
 _PAGE = 100
@@ -148,7 +150,7 @@ class SearchResults(TypedDict):
 
 
 def add_catalogue_tools(
-    dual: Responder, server: Any, catalogue: Catalogue, *, principal: Callable[[Any], Principal]
+    dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: Callable[[Any], Principal]
 ) -> None:
     """Register `list_tables`, `describe_table` and `search_catalog`.
 
@@ -212,16 +214,8 @@ def add_catalogue_tools(
         plain_tool(dual, server, principal=principal)(function)
 
 
-class Catalogued(Responder, Protocol):
-    """What is asked of a DualResponseServer."""
-
-    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """What may be seen of the tables and saved queries."""
-        ...
-
-
 def add_catalogue(
-    dual: Catalogued,
+    dual: DualResponseServer,
     server: Any,
     *,
     visible: Visible | None = None,

@@ -19,7 +19,7 @@ from dualsql.envelope import (
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
-from dualsql.query.select import RELATION
+from dualsql.resource import RELATION
 from dualsql.response import DualResponse, Links, ResultsFormat, problem_tool_result, text_block
 from dualsql_client.wire import ToolProblem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -38,7 +38,9 @@ from dualsql.errors import (
 from dualsql.mcp.calls import problem_of
 from dualsql.mcp.tool import registrar_of
 from dualsql.resource import Principal, service
-from dualsql.settings import Settings
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 FindPrincipal = Callable[[], Principal | None]
 """Who sent the request that is being answered."""
@@ -231,17 +233,6 @@ EXTENSION = "io.dualsql/resource-link-service"
 """The key of the entry in `capabilities.extensions`, which clients see since protocol 2026-07-28."""
 
 
-class Located(Protocol):
-    """What is asked of a DualResponseServer."""
-
-    settings: Settings
-
-    @property
-    def base_url(self) -> str:
-        """Where the REST resources are."""
-        ...
-
-
-def announce(dual: Located, server: Any) -> None:
+def announce(dual: DualResponseServer, server: Any) -> None:
     """Put the service among the capabilities of `server`."""
     low_level(server).extensions[EXTENSION] = service(dual.base_url, dual.settings)

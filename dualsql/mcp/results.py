@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
@@ -19,8 +19,10 @@ from dualsql.mcp.negotiation import OFFER, ResultStyle, ToolCall, refused, repor
 from dualsql.resource import Count, SampleOption
 from dualsql.response import DualResponse, ResultsFormat, problem_tool_result, text_block
 from dualsql.results.options import ProfileOption
-from dualsql.settings import Settings
 from dualsql_client.wire import ColumnType, Encoding, ToolProblem, TotalCountKind
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +165,6 @@ def _error() -> dict[str, Any]:
 _STATEMENTS = (Select, CompoundSelect, TextualSelect)
 
 
-class Responder(Protocol):
-    """What is asked of a DualResponseServer."""
-
-    settings: Settings
-
-    async def create_response(self, *args: Any, **options: Any) -> DualResponse:
-        """Store a Select as a resource and show its first rows; see DualResponseServer."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DualResultAdapter:
     """A Select becomes a dual response.
@@ -181,7 +173,7 @@ class DualResultAdapter:
         answer: what holds where the function does not say otherwise.
     """
 
-    dual: Responder
+    dual: DualResponseServer
     name: str
     answer: Mapping[str, Any]
     style: ResultStyle

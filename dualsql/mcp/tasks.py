@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ from dualsql.mcp.negotiation import (
 )
 from dualsql.mcp.tool import PrincipalOf
 from dualsql.resource import Principal, Resource, problem_of
-from dualsql.response import DualResponse, Links, ResultsFormat
+from dualsql.response import Links, ResultsFormat
 from dualsql.settings import Action
 
 with extra("mcp"):
@@ -45,6 +45,9 @@ with extra("mcp"):
     from mcp_types.jsonrpc import HEADER_MISMATCH
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
+
 EXTENSION = "io.modelcontextprotocol/tasks"
 
 POLL_MILLISECONDS = 1_000
@@ -52,29 +55,6 @@ POLL_MILLISECONDS = 1_000
 Context = ServerRequestContext[Any, Any]
 
 _SHAPES = (get_args(ResultsFormat), get_args(TextFormat), get_args(Links), get_args(Envelope))
-
-
-class Responses(Protocol):
-    """What is asked of the responses of a server."""
-
-    async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
-        """The dual response of a resource that is ready."""
-        ...
-
-    async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
-        """End the query of a pending resource."""
-        ...
-
-
-class Server(Protocol):
-    """What is asked of a DualResponseServer."""
-
-    @property
-    def responses(self) -> Responses: ...
-
-    async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
-        """The live resource, once it is certain that `principal` may do `action` with it."""
-        ...
 
 
 class _TaskParams(RequestParams):
@@ -93,7 +73,7 @@ class Tasks(Extension):
 
     def __init__(
         self,
-        dual: Server,
+        dual: DualResponseServer,
         *,
         wait: timedelta = timedelta(seconds=3),
         principal: PrincipalOf = principal_of_token,

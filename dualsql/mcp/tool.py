@@ -7,19 +7,22 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, get_args
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import Callers, Tool, signature_of
 from dualsql.mcp.negotiation import Envelope, ResultStyle
-from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter, Responder
+from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.resource import Count, Principal, SampleOption, parse_sample
 from dualsql.response import Links, ResultsFormat
 from dualsql.results.options import ProfileOption, checked_count, checked_lifetime, checked_size, checked_wait
 from dualsql.settings import Settings
 from dualsql_client.errors import checked_keywords
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
@@ -158,7 +161,7 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
 
 
 def make_tool(
-    dual: Responder,
+    dual: DualResponseServer,
     function: Callable[..., Any],
     *,
     name: str | None = None,
@@ -220,7 +223,7 @@ def make_tool(
 
 
 def make_plain_tool(
-    dual: Responder,
+    dual: DualResponseServer,
     function: Callable[..., Any],
     *,
     name: str | None = None,
@@ -244,7 +247,9 @@ def make_plain_tool(
 
 
 @checked_keywords(make_tool)
-def tool(dual: Responder, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
+def tool(
+    dual: DualResponseServer, server: Any, **options: Unpack[ToolOptions]
+) -> Callable[[Function], Function]:
     """A decorator that registers a function as a tool of `server`, and returns it unchanged.
 
     A parameter annotated `Principal` or `Principal | None` is told who calls, and is kept out of the schema.
@@ -258,7 +263,7 @@ def tool(dual: Responder, server: Any, **options: Unpack[ToolOptions]) -> Callab
 
 @checked_keywords(make_plain_tool)
 def plain_tool(
-    dual: Responder, server: Any, **options: Unpack[PlainToolOptions]
+    dual: DualResponseServer, server: Any, **options: Unpack[PlainToolOptions]
 ) -> Callable[[Function], Function]:
     """As `tool`, for functions that return plain data: a TypedDict, a pydantic model, a dataclass or a dict.
 

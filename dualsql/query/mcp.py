@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
-from dualsql.mcp.results import Responder
 from dualsql.mcp.tool import ToolOptions, make_tool, plain_tool, tool
 from dualsql.query import read_result_query
 from dualsql.query.question import ResultQuery, TextQuestion, in_words
 from dualsql.query.select import TEXT_KEYS
-from dualsql.resource import Principal, Resource, id_in
+from dualsql.resource import RELATION, Principal, Resource, id_in
 from dualsql.response import DualResponse
-from dualsql.results.access import Listing
 from dualsql.results.pages import ResultPage
-from dualsql.settings import Action
 from dualsql_client.errors import checked_keywords
-from dualsql_client.wire import ResourceDescription
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 Operation = Literal["query", "schema", "list"]
 
@@ -49,7 +48,6 @@ class Managed(TypedDict, total=False):
 
 
 _LONGEST_NAME = 200
-_RELATION = "data"
 _KEPT = ("sample_size", "expiration", "count", "wait")
 
 _QUERY = """Answer a question about an earlier result, over all of its rows and not only those you were shown.
@@ -105,44 +103,8 @@ _SQL = Annotated[
 ]
 
 
-class Answerer(Protocol):
-    """What is asked of `DualResponseServer.inquiries`."""
-
-    async def page(
-        self,
-        resource: Resource,
-        inquiry: ResultQuery,
-        *,
-        principal: Principal | None = None,
-        limit: int | None = None,
-    ) -> ResultPage:
-        """Rows of the answer."""
-        ...
-
-
-class Results(Responder, Protocol):
-    """What is asked of a DualResponseServer."""
-
-    @property
-    def inquiries(self) -> Answerer: ...
-
-    async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
-        """The live resource, once it is certain that the principal may do that."""
-        ...
-
-    async def list_resources(
-        self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
-    ) -> Listing:
-        """The principal's own resources, newest first."""
-        ...
-
-    def metadata_of(self, resource: Resource) -> ResourceDescription:
-        """What may be said of a resource."""
-        ...
-
-
 @checked_keywords(make_tool)
-def add_result_tools(dual: Results, server: Any, **options: Unpack[ToolOptions]) -> None:
+def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[ToolOptions]) -> None:
     """Register the tools `query_result` and `refine_result`.
 
     Args:
@@ -214,7 +176,7 @@ def _inquiry(values: Mapping[str, Any]) -> ResultQuery:
     return read_result_query(given)
 
 
-def add_data_manager(dual: Results, server: Any) -> None:
+def add_data_manager(dual: DualResponseServer, server: Any) -> None:
     """Register the tool `data_manager` of seeds/001: operation query, schema or list over stored results.
 
     Raises:
@@ -247,20 +209,20 @@ def add_data_manager(dual: Results, server: Any) -> None:
     plain_tool(dual, server)(data_manager)
 
 
-async def _listed(dual: Results, caller: Principal | None) -> Managed:
+async def _listed(dual: DualResponseServer, caller: Principal | None) -> Managed:
     found = await dual.list_resources(caller)
     resources = [_described(dual, resource) for resource in found.resources]
     return Managed(operation="list", resources=[dict(one) for one in resources])
 
 
-def _described(dual: Results, resource: Resource) -> Managed:
+def _described(dual: DualResponseServer, resource: Resource) -> Managed:
     said = dual.metadata_of(resource)
     return Managed(
         operation="schema",
         dataAccessId=resource.id,
         name=said["name"],
         uri=said["uri"],
-        table=_RELATION,
+        table=RELATION,
         columns=[column["name"] for column in said["columns"]],
         schema=[dict(column) for column in said["columns"]],
         rowCount=said["total_count"],
@@ -273,7 +235,7 @@ def _queried(resource: Resource, page: ResultPage) -> Managed:
     return Managed(
         operation="query",
         dataAccessId=resource.id,
-        table=_RELATION,
+        table=RELATION,
         columns=[column["name"] for column in page.columns],
         rows=list(rows),
         rowCount=len(rows),

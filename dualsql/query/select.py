@@ -34,10 +34,8 @@ from dualsql.query.comparisons import query_dialect_of
 from dualsql.query.conditions import Conditions
 from dualsql.query.parse import read_question
 from dualsql.query.question import AllOf, AnyOf, Comparison, Condition, Negation, Question, TextQuestion
+from dualsql.resource import RELATION
 from dualsql_client.wire import SortKey
-
-RELATION = "data"
-"""What a stored result is called in a question about it."""
 
 
 def answering_question(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:

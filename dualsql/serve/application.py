@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from importlib.metadata import version
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mcp.server import MCPServer
@@ -94,18 +94,12 @@ class IdentifiedToken(AccessToken):
     principal: Principal
 
 
-class Identifying(Protocol):
-    """What is asked of a DualResponseServer."""
-
-    async def identify(self, request: Request) -> Principal | None:
-        """Who sent the request; None for an anonymous caller."""
-        ...
-
-
 class AuthMiddleware:
     """Lets a request in to `app`, with its principal and what is provided for it."""
 
-    def __init__(self, app: ASGIApp, dual: Identifying, context: ContextProvider | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, dual: DualResponseServer, context: ContextProvider | None = None
+    ) -> None:
         self._app = app
         self._dual = dual
         self._context = context

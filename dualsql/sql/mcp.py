@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from pydantic import Field
 
 from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.mcp.calls import MalformedCallError
-from dualsql.mcp.results import Answer, Responder
+from dualsql.mcp.results import Answer
 from dualsql.mcp.tool import ToolOptions, make_tool, titled, tool
 from dualsql.plan import at_most
 from dualsql.resource import Principal
-from dualsql.sql.service import QueryResolver, ResolvedQuery, sql_reader
+from dualsql.sql.service import ResolvedQuery, sql_reader
 from dualsql_client.errors import checked_keywords
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 _ENGINES = {
     "postgresql": "PostgreSQL",
@@ -44,15 +47,9 @@ _Limit = Annotated[
 _SourceName = Annotated[str | None, Field(description="Which database, where there are several.")]
 
 
-class Asked(Responder, Protocol):
-    """What is asked of a DualResponseServer."""
-
-    questions: QueryResolver
-
-
 @checked_keywords(make_tool)
 def add_execute_query(
-    dual: Asked, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
+    dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
     """Register the tool `execute_query`: a SQL text or a saved query, answered by a dual response.
 
@@ -92,7 +89,7 @@ def add_execute_query(
 
 @checked_keywords(make_tool)
 def add_query(
-    dual: Asked, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
+    dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
     """Register the tool `query`, which takes a SQL text and nothing else (seeds/002); otherwise as `execute_query`.
 
@@ -143,7 +140,7 @@ def _answer(ask: Callable[[], ResolvedQuery], limit: int | None = None) -> Answe
     )
 
 
-def _spoken(dual: Asked, source: str | None = None) -> str:
+def _spoken(dual: DualResponseServer, source: str | None = None) -> str:
     """Which SQL is spoken."""
     dialects = {name: _ENGINES.get(dialect, dialect) for name, dialect in dual.questions.dialects.items()}
     if source is not None or len(dialects) == 1:
