@@ -6,6 +6,7 @@ import ast
 import runpy
 import subprocess
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -41,6 +42,51 @@ def test_functions_are_short() -> None:
     assert [name for name, length in lengths.items() if length > LONGEST_FUNCTION] == []
     assert median(lengths.values()) <= 8
     assert quantiles(lengths.values(), n=10)[-1] <= 30
+
+
+def module_name(file: Path) -> str:
+    """`dualsql.plan` for dualsql/plan/__init__.py."""
+    root = ROOT if file.is_relative_to(ROOT / "dualsql") else ROOT / "client"
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {module_name(file): file for file in MODULES}
+
+# (importing module, imported module) -> why the loop that this import closes is wanted.
+WANTED_LOOPS: dict[tuple[str, str], str] = {}
+
+
+def imports_at_run_time(node: ast.AST) -> Iterator[str]:
+    """The modules that code may import when it runs: in functions too, not under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from imports_at_run_time(ast.Module(child.orelse, []))
+            continue
+        if isinstance(child, ast.ImportFrom) and child.module:
+            full_names = (f"{child.module}.{alias.name}" for alias in child.names)
+            yield from (name if name in NAMES else child.module for name in full_names)
+        elif isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str) and "." in child.value:
+            yield child.value  # perhaps what import_module() is given
+        yield from imports_at_run_time(child)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {
+        name: {
+            other
+            for other in imports_at_run_time(ast.parse(file.read_text(encoding="utf-8")))
+            if other in NAMES and other != name and (name, other) not in WANTED_LOOPS
+        }
+        for name, file in NAMES.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        loop = " <- ".join(error.args[1])
+        pytest.fail(f"an import loop, to be broken by design and not by an import in a function: {loop}")
 
 
 def test_the_synchronous_client_is_what_its_script_writes() -> None:

@@ -77,6 +77,9 @@ class Encoder:
         leaves_options_out: loader options are not written: the SQL is the same without them.
     """
 
+    # Kinds that look into other elements ask their codec: a kind cannot import the table that lists it.
+    kind_of = staticmethod(kind_of)
+
     def __init__(self, registry: Registry, *, leaves_options_out: bool = False) -> None:
         self.registry = registry
         self.leaves_options_out = leaves_options_out
@@ -297,6 +300,8 @@ class Decoder:
         named: the (table name, column key) pairs that the document depends on.
         uses_text: whether text rendered as written is in it.
     """
+
+    kind_of = staticmethod(kind_of)
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry

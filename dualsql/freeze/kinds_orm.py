@@ -167,14 +167,12 @@ def _tables_of(secondary: Any) -> list[Any]:
 
 def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     """An annotated element: a mapped attribute or entity where it is one, else what differs from its original."""
-    from dualsql.freeze.kinds import kind_of  # the table of kinds lists this module's
-
     reference = _write_reference(enc, element)
     if reference is not None:
         return reference
     base = element._Annotated__element
     state = vars(base)
-    base_kind = kind_of(base)
+    base_kind = enc.kind_of(base)
     if base_kind is None:
         refuse(f"a {type(base).__qualname__}", "Write it with SQLAlchemy's own constructs.")
     known = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
@@ -248,8 +246,6 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    from dualsql.freeze.kinds import kind_of  # the table of kinds lists this module's
-
     if "entity" in fields:
         return _read_reference(dec, fields)
     base = dec.element(fields["of"])
@@ -261,7 +257,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element = base._annotate(notes)
     changed = fields.get("changed")
     if changed:
-        base_kind: Any = kind_of(base)
+        base_kind: Any = dec.kind_of(base)
         known = base_kind.by_name if base_kind.fields else {"orm": ORM}
         for name, wire in changed.items():
             element.__dict__[known[name].attribute] = known[name].read(dec, wire)
