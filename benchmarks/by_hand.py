@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from tests.tenants.parsed import Tree, parsed, tables_in, written
+from tests.tenancy.tenants.parsed import Tree, parsed, tables_in, written
 
 TENANT = "tenant_id"
 
 Condition = Callable[[exp.Table], Tree]
 
 _OWN = f"{{name}}.{TENANT} = {{value}}"
-# Their rows belong to the tenant of another table's row: as tests.tenants.rules says it.
+# Their rows belong to the tenant of another table's row: as tests.tenancy.tenants.rules says it.
 _THROUGH = {
     "contractors": "{name}.id IN (SELECT people.id FROM people WHERE people.tenant_id = {value})",
     "document_tags": (

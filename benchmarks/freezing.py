@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql
 
 from dualsql.freeze import Registry, encode, freeze, thaw
 from dualsql.freeze.document import AnySelect
-from tests.tenants import queries, tpch
+from tests.tenancy.tenants import queries, tpch
 
 RUNS = 40
 DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]

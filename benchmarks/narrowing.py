@@ -28,12 +28,12 @@ from dualsql.databases.source import open_source
 from dualsql.freeze.document import Statement
 from dualsql.tenancy import Policy
 from tests import engines
-from tests.tenants.databases import EVERYBODY, fill, principal_of
-from tests.tenants.rules import HOOKS
-from tests.tenants.shapes import PORTABLE, POSTGRESQL_ONLY
-from tests.tenants.sites import REGISTRY
-from tests.tenants.tpch import customer
-from tests.tenants.tpch_rows import TENANTS
+from tests.tenancy.tenants.databases import EVERYBODY, fill, principal_of
+from tests.tenancy.tenants.rules import HOOKS
+from tests.tenancy.tenants.shapes import PORTABLE, POSTGRESQL_ONLY
+from tests.tenancy.tenants.sites import REGISTRY
+from tests.tenancy.tenants.tpch import customer
+from tests.tenancy.tenants.tpch_rows import TENANTS
 
 CUSTOMERS = 4_000
 """Of the largest tenant: 300,000 lines of orders in all, TPC-H's scale 0.05."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.narrowing import MEDIAN, NINETIETH, TENANT_MEASURED, Cost, summary
 from benchmarks.report import Report, Section
-from tests.tenants.tpch_rows import TENANTS
+from tests.tenancy.tenants.tpch_rows import TENANTS
 
 ENGINES = ("sqlite", "postgresql")
 

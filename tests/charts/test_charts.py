@@ -22,7 +22,7 @@ from dualsql import (
 )
 from dualsql.charts import MEDIA_TYPE
 from tests.http.application import Application, by_header, problem_of, running
-from tests.profiling.things import METADATA, ROWS, things
+from tests.profiles.things import METADATA, ROWS, things
 
 ALL = select(things)
 COUNTED = {"mark": "bar", "x": "kind", "y": {"aggregate": "count"}}

@@ -20,7 +20,7 @@ from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, problem_of
-from tests.live.serving import PATIENCE, LiveServer, listening
+from tests.http.live.serving import PATIENCE, LiveServer, listening
 
 SECRETS = ["the secret of a server whose store comes and goes"]
 LEAKS = ("sql", "asyncpg", "postgres", "/tmp", "disk", "locked", "Traceback")

@@ -20,7 +20,7 @@ from tests.engines import opened
 from tests.failures.cluster import Cluster
 from tests.failures.deeds import serving
 from tests.http.application import INSTITUTIONS, METADATA, ROWS, fill
-from tests.live.serving import PATIENCE
+from tests.http.live.serving import PATIENCE
 from tests.quick import case_of
 
 _one, _two, _three = (INSTITUTIONS.alias(name) for name in ("one", "two", "three"))

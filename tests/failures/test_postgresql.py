@@ -26,7 +26,7 @@ from tests.failures.deeds import (
     wait_until_it_works,
 )
 from tests.failures.proxy import proxied
-from tests.live.serving import PATIENCE, LiveServer
+from tests.http.live.serving import PATIENCE, LiveServer
 from tests.quick import one_in
 
 STOPS = [signal.SIGINT, signal.SIGQUIT]

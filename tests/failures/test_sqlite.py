@@ -21,7 +21,7 @@ from tests.failures.deeds import (
     create,
     serving,
 )
-from tests.live.serving import LiveServer
+from tests.http.live.serving import LiveServer
 from tests.quick import one_in
 
 Fill = Callable[[], None]

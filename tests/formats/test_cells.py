@@ -41,7 +41,7 @@ from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit
 from dualsql.formats.formats import FORMATS
 from dualsql.formats.writer import StreamEnd, WriterOptions
-from tests.lanes.reading import read_csv
+from tests.databases.streams.reading import read_csv
 
 PARIS = dt.timezone(dt.timedelta(hours=2))
 TYPES: dict[str, Any] = {

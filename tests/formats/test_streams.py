@@ -21,7 +21,7 @@ from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepres
 from dualsql.formats.csv import DatabaseCSVWriter
 from dualsql.formats.formats import FORMATS, format_named
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
-from tests.lanes.reading import read, read_csv
+from tests.databases.streams.reading import read, read_csv
 
 DIALECT = postgresql.dialect()
 things = Table(

@@ -135,7 +135,7 @@ async def test_a_refusal_says_what_to_do(make_dual: MakeDual, host: Host) -> Non
 
 
 async def test_what_is_pending_is_staged(make_dual: MakeDual, host: Host) -> None:
-    from tests.pending.conftest import FOREVER
+    from tests.results.pending.conftest import FOREVER
 
     dual, server = make_dual(), host.server()
     dual.tool(server, name="slowly", wait=timedelta(), envelope="dual_mode")(lambda: FOREVER)

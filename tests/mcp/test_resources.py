@@ -15,7 +15,7 @@ from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Host, MakeDual
 from tests.mcp.reading import Reader
 from tests.mcp.test_identity import Verifier, calling, guarded, running, search
-from tests.pending.conftest import FOREVER
+from tests.results.pending.conftest import FOREVER
 from tests.schools import SCHOOLS, School
 
 ALL = select(School.id, School.name).order_by(School.id)

@@ -1,4 +1,4 @@
-"""What a page beside a place compiles to; tests/paging proves that the rows are right."""
+"""What a page beside a place compiles to; tests/results/paging proves that the rows are right."""
 
 from __future__ import annotations
 

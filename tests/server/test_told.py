@@ -24,7 +24,7 @@ from dualsql.formats.writer import StreamEnd
 from dualsql.http.problems import problem_response
 from dualsql.mcp.calls import problem_of as problem_of_tool
 from dualsql.resource import problem_of as kept_problem
-from tests.instants.conftest import serving
+from tests.columns.instants.conftest import serving
 
 _CODE = re.compile(
     r"pip install|create_response|Registry\(|select\(|subquery\(|SQLAlchemy|TypeDecorator|hooks\b|\badd_\w+\("

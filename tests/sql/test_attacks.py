@@ -10,7 +10,7 @@ import pytest
 from dualsql.errors import DualResponseError, ForbiddenSQLError, InvalidSQLError, UnknownColumnError
 from dualsql.sql import read_select
 from tests.sql.attacks import ATTACKS
-from tests.tenants.sites import REGISTRY
+from tests.tenancy.tenants.sites import REGISTRY
 
 DIALECTS = ("postgresql", "sqlite", "mysql", "duckdb")
 REFUSALS = (ForbiddenSQLError, InvalidSQLError, UnknownColumnError)

@@ -10,9 +10,9 @@ from dualsql.errors import QueryExecutionError
 from dualsql.sql.parse import parse
 from dualsql.sql.scope import WorkBudget
 from dualsql.sql.translate import can_fail
-from tests.asking.readings import METADATA, READINGS, ROWS, person, rows_of
 from tests.engines import opened
 from tests.http.application import running
+from tests.query.readings import METADATA, READINGS, ROWS, person, rows_of
 
 HARMLESS = (
     "SELECT id, text FROM readings WHERE id = 5 AND text LIKE 'a%' ORDER BY id LIMIT 3",

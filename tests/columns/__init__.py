@@ -1,0 +1,1 @@
+"""Tests of columns: types, values, what a result shows."""

@@ -1,0 +1,280 @@
+"""Instants on SQLite in every spelling: what is asked of them goes by what they mean, as in Python."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Column, DateTime, Integer, MetaData, Table, select
+
+from dualsql import Registry
+from dualsql.sql import read_select
+from dualsql.tenancy import Policy
+from dualsql_client import where
+from tests.columns.instants.conftest import Application, serving
+
+metadata = MetaData()
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", DateTime),
+    Column("other", DateTime),
+)
+
+SPELLINGS = (
+    "%Y-%m-%d %H:%M:%S.%f",  # SQLAlchemy
+    "%Y-%m-%d %H:%M:%S",  # CURRENT_TIMESTAMP
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S.%f",
+    "%Y-%m-%dT%H:%M:%S.%fZ",
+    "%Y-%m-%d %H:%M:%SZ",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%d",
+)
+ZONES = ("+02:00", "-05:30", "+14:00", "-14:00", "+00:00")
+BASES = [
+    dt.datetime(2024, 1, 1),  # noqa: DTZ001
+    dt.datetime(2024, 1, 1, 12, 30),  # noqa: DTZ001
+    dt.datetime(2024, 1, 1, 12, 30, 0, 1),  # noqa: DTZ001
+    dt.datetime(2024, 1, 1, 12, 30, 0, 500000),  # noqa: DTZ001
+    dt.datetime(2024, 1, 1, 23, 59, 59, 999999),  # noqa: DTZ001
+    dt.datetime(2024, 2, 1),  # noqa: DTZ001
+    dt.datetime(2023, 12, 31, 23, 59, 59),  # noqa: DTZ001
+]
+
+
+def _spelled() -> list[str]:
+    texts = [base.strftime(spelling) for base in BASES for spelling in SPELLINGS]
+    for base in BASES:
+        for zone in ZONES:
+            local = base.replace(tzinfo=dt.UTC).astimezone(
+                dt.datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo
+            )
+            texts += [local.isoformat(" "), local.isoformat("T", "milliseconds")]
+    texts += ["2024-01-01 12:30:00.5", "2024-01-01T12:30:00.12", "2024-01-01 12:30:00.5+02:00"]
+    return texts
+
+
+ROWS = [(number, text, _spelled()[-number]) for number, text in enumerate(_spelled(), 1)]
+ROWS.append((len(ROWS) + 1, None, None))  # type: ignore[arg-type]
+
+
+def meant(text: Any) -> Any:
+    """The instant in UTC, without a zone."""
+    if text is None:
+        return None
+    found = dt.datetime.fromisoformat(text)
+    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+MEANT = {number: meant(text) for number, text, _ in ROWS}
+KNOWN = {number: instant for number, instant in MEANT.items() if instant is not None}
+
+
+@pytest.fixture(scope="module")
+async def application(
+    anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Application]:
+    path = tmp_path_factory.mktemp("spellings") / "events.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, at DATETIME, other DATETIME)")
+    connection.execute("CREATE INDEX by_at ON events (at)")
+    connection.execute("CREATE INDEX by_other ON events (other)")
+    connection.executemany("INSERT INTO events VALUES (?, ?, ?)", ROWS)
+    connection.commit()
+    connection.close()
+    async with serving(f"sqlite:///{path}", Registry(metadata)) as found:
+        yield found
+
+
+OPERATORS = {
+    "=": ("eq", operator.eq),
+    "<>": ("ne", operator.ne),
+    "<": ("lt", operator.lt),
+    "<=": ("le", operator.le),
+    ">": ("gt", operator.gt),
+    ">=": ("ge", operator.ge),
+}
+
+
+def _ids(rows: Any) -> list[int]:
+    return sorted(row["id"] for row in rows)
+
+
+written = st.sampled_from([text for _, text, _ in ROWS if text is not None])
+
+
+async def _agree(application: Application, sign: str, text: str) -> None:
+    name, compare = OPERATORS[sign]
+    expected = sorted(number for number, instant in KNOWN.items() if compare(instant, meant(text)))
+    found = await application.rows(f"SELECT id FROM events WHERE at {sign} '{text}'")
+    assert _ids(found) == expected, (sign, text)
+    denied = await application.rows(f"SELECT id FROM events WHERE NOT (at {sign} '{text}')")
+    assert _ids(denied) == sorted(set(KNOWN) - set(expected)), (sign, text)
+    everything = await application.result(select(events))
+    value = dt.datetime.fromisoformat(text).isoformat()
+    condition: Any = {"column": "at", "op": name, "value": value}
+    asked = await everything.query(filters=condition, aggregates=["count"])
+    assert asked.data[0]["count"] == len(expected), (name, value)
+    smaller = await everything.refine(name="smaller", filters=condition)
+    assert _ids(await smaller.fetch_all()) == expected
+
+
+async def test_each_comparison_with_each_spelling(application: Application) -> None:
+    for sign in OPERATORS:
+        for text in (
+            "2024-01-01T12:30:00",
+            "2024-01-01 12:30:00.500000",
+            "2024-01-01",
+            "2024-01-01 14:30:00+02:00",
+        ):
+            await _agree(application, sign, text)
+
+
+@pytest.mark.long
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sign=st.sampled_from(list(OPERATORS)), text=written)
+async def test_whatever_is_compared(application: Application, sign: str, text: str) -> None:
+    await _agree(application, sign, text)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(low=written, high=written)
+async def test_ranges_and_lists(application: Application, low: str, high: str) -> None:
+    between = sorted(number for number, instant in KNOWN.items() if meant(low) <= instant <= meant(high))
+    listed = sorted(number for number, instant in KNOWN.items() if instant in (meant(low), meant(high)))
+    for condition, expected in (
+        (f"at BETWEEN '{low}' AND '{high}'", between),
+        (f"at IN ('{low}', '{high}')", listed),
+        (f"(at, 1) IN (VALUES ('{low}', 1), ('{high}', 1))", listed),
+        (f"CASE at WHEN '{low}' THEN 1 WHEN '{high}' THEN 1 ELSE 0 END = 1", listed),
+    ):
+        assert _ids(await application.rows(f"SELECT id FROM events WHERE {condition}")) == expected, condition
+    everything = await application.result(select(events))
+    values = [dt.datetime.fromisoformat(text).isoformat() for text in (low, high)]
+    for name, expected in (("between", between), ("in", listed)):
+        asked: Any = {"column": "at", "op": name, "value": values}
+        assert _ids((await everything.query(filters=asked, columns=["id"], limit=500)).data) == expected
+
+
+async def test_columns_compared_with_each_other(application: Application) -> None:
+    others = {number: meant(text) for number, _, text in ROWS}
+    for sign, (_, compare) in OPERATORS.items():
+        expected = sorted(number for number in KNOWN if compare(KNOWN[number], others[number]))
+        assert _ids(await application.rows(f"SELECT id FROM events WHERE at {sign} other")) == expected
+    pairs = sum(one == other for one in KNOWN.values() for other in others.values() if other is not None)
+    joined = "SELECT count(*) AS n FROM events AS a JOIN events AS b ON a.at = b.other"
+    assert await application.rows(joined) == [{"n": pairs}]
+    inside = "SELECT id FROM events WHERE at IN (SELECT other FROM events WHERE id < 20)"
+    wanted = {others[number] for number in range(1, 20)}
+    assert _ids(await application.rows(inside)) == sorted(n for n, found in KNOWN.items() if found in wanted)
+
+
+async def test_orders(application: Application) -> None:
+    for result in (
+        await application.result("SELECT id, at FROM events WHERE at IS NOT NULL ORDER BY at, id"),
+        await (await application.result(select(events).where(events.c.at.is_not(None)))).refine(
+            name="sorted", order_by=["at", "id"]
+        ),
+        await application.result(
+            "SELECT id, max(at) AS at FROM events GROUP BY id HAVING max(at) > '0001-01-01' ORDER BY 2, 1"
+        ),
+    ):
+        found = [row["id"] for row in await result.fetch_all()]
+        assert found == sorted(KNOWN, key=lambda number: (KNOWN[number], number))
+        paged, cursor = [], None
+        while True:
+            page = await result.fetch(limit=17, cursor=cursor)
+            paged += [row["id"] for row in page.data]
+            cursor = page.next_cursor
+            if cursor is None or len(paged) > len(found):
+                break
+        assert paged == found
+    united = await application.rows(
+        "SELECT at FROM events WHERE id < 30 UNION SELECT other FROM events ORDER BY 1 DESC"
+    )
+    distinct = {KNOWN[number] for number in range(1, 30)} | {meant(text) for _, _, text in ROWS}
+    shown = [row["at"] for row in united if row["at"] is not None]
+    assert shown == sorted(distinct - {None}, reverse=True)
+    assert all(one > other for one, other in pairwise(shown))
+
+
+async def test_extremes_groups_and_distinct(application: Application) -> None:
+    lowest, highest, different = min(KNOWN.values()), max(KNOWN.values()), len(set(KNOWN.values()))
+    texts = "SELECT min(at) AS low, max(at) AS high, count(DISTINCT at) AS n FROM events"
+    assert await application.rows(texts) == [{"low": lowest, "high": highest, "n": different}]
+    everything = await application.result(select(events))
+    figures: Any = [{"function": name, "column": "at"} for name in ("min", "max", "count_distinct")]
+    asked = await everything.query(aggregates=figures, typed=True)
+    assert list(asked.data[0].values()) == [lowest, highest, different]
+    assert await application.rows("SELECT id FROM events WHERE at = (SELECT max(at) FROM events)") == [
+        {"id": number} for number in sorted(KNOWN) if KNOWN[number] == highest
+    ]
+    distinct = await application.rows("SELECT DISTINCT at FROM events WHERE at IS NOT NULL ORDER BY at")
+    assert [row["at"] for row in distinct] == sorted(set(KNOWN.values()))
+    grouped = await application.rows("SELECT at, count(*) AS n FROM events WHERE at IS NOT NULL GROUP BY at")
+    assert {row["at"]: row["n"] for row in grouped} == Counter(KNOWN.values())
+    for bucket, cut in (("day", 10), ("month", 7), ("hour", 13)):
+        answer = await everything.query(
+            filters=where("at").is_null(False)
+            if False
+            else {"column": "at", "op": "is_null", "value": False},  # type: ignore[arg-type]
+            group_by=[{"column": "at", "bucket": bucket, "as": "bucket"}],  # type: ignore[list-item]
+            aggregates=["count"],
+        )
+        expected = Counter(instant.isoformat()[:cut] for instant in KNOWN.values())
+        assert {row["bucket"][:cut]: row["count"] for row in answer.data} == expected
+    profile = (await everything.profile(kind="full", columns=["at"]))["columns"][0]
+    assert (profile["minimum"], profile["maximum"]) == (lowest.isoformat(), highest.isoformat())
+    assert profile["distinct"] == different
+    assert sum(one["count"] for one in profile["histogram"]) == len(KNOWN)
+
+
+def _plan(application: Application, statement: Any) -> str:
+    """What SQLite says of the statement that is sent."""
+    source = application.server._sources["default"]
+    rules = Policy(Registry(metadata)).rules_for(None)
+    compiled = statement.compile(dialect=rules.dialect(source.engine.dialect))
+    values = [compiled.params[name] for name in compiled.positiontup]
+    texts = [str(value) if isinstance(value, dt.datetime) else value for value in values]
+    connection = sqlite3.connect(source.engine.url.database or "")
+    try:
+        found = connection.execute(f"EXPLAIN QUERY PLAN {compiled.string}", texts).fetchall()
+    finally:
+        connection.close()
+    return "; ".join(row[-1] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("condition", "bounds"),
+    [
+        ("at = '2024-01-01 12:30:00'", "at>? AND at<?"),
+        ("at < '2024-01-01'", "at<?"),
+        ("at >= '2024-01-01'", "at>?"),
+        ("at BETWEEN '2024-01-01' AND '2024-02-01'", "at>? AND at<?"),
+        ("at IN ('2024-01-01', '2024-02-01')", "at>? AND at<?"),
+    ],
+)
+async def test_an_index_serves_them(application: Application, condition: str, bounds: str) -> None:
+    read = read_select(f"SELECT id FROM events WHERE {condition}", Registry(metadata), "sqlite")
+    plan = _plan(application, read)
+    assert "USING INDEX by_at" in plan or "USING COVERING INDEX by_at" in plan, plan
+    assert bounds in plan, plan
+
+
+async def test_an_authors_own_select_runs_as_sqlalchemy_runs_it(application: Application) -> None:
+    wanted = select(events.c.id).where(events.c.at >= BASES[1]).order_by(events.c.at, events.c.id)
+    found = [row["id"] for row in await application.rows(wanted)]
+    text = BASES[1].strftime(SPELLINGS[0])
+    assert found == [
+        number for number, at, _ in sorted(ROWS[:-1], key=lambda row: (row[1], row[0])) if at >= text
+    ]

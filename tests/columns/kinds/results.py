@@ -1,0 +1,81 @@
+"""A server over a database, and what a Select gives in each format of its REST half."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pyarrow as pa
+from pyarrow import parquet
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql import DualResponseServer
+from dualsql_client import DualResponseClient, ParsedDualResponse
+from tests.databases.streams.reading import read_csv
+
+ORIGIN = "http://127.0.0.1:8000"
+BASE = f"{ORIGIN}/resources"
+
+
+class Served:
+    """A server, and a client of its REST half."""
+
+    def __init__(self, dual: DualResponseServer, http: httpx.AsyncClient) -> None:
+        self.dual = dual
+        self.http = http
+
+    async def result(self, statement: Any) -> ParsedDualResponse:
+        """The result of a Select."""
+        made = await self.dual.create_response(statement, name="kinds")
+        found = DualResponseClient(BASE, http=self.http).parse(made.to_mcp_tool_result(), strict=True)
+        assert found is not None
+        return found
+
+    async def rows(self, result: ParsedDualResponse, written: str, **asked: Any) -> httpx.Response:
+        """The answer to a request for rows."""
+        path = f"{BASE}/{result.resource_uri.rpartition('/')[2]}/rows"
+        return await self.http.post(path, json={"format": written, **asked})
+
+
+@asynccontextmanager
+async def served(database: Any, tables: Any, **options: Any) -> AsyncIterator[Served]:
+    """A server over a database."""
+    async with (
+        DualResponseServer(database, base_url=BASE, tables=tables, **options) as dual,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(Starlette(routes=[Mount("/resources", dual.router())])),
+            base_url=ORIGIN,
+        ) as http,
+    ):
+        yield Served(dual, http)
+
+
+def values_of(answer: httpx.Response, written: str, name: str) -> Any:
+    """The values of a column in an answer; the code of the problem that it is, or ends with."""
+    if answer.status_code != 200:
+        return answer.json()["code"]
+    if written == "ndjson":
+        *rows, last = map(json.loads, answer.text.splitlines())
+        return last["$problem"]["code"] if "$problem" in last else [row[name] for row in rows]
+    if written == "json":
+        return [row[name] for row in answer.json()]
+    if written == "csv":
+        return read_csv(answer.content)[name]
+    return table_of(answer, written).column(name).to_pylist()
+
+
+def table_of(answer: httpx.Response, written: str) -> pa.Table:
+    """An answer in Arrow or Parquet."""
+    if written == "arrow":
+        return pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
+    return parquet.read_table(io.BytesIO(answer.content))
+
+
+def unfit_of(answer: httpx.Response) -> list[Sequence[str]]:
+    """The columns that each row of NDJSON names."""
+    return [row.get("$unfit", []) for row in map(json.loads, answer.text.splitlines()[:-1])]

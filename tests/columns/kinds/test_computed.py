@@ -1,0 +1,132 @@
+"""What an engine computes leaves in every format as the engine gives it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Numeric, Table, case, func, insert, literal, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql.formats.formats import FORMATS
+from tests.columns.kinds.results import served, table_of, values_of
+from tests.engines import opened
+
+metadata = MetaData()
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("n", Integer),
+    Column("price", Numeric(10, 2)),
+)
+COMPUTED: dict[str, Any] = {
+    "coalesce": func.coalesce(events.c.n, 0.5),
+    "decimals": func.coalesce(events.c.n, Decimal("0.25")),
+    "alternatives": case((events.c.n > 1, events.c.n), else_=2.75),
+    "in_sums": func.coalesce(events.c.n, 0.5) + 1,
+    "product": events.c.n * literal(1.5),
+    "window": func.sum(case((events.c.n > 1, 1), else_=0.5)).over(order_by=events.c.id),
+    "whole": func.sum(events.c.n).over(order_by=events.c.id),
+}
+
+
+@pytest.fixture
+async def filled(source_url: str) -> Any:
+    async with opened(source_url) as engine:
+        async with engine.begin() as connection:
+            await connection.run_sync(metadata.create_all)
+            await connection.execute(
+                insert(events),
+                [{"id": 1, "n": 1}, {"id": 2, "n": None}, {"id": 3, "n": 3}],
+            )
+        yield engine
+
+
+def number(value: Any) -> Any:
+    return None if value is None else Decimal(str(value))
+
+
+async def test_no_fraction_is_cut(filled: AsyncEngine) -> None:
+    statement = select(events.c.id, *(value.label(name) for name, value in COMPUTED.items())).order_by(
+        events.c.id
+    )
+    async with filled.connect() as connection:
+        plain = (await connection.execute(statement)).mappings().all()
+    async with served(filled, metadata) as server:
+        result = await server.result(statement)
+        page = (await result.fetch()).data
+        for name in COMPUTED:
+            expected = [number(row[name]) for row in plain]
+            assert [number(row[name]) for row in page] == expected, name
+            for written in FORMATS:
+                found = values_of(await server.rows(result, written), written, name)
+                assert [number(value) for value in found] == expected, (name, written)
+        # Announced as what it is: what a page shows is found, and measured.
+        for name, value in [("coalesce", 0.5), ("decimals", "0.25"), ("alternatives", 2.75)]:
+            asked: Any = {"column": name, "op": "eq", "value": value}
+            found = (await result.query(filters=asked, aggregates=["count"])).data[0]["count"]
+            assert found == sum(number(row[name]) == number(value) for row in plain), name
+            least: Any = {"function": "min", "column": name, "as": "least"}
+            answered = (await result.query(aggregates=[least])).data[0]["least"]
+            assert number(answered) == min(number(row[name]) for row in plain), name
+
+
+class TestTextColumns:
+    """A cell that its column's Arrow type cannot carry ends the stream, and the column is to be had as text."""
+
+    @pytest.fixture
+    async def odd(self, database_url: str) -> Any:
+        async with opened(database_url) as engine:
+            async with engine.begin() as connection:
+                await connection.run_sync(metadata.create_all)
+                odd = "2.5" if engine.dialect.name == "sqlite" else "CAST('NaN' AS numeric)"
+                column = "n" if engine.dialect.name == "sqlite" else "price"
+                await connection.execute(text(f"INSERT INTO events (id, {column}) VALUES (1, 1), (2, {odd})"))
+            yield engine, column, "2.5" if engine.dialect.name == "sqlite" else "NaN"
+
+    @pytest.mark.parametrize("written", ["arrow", "parquet"])
+    async def test_a_stream_ends_with_what_to_do(self, odd: Any, written: str) -> None:
+        engine, column, shown = odd
+        async with served(engine, metadata) as server:
+            result = await server.result(select(events).order_by(events.c.id))
+            refused = await server.rows(result, written)
+            assert refused.status_code == 422
+            problem = refused.json()
+            assert problem["code"] == "VALUE_NOT_REPRESENTABLE"
+            assert problem["details"]["text_columns"] == [column]
+            assert f'text_columns=["{column}"]' in problem["hint"] and shown not in str(problem)
+            answer = await server.rows(result, written, text_columns=[column])
+            table = table_of(answer, written)
+            assert str(table.schema.field(column).type) == "string"
+            assert number(table.column(column)[0].as_py()) == 1
+            assert table.column(column).to_pylist()[1] == shown
+            assert table.column("id").to_pylist() == [1, 2]
+
+    async def test_in_json_and_in_the_client(self, odd: Any) -> None:
+        engine, column, shown = odd
+        async with served(engine, metadata) as server:
+            result = await server.result(select(events).order_by(events.c.id))
+            rows = await result.fetch_all(typed=True, text_columns=[column])
+            assert rows[1][column] == shown and "$unfit" not in rows[1]
+            table = await result.to_arrow(text_columns=[column])
+            assert table.column(column).to_pylist()[1] == shown
+            unknown = await server.rows(result, "arrow", text_columns=["nothing"])
+            assert (unknown.status_code, unknown.json()["code"]) == (422, "UNKNOWN_COLUMN")
+
+    async def test_in_the_middle_of_a_stream(self, database_url: str) -> None:
+        async with opened(database_url) as engine:
+            is_sqlite = engine.dialect.name == "sqlite"
+            column, odd = ("n", 2.5) if is_sqlite else ("price", Decimal("NaN"))
+            async with engine.begin() as connection:
+                await connection.run_sync(metadata.create_all)
+                await connection.execute(insert(events), [{"id": i, column: 1} for i in range(60_000)])
+                await connection.execute(
+                    text(f"UPDATE events SET {column} = :odd WHERE id = 59999"), {"odd": odd}
+                )
+            async with served(engine, metadata) as server:
+                result = await server.result(select(events).order_by(events.c.id))
+                answer = await server.rows(result, "arrow")
+                assert answer.status_code == 200
+                assert b"VALUE_NOT_REPRESENTABLE" in answer.content[-4096:]

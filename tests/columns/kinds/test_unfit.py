@@ -1,0 +1,377 @@
+"""One cell that cannot be read refuses neither its row nor the others: text in JSON and CSV, an end in Arrow."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    REAL,
+    Column,
+    Date,
+    DateTime,
+    Enum,
+    Float,
+    Integer,
+    Interval,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    Select,
+    Table,
+    Text,
+    Time,
+    Uuid,
+    create_engine,
+    event,
+    make_url,
+    select,
+    text,
+    types,
+)
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from tests.columns.kinds.results import Served, served, unfit_of, values_of
+from tests.engines import opened
+
+
+class Case(NamedTuple):
+    """A column, a value that fits it and one that does not: in SQL, and as JSON shows them."""
+
+    type: Any
+    sql_type: str
+    fits: str
+    shown: Any
+    odd: str
+    text: str
+
+
+SQLITE = {
+    "text_in_integer": Case(Integer, "INTEGER", "1", 1, "'abc'", "abc"),
+    "real_in_integer": Case(Integer, "INTEGER", "1", 1, "2.5", "2.5"),
+    "bytes_in_integer": Case(Integer, "INTEGER", "1", 1, "x'00'", "AA=="),
+    "text_in_real": Case(Float, "REAL", "1.5", 1.5, "'x'", "x"),
+    "text_in_decimal": Case(Numeric(10, 2), "NUMERIC(10,2)", "1.5", "1.50", "'x'", "x"),
+    "bytes_in_text": Case(Text, "TEXT", "'a'", "a", "x'ff00'", "/wA="),
+    "no_utf8": Case(Text, "TEXT", "'a'", "a", "CAST(x'ff41' AS TEXT)", "\\xffA"),
+    "text_in_bytes": Case(LargeBinary, "BLOB", "x'78'", "eA==", "'abc'", "abc"),
+    "no_date": Case(Date, "DATE", "'2024-01-01'", "2024-01-01", "'2024-13-45'", "2024-13-45"),
+    "number_as_date": Case(Date, "DATE", "'2024-01-01'", "2024-01-01", "20240101", "20240101"),
+    "no_instant": Case(
+        DateTime, "DATETIME", "'2024-01-01 10:00:00'", "2024-01-01T10:00:00", "1700000000", "1700000000"
+    ),
+    "no_time": Case(Time, "TIME", "'10:00:00'", "10:00:00", "'25:00'", "25:00"),
+    "no_json": Case(JSON, "JSON", "'{\"a\": 1}'", {"a": 1}, "'{bad'", "{bad"),
+    "no_uuid": Case(
+        Uuid,
+        "CHAR(32)",
+        "'a0eebc999c0b4ef8bb6d6bb9bd380a11'",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+        "'x'",
+        "x",
+    ),
+    "no_member": Case(Enum("a", "b", name="e"), "VARCHAR", "'a'", "a", "'zzz'", "zzz"),
+}
+POSTGRESQL = {
+    "before_christ": Case(Date, "date", "'2024-02-29'", "2024-02-29", "'0044-03-15 BC'", "0044-03-15 BC"),
+    "far": Case(Date, "date", "'9999-12-31'", "9999-12-31", "'20000-01-01'", "20000-01-01"),
+    "moment_before_christ": Case(
+        DateTime,
+        "timestamp",
+        "'2024-02-29 12:00'",
+        "2024-02-29T12:00:00",
+        "'0044-03-15 12:00 BC'",
+        "0044-03-15T12:00:00 BC",
+    ),
+    "instant_before_christ": Case(
+        DateTime(timezone=True),
+        "timestamptz",
+        "'2024-02-29 12:00+02'",
+        "2024-02-29T10:00:00+00:00",
+        "'0044-03-15 12:00+00 BC'",
+        "0044-03-15T12:00:00+00:00 BC",
+    ),
+    "far_instant": Case(
+        DateTime(timezone=True),
+        "timestamptz",
+        "'9999-12-31 23:59:59.999999+00'",
+        "9999-12-31T23:59:59.999999+00:00",
+        "'20000-01-01 00:00+00'",
+        "20000-01-01T00:00:00+00:00",
+    ),
+    "untyped": Case(types.NullType, "date", "'2024-02-29'", "2024-02-29", "'0044-03-15 BC'", "0044-03-15 BC"),
+    "midnight": Case(Time, "time", "'23:59:59.999999'", "23:59:59.999999", "'24:00'", "24:00:00"),
+    "zoned_midnight": Case(
+        Time(timezone=True), "timetz", "'12:00+02'", "12:00:00+02:00", "'24:00+02'", "24:00:00+02"
+    ),
+    "months": Case(
+        Interval,
+        "interval",
+        "'1 day 02:00'",
+        "P1DT2H0M0S",
+        "'1 year 2 mons 3 days 00:00:04.5'",
+        "P1Y2M3DT0H0M4.5S",
+    ),
+    "years": Case(
+        Interval, "interval", "'100 hours'", "P4DT4H0M0S", "'-178000000 years'", "P-178000000Y0M0DT0H0M0S"
+    ),
+    "negative": Case(
+        Interval, "interval", "'-1 day'", "-P1DT0H0M0S", "'-1 mon 3 days -00:05:00.5'", "P0Y-1M3DT0H-5M-0.5S"
+    ),
+    "moments": Case(
+        ARRAY(DateTime),
+        "timestamp[]",
+        "'{2024-02-29 12:00}'",
+        ["2024-02-29T12:00:00"],
+        "'{{2024-02-29 12:00,NULL},{0044-03-15 12:00:00.25 BC,2024-02-29 12:00}}'",
+        '[["2024-02-29T12:00:00",null],["0044-03-15T12:00:00.25 BC","2024-02-29T12:00:00"]]',
+    ),
+    "instants": Case(
+        ARRAY(DateTime(timezone=True)),
+        "timestamptz[]",
+        "'{NULL}'",
+        [None],
+        "'{20000-01-01 00:00+00}'",
+        '["20000-01-01T00:00:00+00:00"]',
+    ),
+    "times": Case(ARRAY(Time), "time[]", "'{12:00}'", ["12:00:00"], "'{24:00}'", '["24:00:00"]'),
+    "lengths": Case(ARRAY(Interval), "interval[]", "'{NULL}'", [None], "'{1 mon}'", '["1 mon"]'),
+    "days": Case(
+        ARRAY(Date),
+        "date[]",
+        "'{2024-02-29,NULL}'",
+        ["2024-02-29", None],
+        "'{0044-03-15 BC}'",
+        '["0044-03-15 BC"]',
+    ),
+}
+CASES = {"sqlite": SQLITE, "postgresql": POSTGRESQL}
+ALL = [(engine, name) for engine, cases in CASES.items() for name in cases]
+
+
+def table_of(cases: dict[str, Case]) -> Table:
+    return Table(
+        "odd",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        *(Column(n, c.type) for n, c in cases.items()),
+    )
+
+
+async def fill(url: str, cases: dict[str, Case]) -> None:
+    """Rows 1 and 3 hold what fits, row 2 what does not, row 4 NULLs."""
+    columns = ", ".join(f"{name} {case.sql_type}" for name, case in cases.items())
+    fits, odd = (
+        ", ".join(case.fits for case in cases.values()),
+        ", ".join(case.odd for case in cases.values()),
+    )
+    async with opened(url) as engine, engine.begin() as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        statements = [
+            f"CREATE TABLE odd (id INTEGER PRIMARY KEY, {columns})",
+            f"INSERT INTO odd VALUES (1, {fits}), (2, {odd}), (3, {fits})",
+            "INSERT INTO odd (id) VALUES (4)",
+        ]
+        for statement in statements:
+            await driver.execute(statement)
+        await connection.commit()
+
+
+@pytest.fixture(scope="module")
+async def servers(
+    postgresql_server: Any, anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[dict[str, Any]]:
+    sqlite = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('odd')}/odd.sqlite"
+    with postgresql_server.database() as postgresql:
+        urls = {"sqlite": sqlite, "postgresql": postgresql}
+        for engine, url in urls.items():
+            await fill(url, CASES[engine])
+        yield urls
+
+
+async def require_odd(server: Served, statement: Select[Any], name: str, case: Case) -> None:
+    result = await server.result(statement)
+    expected = [case.shown, case.text, case.shown, None]
+    lines = await server.rows(result, "ndjson")
+    assert values_of(lines, "ndjson", name) == expected
+    assert unfit_of(lines) == [[], [name], [], []]
+    assert values_of(await server.rows(result, "json"), "json", name) == expected
+    page = (await result.fetch()).data
+    assert [row[name] for row in page] == expected
+    assert [row.get("$unfit", []) for row in page] == [[], [name], [], []]
+    csv = values_of(await server.rows(result, "csv"), "csv", name)
+    assert (csv[1], csv[3]) == (case.text, None)
+    for written in ("arrow", "parquet"):
+        assert values_of(await server.rows(result, written), written, name) == "VALUE_NOT_REPRESENTABLE"
+        texts = values_of(await server.rows(result, written, text_columns=[name]), written, name)
+        assert texts[1] == case.text and texts[3] is None
+    typed = await result.fetch_all(typed=True)
+    assert typed[1][name] == case.text and type(typed[0][name]) is type(typed[2][name])
+
+
+@pytest.mark.parametrize(("engine", "name"), ALL)
+async def test_an_odd_cell(servers: dict[str, Any], engine: str, name: str) -> None:
+    odd = table_of(CASES[engine])
+    async with served(servers[engine], odd.metadata) as server:
+        await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, CASES[engine][name])
+
+
+async def test_several_in_a_row_and_in_tools(servers: dict[str, Any]) -> None:
+    for engine, cases in CASES.items():
+        odd = table_of(cases)
+        async with served(servers[engine], odd.metadata) as server:
+            made = await server.dual.create_response(
+                select(odd).order_by(odd.c.id), name="odd", count="exact"
+            )
+            assert set(made.sample[1]["$unfit"]) == set(cases) and "$unfit" not in made.sample[0]
+            assert made.total_count == 4
+            told = made.to_mcp_tool_result()
+            assert "abc" in told["content"][0]["text"] or "0044-03-15 BC" in told["content"][0]["text"]
+
+
+class TestOtherLanes:
+    """By SQLAlchemy's rows, on synchronous engines and where somebody listens."""
+
+    @pytest.mark.parametrize("name", [*SQLITE])
+    async def test_sqlite3_in_a_thread(self, servers: dict[str, Any], name: str) -> None:
+        odd, engine = table_of(SQLITE), create_engine(make_url(servers["sqlite"]).set(drivername="sqlite"))
+        try:
+            async with served(engine, odd.metadata) as server:
+                await require_odd(
+                    server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, SQLITE[name]
+                )
+            with engine.connect() as connection:  # an application's own connection is as it was
+                driver: Any = connection.connection.driver_connection
+                assert driver.text_factory is str
+        finally:
+            engine.dispose()
+
+    @pytest.mark.parametrize("driver", ["psycopg", "psycopg in a thread", "psycopg2"])
+    async def test_every_driver_of_postgresql(self, servers: dict[str, Any], driver: str) -> None:
+        """Those that any engine of the application's may have: the same as by asyncpg, cell by cell."""
+        odd = table_of(POSTGRESQL)
+        url = servers["postgresql"].replace("asyncpg", driver.partition(" ")[0])
+        engine: Any = create_async_engine(url) if driver == "psycopg" else create_engine(url)
+        async with served(engine, odd.metadata) as server:
+            for name, case in POSTGRESQL.items():
+                await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, case)
+        await (engine.dispose() if driver == "psycopg" else to_thread(engine.dispose))
+
+    @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
+    async def test_a_decorator_reads_none(self, servers: dict[str, Any], driver: str) -> None:
+        """The application's own code is for values of its kind."""
+
+        class Yesterday(types.TypeDecorator[Any]):
+            impl, cache_ok = Date, True
+
+            def process_bind_param(self, value: Any, _: Any) -> Any:
+                return value and value + timedelta(1)
+
+            def process_result_value(self, value: Any, _: Any) -> Any:
+                return value and value - timedelta(1)
+
+        table = Table(
+            "odd", MetaData(), Column("id", Integer, primary_key=True), Column("before_christ", Yesterday)
+        )
+        url = servers["postgresql"].replace("asyncpg", driver)
+        engine: Any = create_engine(url) if driver == "psycopg2" else create_async_engine(url)
+        async with served(engine, table.metadata) as server:
+            result = await server.result(select(table).order_by(table.c.id))
+            rows = (await result.fetch()).data
+            assert [row["before_christ"] for row in rows] == [
+                "2024-02-28",
+                "0044-03-15 BC",
+                "2024-02-28",
+                None,
+            ]
+            assert rows[1]["$unfit"] == ["before_christ"]
+        await (engine.dispose() if driver != "psycopg2" else to_thread(engine.dispose))
+
+    @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
+    async def test_a_zone_of_the_session_is_not_seen(self, servers: dict[str, Any], driver: str) -> None:
+        """Instants are in UTC, whatever the session's zone; some are within Python's years there alone."""
+        odd, url = table_of(POSTGRESQL), servers["postgresql"].replace("asyncpg", driver)
+        zone: Any = {"options": "-c timezone=Asia/Tokyo"}
+        zone = {"server_settings": {"timezone": "Asia/Tokyo"}} if driver == "asyncpg" else zone
+        make: Any = create_engine if driver == "psycopg2" else create_async_engine
+        engine = make(url, connect_args=zone)
+        async with served(engine, odd.metadata) as server:
+            for name in ("far_instant", "instant_before_christ"):
+                statement = select(odd.c.id, odd.c[name]).order_by(odd.c.id)
+                await require_odd(server, statement, name, POSTGRESQL[name])
+        await (engine.dispose() if driver != "psycopg2" else to_thread(engine.dispose))
+
+    @pytest.mark.parametrize("name", ["no_utf8", "no_date", "text_in_bytes"])
+    async def test_an_engine_that_is_listened_to(self, servers: dict[str, Any], name: str) -> None:
+        odd, engine = table_of(SQLITE), create_async_engine(servers["sqlite"])
+        event.listen(engine.sync_engine, "before_cursor_execute", lambda *_: None)
+        async with served(engine, odd.metadata) as server:
+            await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, SQLITE[name])
+        await engine.dispose()
+
+
+async def test_deep_in_a_stream(sqlite_url: str) -> None:
+    odd = Table("odd", MetaData(), Column("id", Integer, primary_key=True), Column("word", Text))
+    async with opened(sqlite_url) as engine, engine.begin() as connection:
+        await connection.run_sync(odd.metadata.create_all)
+        await connection.execute(
+            text(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO odd"
+                " SELECT i, CASE WHEN i % 1777 = 0 THEN CAST(x'ff41' AS TEXT) ELSE 'word ' || i END FROM n"
+            )
+        )
+    async with served(sqlite_url, odd.metadata) as server:
+        result = await server.result(select(odd).order_by(odd.c.id))
+        rows = await result.fetch_all()
+        assert [row["id"] for row in rows] == list(range(1, 5001))
+        assert [row["id"] for row in rows if "$unfit" in row] == [1777, 3554]
+        assert all(row["word"] == f"word {row['id']}" for row in rows if "$unfit" not in row)
+
+
+async def test_months_and_small_reals_are_found_as_shown(postgresql_url: str) -> None:
+    shown = Table(
+        "shown",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("length", Interval),
+        Column("x", REAL),
+    )
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        await connection.run_sync(shown.metadata.create_all)
+        await connection.execute(
+            text(
+                "INSERT INTO shown VALUES (1, '1 mon', 0.1), (2, '1 year 2 mons 3 days', 3.4028235e38),"
+                " (3, '-5 years', 1e-45), (4, '1 day', 16777216), (5, '2 mons -1 day 00:00:01', 1.17549435e-38)"
+            )
+        )
+    async with served(postgresql_url, shown.metadata) as server:
+        result = await server.result(select(shown).order_by(shown.c.id))
+        rows = await result.fetch_all()
+        assert [row["x"] for row in rows] == [0.1, 3.4028235e38, 1e-45, 16777216.0, 1.1754944e-38]
+        for column in ("length", "x"):
+            for row in rows:
+                asked: Any = {"column": column, "op": "eq", "value": row[column]}
+                found = (await result.query(filters=asked)).data
+                assert [one["id"] for one in found] == [row["id"]], row
+        refused = await server.http.post(
+            f"/resources/{result.resource_uri.rpartition('/')[2]}/query",
+            json={"filters": [{"column": "length", "op": "eq", "value": "P999999999Y"}]},
+        )
+        assert (refused.status_code, refused.json()["code"]) == (400, "BAD_PARAMETER")
+
+
+async def test_a_log_position_is_shown_as_the_database_writes_it(postgresql_url: str) -> None:
+    marks = Table("marks", MetaData(), Column("id", Integer, primary_key=True), Column("at", types.NullType))
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE marks (id int PRIMARY KEY, at pg_lsn)"))
+        await connection.execute(text("INSERT INTO marks VALUES (1, '16/B374D848'), (2, NULL)"))
+    async with served(postgresql_url, marks.metadata) as server:
+        result = await server.result(select(marks).order_by(marks.c.id))
+        assert values_of(await server.rows(result, "ndjson"), "ndjson", "at") == ["16/B374D848", None]
+        assert values_of(await server.rows(result, "csv"), "csv", "at") == ["16/B374D848", None]
+        assert [row["at"] for row in (await result.fetch()).data] == ["16/B374D848", None]

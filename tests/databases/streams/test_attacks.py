@@ -1,0 +1,238 @@
+"""Attacks on every lane: writing through it, never ending, leaving values behind, rows too wide to hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, Text, column, func, insert, literal, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
+from dualsql.databases import Source, StreamJob, open_source, stream_rows
+from dualsql.databases.stream_job import BATCH_BYTES, Pace
+from dualsql.formats.formats import FORMATS
+from dualsql.formats.ndjson import NDJSONWriter
+from dualsql.formats.writer import Chunk, Rows, WriterOptions
+from dualsql.results.streams import StreamRequest
+from dualsql.tenancy import Policy
+from tests.databases.streams.everything import NASTY, lanes_taken
+from tests.databases.streams.reading import read_arrow, read_csv
+from tests.engines import opened as opened_engine
+from tests.schools import SCHOOLS, Base, School, fill
+from tests.server.conftest import BASE_URL
+
+NAMES = ("ndjson", "csv", "arrow", "parquet")
+CANARY = "tenant-canary-7531"
+
+_numbers = select(literal(1).label("n")).cte("forever", recursive=True)
+ENDLESS = select((_numbers.union_all(select(_numbers.c.n + 1))).c.n)
+NO_ROW_EVER = select(func.count()).select_from(_numbers.union_all(select(_numbers.c.n)))
+
+
+@pytest.fixture
+async def schools(engine: AsyncEngine) -> AsyncEngine:
+    await fill(engine)
+    return engine
+
+
+async def opened(server: DualResponseServer, statement: Any, written: str) -> Any:
+    response = await server.create_response(statement, name="x", sample_size=0, count="none")
+    resource = await server.open_resource(response.resource_id, None, "read")
+    return await server.stream_rows(resource, StreamRequest(format=written))
+
+
+async def streamed(server: DualResponseServer, statement: Any, written: str) -> bytes:
+    stream = await opened(server, statement, written)
+    async with aclosing(stream.chunks) as chunks:
+        return b"".join([chunk.data async for chunk in chunks])
+
+
+def server_on(engine: AsyncEngine, **options: Any) -> DualResponseServer:
+    return DualResponseServer(engine, base_url=BASE_URL, tables=Base, **options)
+
+
+@pytest.mark.parametrize("written", NAMES)
+async def test_a_write_inside_allowed_text_fails(schools: AsyncEngine, written: str) -> None:
+    sneaky = text("WITH gone AS (DELETE FROM schools RETURNING id) SELECT id FROM gone").columns(column("id"))
+    async with server_on(schools, allow_text=True) as server:
+        with pytest.raises(QueryExecutionError):
+            await streamed(server, sneaky, written)
+    async with schools.connect() as connection:
+        assert (await connection.execute(select(func.count()).select_from(School))).scalar() == len(SCHOOLS)
+
+
+@pytest.fixture
+async def source(schools: AsyncEngine) -> AsyncIterator[Source]:
+    source = open_source("x", schools, Registry(Base))
+    yield source
+    await source.close()
+
+
+def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Chunk, None]:
+    """A stream of the statement as it is, without the order that would make the database sort it first."""
+    columns = plan.shape(statement).columns
+    writer = FORMATS[written].writer(columns, source.engine.dialect, WriterOptions())
+    writer.head()
+    rules = Policy(Registry(Base)).rules_for(None)
+    return stream_rows(
+        StreamJob(source=source, statement=statement, rules=rules, columns=columns, writer=writer)
+    )
+
+
+@pytest.mark.parametrize("written", NAMES)
+async def test_a_reader_who_leaves_stops_the_database(source: Source, written: str) -> None:
+    with lanes_taken() as taken:
+        async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
+            for _ in range(5):
+                assert (await anext(chunks)).rows
+    assert taken != ["by_sqlalchemy"]
+    await nothing_is_left(source)
+
+
+@pytest.mark.parametrize("written", NAMES)
+async def test_a_reader_who_waits_in_vain_stops_the_database(source: Source, written: str) -> None:
+    async with aclosing(chunks_of(source, NO_ROW_EVER, written)) as chunks:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await anext(chunks)
+    await nothing_is_left(source)
+
+
+@pytest.mark.parametrize("written", NAMES)
+async def test_a_reader_who_does_nothing_holds_postgresql_back(
+    postgresql_url: str, make_engine: Any, written: str
+) -> None:
+    engine = make_engine(postgresql_url)
+    source = open_source("x", engine, Registry(Base))
+    held_back = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND backend_type = 'client backend'"
+        " AND (wait_event = 'ClientWrite' OR state = 'idle in transaction')"
+    )
+    async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
+        await anext(chunks)
+        async with engine.connect() as connection, asyncio.timeout(10):
+            while not (await connection.execute(held_back)).scalar_one():
+                await connection.rollback()
+    await nothing_is_left(source)
+
+
+async def test_no_more_is_encoded_than_is_read(source: Source) -> None:
+    """Four pieces ahead of the reader at most: two in the queue, one that waits, one in the making."""
+    columns = plan.shape(ENDLESS).columns
+    made: list[int] = []
+
+    class Counting(NDJSONWriter):
+        def rows(self, rows: Rows) -> Chunk:
+            made.append(len(rows))
+            return super().rows(rows)
+
+    writer = Counting(columns, source.engine.dialect, WriterOptions())
+    rules = Policy(Registry(Base)).rules_for(None)
+    job = StreamJob(source=source, statement=ENDLESS, rules=rules, columns=columns, writer=writer)
+    async with aclosing(stream_rows(job)) as chunks:
+        for read in range(1, 30):
+            await anext(chunks)
+            assert len(made) <= read + 4
+    await nothing_is_left(source)
+
+
+async def nothing_is_left(source: Source) -> None:
+    """No connection is out, and on PostgreSQL no statement runs."""
+    await asyncio.gather(*source.finishing)
+    engine = source.engine
+    assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+    if engine.dialect.name == "postgresql":
+        running = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend'"
+            " AND state = 'active' AND pid <> pg_backend_pid()"
+        )
+        async with engine.connect() as connection, asyncio.timeout(10):
+            while (await connection.execute(running)).scalar_one():
+                await connection.rollback()
+
+
+async def test_no_value_is_in_the_text_of_a_copy(postgresql_url: str, make_engine: Any) -> None:
+    engine = make_engine(postgresql_url)
+    source = open_source("x", engine, Registry(Base))
+    asked = text(
+        "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'COPY%'"
+    )
+    left = text("SELECT current_setting('dualsql.value_1', true)")
+    wanted = ENDLESS.add_columns(literal(CANARY).label("canary"))
+    with lanes_taken() as taken:
+        async with aclosing(chunks_of(source, wanted, "csv")) as chunks:
+            assert CANARY.encode() in (await anext(chunks)).data
+            async with engine.connect() as connection:
+                (query,) = (await connection.execute(asked)).one()
+    assert taken == ["_as_csv"]
+    assert CANARY not in query
+    assert "current_setting('dualsql.value_" in query
+    await nothing_is_left(source)
+    async with engine.connect() as connection:
+        assert not (await connection.execute(left)).scalar()
+
+
+async def test_values_come_back_as_they_went(postgresql_url: str, make_engine: Any) -> None:
+    engine = make_engine(postgresql_url)
+    await fill(engine)
+    hostile = [*NASTY, "$1", "'; DROP TABLE schools; --", "\\'", "a\\", "{1}", "%s"]
+    async with server_on(engine) as server:
+        with lanes_taken() as taken:
+            for value in hostile:
+                wanted = select(School.id, literal(value).label("v")).where(
+                    literal(value) != "?", School.id <= 2
+                )
+                assert read_csv(await streamed(server, wanted, "csv"))["v"] == [value] * 2
+                assert read_arrow("arrow", await streamed(server, wanted, "arrow"))["v"] == [value] * 2
+    assert taken == ["_as_csv", "_as_batches"] * len(hostile)
+
+
+def test_rows_that_get_wide_are_met_in_moderate_numbers() -> None:
+    pace = Pace()
+    numbers = []
+    for _ in range(6):
+        numbers.append(pace.rows)
+        pace.note(Chunk(b"x" * 10 * pace.rows, pace.rows))
+    assert numbers == [100, 400, 1600, 4000, 4000, 4000]
+    pace.note(Chunk(b"x" * 1_000_000 * 10, 10))
+    assert pace.rows == 1
+    pace.note(Chunk(b"", 1, held=BATCH_BYTES // 2))
+    assert pace.rows == 2
+
+
+async def test_wide_rows_come_in_small_pieces(engine: AsyncEngine) -> None:
+    metadata = MetaData()
+    wide = Table("wide", metadata, Column("id", Integer, primary_key=True), Column("text", Text))
+    async with engine.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+        await connection.execute(insert(wide), [{"id": n, "text": "x" * 50_000} for n in range(500)])
+    async with DualResponseServer(engine, base_url=BASE_URL, tables=metadata) as server:
+        for written in ("ndjson", "csv"):
+            stream = await opened(server, select(wide), written)
+            async with aclosing(stream.chunks) as chunks:
+                sizes = [len(chunk.data) async for chunk in chunks]
+            assert sum(sizes) > 25_000_000
+            assert max(sizes) <= 100 * 50_100  # the first hundred, before the width was known
+
+
+async def test_statements_behind_a_pooler_bear_the_application_s_names(postgresql_url: str) -> None:
+    given: list[str] = []
+
+    def name() -> str:
+        given.append(f"app-{len(given)}")
+        return given[-1]
+
+    async with opened_engine(postgresql_url, connect_args={"prepared_statement_name_func": name}) as engine:
+        source = open_source("x", engine, Registry(Base))
+        for expected in (None, 1):  # the first time, the session's own statements are named, too
+            before = len(given)
+            async with aclosing(chunks_of(source, ENDLESS, "ndjson")) as chunks:
+                await anext(chunks)
+            assert expected is None or len(given) - before == expected
+            await nothing_is_left(source)

@@ -1,0 +1,120 @@
+"""Every shape of statement is answered on every kind of engine, by pages and as a stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import aliased
+
+from dualsql import DualResponseServer, Resource
+from dualsql.databases import Source
+from dualsql.databases.session import read_only
+from dualsql.formats.json import dumps
+from dualsql.results.streams import StreamRequest
+from tests.databases.kinds import MakeServer
+from tests.quick import case_of
+from tests.schools import School
+from tests.statements import STATEMENTS, TEXT
+
+ALL = {**STATEMENTS, **TEXT}
+ARBITRARY = {"window"}
+"""It numbers rows that are equal in its own order, on MariaDB in another way each time."""
+
+UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
+"""Which rows these keep is up to the database, until dualsql gives them an order."""
+
+
+# tests/results/paging has the others.
+@pytest.mark.parametrize(
+    "driver",
+    [
+        *("asyncmy", "duckdb", "sqlite3"),
+        *(case_of(name, is_long=True) for name in ("psycopg", "psycopg async", "psycopg2", "pymysql")),
+    ],
+    indirect=True,
+)
+async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -> None:
+    server = await make_server(allow_text=True)
+    wrong = {}
+    for name, statement in ALL.items():
+        response = await server.create_response(statement, name=name)
+        resource = await server.open_resource(response.resource_id, None, "read")
+        pages = await _by_pages(server, resource)
+        if name not in ARBITRARY and pages != await _by_stream(server, resource):
+            wrong[name] = f"pages and stream differ: {pages[:1]}"
+        if len(pages) != response.total_count:
+            wrong[name] = f"{len(pages)} rows, {response.total_count} counted"
+        if name not in UNSETTLED and _seen(pages) != _seen(
+            await _rows(server._sources["default"], statement)
+        ):
+            wrong[name] = "not the query's rows"
+    assert wrong == {}
+
+
+async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> None:
+    """An ENUM has an order of its own, JSON that of its text, and FLOAT digits that are not shown."""
+    server = await make_server()
+    response = await server.create_response(select(School), name="x")
+    resource = await server.open_resource(response.resource_id, None, "read")
+    wrong = []
+    for column in resource.columns:
+        for order in ("asc", "desc"):
+            keys: list[Any] = [{"field": column["name"], "order": order}]
+            whole = await server.fetch_page(resource, limit=100, sort=keys)
+            page = await server.fetch_page(resource, limit=8, sort=keys)
+            found = list(page.rows)
+            while page.next_cursor and len(found) <= len(whole.rows):
+                page = await server.fetch_page(resource, limit=8, sort=keys, cursor=page.next_cursor)
+                found += page.rows
+            if found != whole.rows or page.has_next:
+                wrong.append((column["name"], order))
+    assert wrong == []
+
+
+async def _by_pages(server: DualResponseServer, resource: Resource) -> list[Any]:
+    rows: list[Any] = []
+    while True:
+        page = await server.fetch_page(resource, offset=len(rows), limit=7)
+        rows += [orjson.loads(dumps(row)) for row in page.rows]
+        if not page.has_next:
+            return rows
+
+
+async def _by_stream(server: DualResponseServer, resource: Resource) -> list[Any]:
+    stream = await server.stream_rows(resource, StreamRequest(format="json"))
+    whole = b"".join([bytes(chunk.data) async for chunk in stream.chunks])
+    found = orjson.loads(whole)
+    rows: list[Any] = found["rows"] if isinstance(found, dict) else found
+    return rows
+
+
+async def _rows(source: Source, statement: Any) -> list[Any]:
+    """What the statement itself answers."""
+    async with read_only(source, None, limit=timedelta(seconds=30)) as connection:
+        return list((await connection.execute(statement)).all())
+
+
+def _seen(rows: list[Any]) -> Counter[int]:
+    """How many rows have so many NULLs: what is comparable between values of Python and values of JSON."""
+    values = [list(row.values()) if isinstance(row, dict) else list(row) for row in rows]
+    return Counter(sum(value is None for value in row) for row in values)
+
+
+@pytest.mark.parametrize("rows", [0, 5_000])
+async def test_a_stream_of_any_length(make_server: MakeServer, rows: int) -> None:
+    first, second, third = (aliased(School, name=name) for name in "abc")
+    product = (
+        select(first.id, second.name, third.founded)
+        .join(second, second.id != first.id + 100)
+        .join(third, third.id != first.id + 100)
+        .limit(rows)
+    )
+    server = await make_server()
+    response = await server.create_response(product, name="x")
+    resource = await server.open_resource(response.resource_id, None, "read")
+    assert len(await _by_stream(server, resource)) == rows

@@ -1,0 +1,191 @@
+"""As many queries at once as the settings say, and three different answers for three different shortages."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
+from dualsql.databases.session import apart
+from dualsql.databases.source import QueryLimits
+from dualsql.http.problems import problem_response
+from dualsql.results.streams import StreamRequest
+from tests.databases.kinds import SLOW, MakeServer
+from tests.schools import SCHOOLS, Base, School, fill
+from tests.server.conftest import BASE_URL
+
+SHORT = timedelta(milliseconds=100)
+
+
+class Crowd:
+    """Sessions that stay until they are let go."""
+
+    def __init__(self, limits: QueryLimits, *, for_stream: bool = False) -> None:
+        self._limits, self._for_stream = limits, for_stream
+        self._end = asyncio.Event()
+        self.inside = 0
+        self.most = 0
+        self.arrived: list[int] = []
+
+    async def session(self, number: int = 0) -> None:
+        async with self._limits.place(for_stream=self._for_stream):
+            self.arrived.append(number)
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            await self._end.wait()
+            self.inside -= 1
+
+    async def enter(self, number: int) -> list[asyncio.Task[None]]:
+        """So many sessions, each as far as it gets."""
+        tasks = [asyncio.ensure_future(self.session(n)) for n in range(number)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return tasks
+
+    def let_go(self) -> None:
+        self._end.set()
+
+
+def limits(**options: Any) -> QueryLimits:
+    return QueryLimits(Settings(**options))
+
+
+async def test_never_more_than_the_setting_says_and_each_in_its_turn() -> None:
+    crowd = Crowd(limits(maximum_concurrent_queries=3))
+    tasks = await crowd.enter(20)
+    assert crowd.inside == 3
+    crowd.let_go()
+    await asyncio.gather(*tasks)
+    assert crowd.most <= 3
+    assert crowd.arrived == list(range(20))
+
+
+async def test_a_full_queue_refuses_at_once() -> None:
+    crowd = Crowd(limits(maximum_concurrent_queries=1, maximum_queued_queries=2))
+    tasks = await crowd.enter(3)
+    with pytest.raises(TooManyQueriesError, match="run and wait"):
+        await crowd.session()
+    crowd.let_go()
+    await asyncio.gather(*tasks)
+    await crowd.session()  # and there is room again
+
+
+async def test_nobody_waits_for_ever() -> None:
+    crowd = Crowd(limits(maximum_concurrent_queries=1, queue_timeout=SHORT))
+    tasks = await crowd.enter(1)
+    with pytest.raises(TooManyQueriesError, match="none ended in time"):
+        await crowd.session()
+    crowd.let_go()
+    await asyncio.gather(*tasks)
+
+
+async def test_who_leaves_the_queue_takes_no_place_with_him() -> None:
+    found = limits(maximum_concurrent_queries=2, maximum_queued_queries=50)
+    crowd = Crowd(found)
+    tasks = await crowd.enter(50)
+    for task in tasks[::2]:
+        task.cancel()
+    crowd.let_go()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert crowd.most <= 2
+    again = Crowd(found)
+    await again.enter(2)
+    assert again.inside == 2
+    again.let_go()
+
+
+async def test_slow_readers_of_streams_keep_no_page_waiting() -> None:
+    found = limits(maximum_concurrent_queries=1, maximum_streams=2, maximum_queued_queries=0)
+    streams = Crowd(found, for_stream=True)
+    tasks = await streams.enter(2)
+    with pytest.raises(TooManyQueriesError):
+        await streams.session()
+    async with found.place():
+        assert not found.has_room()
+    assert found.has_room()
+    streams.let_go()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: MakeServer) -> None:
+    server = await make_server(maximum_streams=1, maximum_queued_queries=0)
+    source = server._sources["default"]
+    rules = server._policy.rules_for(None)
+    async with apart(source, rules) as terms:
+        assert terms.limit == server.settings.maximum_stream_duration
+        with pytest.raises(TooManyQueriesError):
+            async with apart(source, rules):
+                pass
+
+
+async def test_a_crowd_on_every_engine_is_served_in_turn(make_server: MakeServer) -> None:
+    server = await make_server(maximum_concurrent_queries=2)
+    answers = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(20)))
+    assert {answer.total_count for answer in answers} == {len(SCHOOLS)}
+
+
+async def test_three_shortages_have_three_messages(sqlite_url: str) -> None:
+    engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0)
+    await fill(engine)
+    said = {
+        "no place": await _refusal(engine, maximum_concurrent_queries=1, maximum_queued_queries=0),
+        "no connection": await _refusal(engine, queue_timeout=SHORT),
+    }
+    async with _server(engine, query_timeout=SHORT) as server:
+        with pytest.raises(QueryTimeoutError) as raised:
+            await server.create_response(SLOW, name="slow")
+    said["slow"] = raised.value
+    assert {name: error.code for name, error in said.items()} == {
+        "no place": "TOO_MANY_QUERIES",
+        "no connection": "DATABASE_BUSY",
+        "slow": "QUERY_TIMEOUT",
+    }
+    assert len({error.message for error in said.values()}) == 3
+    await engine.dispose()
+
+
+async def _refusal(engine: AsyncEngine, **settings: Any) -> Any:
+    """What a second caller is told while the only connection is in use."""
+    async with _server(engine, **settings) as server:
+        first = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
+        if "maximum_concurrent_queries" in settings:
+            await asyncio.wait({first}, timeout=0.1)
+            with pytest.raises(DatabaseBusyError) as raised:
+                await server.create_response(select(School), name="x")
+        else:
+            first.cancel()
+            await asyncio.wait({first})
+            async with engine.connect() as held:
+                await held.execute(text("SELECT 1"))
+                with pytest.raises(DatabaseBusyError) as raised:
+                    await server.create_response(select(School), name="x")
+        first.cancel()
+        await asyncio.wait({first})
+        return raised.value
+
+
+def _server(engine: AsyncEngine, **settings: Any) -> DualResponseServer:
+    return DualResponseServer(engine, base_url=BASE_URL, tables=Base, **settings)
+
+
+async def test_over_http_it_is_503_with_a_time_to_retry() -> None:
+    answer = problem_response(TooManyQueriesError("Too many."))
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+async def test_a_stream_that_nobody_finishes_gives_its_place_back(make_server: MakeServer) -> None:
+    server = await make_server(maximum_streams=1, maximum_queued_queries=0)
+    response = await server.create_response(select(School), name="x")
+    resource = await server.open_resource(response.resource_id, None, "read")
+    for _ in range(3):
+        stream = await server.stream_rows(resource, StreamRequest(format="ndjson"))
+        assert await anext(stream.chunks)
+        assert await anext(stream.chunks)
+        await stream.chunks.aclose()
+        await asyncio.gather(*server._sources["default"].finishing)

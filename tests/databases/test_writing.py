@@ -1,0 +1,186 @@
+"""Nothing is changed through a session, whatever is sent on it, and whoever made the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import StaticPool, column, create_engine, func, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import SingletonThreadPool
+
+from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError
+from dualsql.databases import Source
+from dualsql.databases.guard import FailureKind, driver_of
+from dualsql.databases.session import read_only
+from dualsql.databases.source import Database
+from tests.databases.conftest import fill_synchronously
+from tests.databases.kinds import ASYNCHRONOUS, MakeServer
+from tests.schools import SCHOOLS, Base, School, fill
+from tests.server.conftest import BASE_URL
+
+WRITES = (
+    "DELETE FROM visits",
+    "INSERT INTO visits (day) VALUES ('2026')",
+    "UPDATE schools SET name = ''",
+    "CREATE TABLE made_by_a_reader (x INTEGER)",
+    "DROP TABLE visits",
+    "CREATE VIEW made_by_a_reader AS SELECT 1",
+    "CREATE INDEX made_by_a_reader ON visits (day)",
+    "ALTER TABLE visits ADD COLUMN x INTEGER",
+)
+
+
+async def test_what_the_driver_runs_itself_is_in_the_same_transaction(driver: str, source: Source) -> None:
+    """The fast lanes use the driver's own connection."""
+    async with read_only(source, None) as connection:
+        with pytest.raises(Exception, match=r"(?i)read.?only"):
+            await _write(driver_of(connection), driver)
+
+
+async def _write(connection: Any, driver: str) -> None:
+    if driver == "asyncmy":
+        async with connection.cursor() as cursor:
+            await cursor.execute(WRITES[0])
+    elif driver in ASYNCHRONOUS:
+        await connection.execute(WRITES[0])
+    else:
+        connection.cursor().execute(WRITES[0])
+
+
+async def test_every_write_is_refused_as_one(source: Source) -> None:
+    for write in WRITES:
+        async with read_only(source, None) as connection:
+            with pytest.raises(Exception, match=r"(?i)read.?only") as raised:
+                await connection.execute(text(write))
+        assert source.guard.fault_of(getattr(raised.value, "orig", raised.value)) is FailureKind.WRITE
+    async with read_only(source, None) as connection:
+        assert (await connection.execute(select(func.count()).select_from(School))).scalar_one() == 23
+        assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18
+
+
+async def test_the_application_s_engine_still_writes(make_server: MakeServer, database: Database) -> None:
+    if isinstance(database, str):
+        return  # dualsql made the engine, and the file is open for reading only
+    server = await make_server()
+    for _ in range(20):
+        await server.create_response(select(School), name="x")
+    delete: Any = text(WRITES[0])
+    if isinstance(database, AsyncEngine):
+        async with database.begin() as connection:
+            assert (await connection.execute(delete)).rowcount == 18
+        return
+    with database.begin() as synchronous:  # type: ignore[union-attr]
+        assert synchronous.execute(delete).rowcount == 18
+
+
+@pytest.mark.parametrize(
+    "sneaky", ["SELECT 1 AS x; DELETE FROM visits", "SELECT 1 AS x) AS y; COMMIT; DELETE FROM visits; -- "]
+)
+async def test_a_second_statement_hidden_in_text(make_server: MakeServer, sneaky: str) -> None:
+    server = await make_server(allow_text=True)
+    with pytest.raises(Exception, match=r"(?i)semicolon|could not run"):
+        await server.create_response(text(sneaky).columns(column("x")), name="sneaky")
+    async with read_only(server._sources["default"], None) as connection:
+        assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18
+
+
+async def test_mariadb_is_sent_no_text_with_a_semicolon(mariadb_url: str) -> None:
+    engine = create_async_engine(mariadb_url)
+    await fill(engine)
+    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base, allow_text=True) as server:
+        with pytest.raises(ForbiddenSQLError, match="semicolon"):
+            await server.create_response(text("SELECT ';' AS x").columns(column("x")), name="x")
+    await engine.dispose()
+
+
+# DuckDB reads and writes files from inside a SELECT ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM glob('/*')",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "ATTACH '{folder}/other.duckdb'",
+        "EXPORT DATABASE '{folder}/export'",
+        "INSTALL httpfs",
+        "LOAD '{file}'",
+        "SET enable_external_access = true",
+        "SET lock_configuration = false",
+    ],
+)
+async def test_duckdb_has_no_files(tmp_path: Path, statement: str) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("a,b\n1,2\n")
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
+    async with (
+        DualResponseServer(url, base_url=BASE_URL, tables=Base) as server,
+        read_only(server._sources["default"], None) as connection,
+    ):
+        with pytest.raises(Exception, match=r"(?i)permission|disabled|locked|cannot"):
+            await connection.execute(text(statement.format(file=secret, folder=tmp_path)))
+    assert _names_in(tmp_path) == {"secret.txt", "schools.duckdb"}
+
+
+def _names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+async def test_a_duckdb_engine_that_has_files_is_refused(tmp_path: Path) -> None:
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
+    engine = create_engine(url)
+    with pytest.raises(ConfigurationError, match="read and write files") as raised:
+        async with DualResponseServer(engine, base_url=BASE_URL, tables=Base):
+            pass
+    assert "enable_external_access" in raised.value.hint
+    engine.dispose()
+
+
+async def test_a_duckdb_engine_that_has_none_is_taken(tmp_path: Path) -> None:
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
+    closed = {"enable_external_access": "false", "lock_configuration": "true"}
+    engine = create_engine(url, connect_args={"config": closed})
+    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
+        assert (await server.create_response(select(School), name="x")).total_count == len(SCHOOLS)
+        async with read_only(server._sources["default"], None) as connection:
+            with pytest.raises(Exception, match="read-only mode"):
+                await connection.execute(text(WRITES[0]))
+    engine.dispose()
+
+
+# A database in memory, and threads --------------------------------------------------------------------------
+
+
+async def test_a_connection_for_each_thread_is_a_database_for_each_thread() -> None:
+    engine = create_engine("sqlite://", poolclass=SingletonThreadPool)
+    with pytest.raises(ConfigurationError, match="StaticPool"):
+        DualResponseServer(engine, base_url=BASE_URL, tables=Base)
+
+
+async def test_one_connection_for_all_serves_a_database_in_memory() -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    Base.metadata.create_all(engine)
+    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
+        assert (await server.create_response(select(School), name="x")).total_count == 0
+    engine.dispose()
+
+
+_LIMIT = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
+
+
+@pytest.mark.parametrize(("asked", "most"), [("", 0.25), ("?memory_limit=10MB", 0.01)])
+async def test_a_duckdb_of_a_url_takes_a_part_of_the_memory(tmp_path: Path, asked: str, most: float) -> None:
+    """It runs in the server's process: what takes all memory ends every other query as well."""
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
+    with create_engine("duckdb://").connect() as unlimited:
+        default: Any = unlimited.exec_driver_sql(_LIMIT).scalar()
+    async with (
+        DualResponseServer(url + asked, base_url=BASE_URL, tables=Base) as server,
+        read_only(server._sources["default"], None) as connection,
+    ):
+        limit: Any = (await connection.exec_driver_sql(_LIMIT)).scalar()
+    assert limit <= 1.01 * default / 0.8 * most, "by itself, it takes 80 % of the memory"

@@ -1,0 +1,95 @@
+"""Every answer equals what polars makes of the full rows; the rule: on every engine, for every tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dualsql.formats.json import dumps, loads
+from dualsql.query import read_question
+from dualsql.resource import Resource
+from dualsql_client.ndjson import decode_rows
+from tests.http.application import Application
+from tests.query import oracle
+from tests.query.readings import ALL, TENANTS, person, rows_of
+from tests.query.specifications import as_json, for_polars, groups_asked, rows_asked
+
+_ANY: Any = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+any_question = given(spec=st.one_of(rows_asked(), groups_asked()))
+
+
+_KNOWN: dict[tuple[int, str], Resource] = {}
+
+
+async def _resource(application: Application, tenant: str) -> Resource:
+    """The tenant's result; stored once, however many questions there are."""
+    key = (id(application), tenant)
+    if key not in _KNOWN:
+        _KNOWN[key] = await _created(application, tenant)
+    return _KNOWN[key]
+
+
+async def _created(application: Application, tenant: str) -> Resource:
+    response = await application.server.create_response(ALL, name="Readings", principal=person(tenant))
+    found = await application.server.get_resource(response.resource_id)
+    assert found is not None
+    return found
+
+
+async def _answered(
+    application: Application, resource: Resource, spec: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The whole answer, by a page as JSON has it."""
+    question = read_question(as_json(spec))
+    principal = person(resource.tenant or "")
+    page = await application.server.inquiries.page(resource, question, principal=principal, limit=1_000)
+    wire = loads(dumps(page.to_wire()))
+    return decode_rows(wire["data"], wire["columns"])
+
+
+def _same(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> bool:
+    return len(found) == len(wanted) and all(
+        list(one) == list(other) and all(_equal(one[name], other[name]) for name in one)
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    if isinstance(found, float) and wanted is not None:
+        return bool(found == pytest.approx(float(wanted), rel=1e-9, abs=1e-9))
+    return bool((str(found) if isinstance(found, UUID) else found) == wanted)
+
+
+async def _check(application: Application, spec: dict[str, Any]) -> None:
+    if "aggregates" in spec and not _has_percentiles(application):
+        kept = [part for part in spec["aggregates"] if part["function"] not in {"median", "percentile"}]
+        spec = spec | {"aggregates": kept or [{"function": "count"}]}
+    for tenant in TENANTS:
+        resource = await _resource(application, tenant)
+        found = await _answered(application, resource, spec)
+        wanted = oracle.answer(for_polars(spec), rows_of(tenant))
+        assert _same(found, wanted), f"{as_json(spec)}\n{found[:8]}\n{wanted[:8]}"
+
+
+def _has_percentiles(application: Application) -> bool:
+    return application.server._reader._sources["default"].capabilities.name == "PostgreSQL"
+
+
+@settings(max_examples=40, **_ANY)
+@any_question
+async def test_any_answer_is_that_of_the_full_rows(readings: Application, spec: dict[str, Any]) -> None:
+    await _check(readings, spec)
+
+
+@pytest.mark.long
+@settings(max_examples=800, **_ANY)
+@any_question
+async def test_two_thousand_answers_are_those_of_the_full_rows(
+    readings: Application, spec: dict[str, Any]
+) -> None:
+    await _check(readings, spec)

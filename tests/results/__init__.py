@@ -1,0 +1,1 @@
+"""Tests of one stored result: pages, jobs, samples, counts."""

@@ -1,0 +1,211 @@
+"""Every way to count, on every engine: exact is the number of rows, all else says what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, literal, select, text, union
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponse, DualResponseServer, QueryTimeoutError, Registry
+from dualsql.databases import RowCounter, Source
+from dualsql.freeze.document import Statement
+from dualsql.plan import count, shape
+from dualsql.resource import CountMethod, Total, parse_count
+from dualsql.settings import Settings
+from dualsql.tenancy import Policy
+from tests.quick import case_of
+from tests.results.counts.conftest import MANY, METADATA, events
+from tests.schools import Base, Program, School
+from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
+
+ALL = {**STATEMENTS, **POSTGRESQL_ONLY, **TEXT}
+
+_rank = func.row_number().over(order_by=School.enrollment)
+MORE: dict[str, Statement] = {
+    "no rows": select(School.id).where(School.id < 0),
+    "author's limit of nothing": select(School.id).limit(0),
+    "offset beyond the end": select(School.id).limit(5).offset(1_000),
+    "limit of a union of equals": select(School.state).union_all(select(School.state)).limit(30),
+    "distinct under a window": select(School.state, _rank).distinct(),
+    "an aggregate in a window": select(func.sum(func.count()).over()).select_from(School),
+    "an aggregate beside a window": select(func.count(), func.row_number().over()).select_from(School),
+}
+
+
+def cases() -> Iterator[Any]:
+    for number, name in enumerate([*ALL, *MORE]):
+        yield case_of(name, is_long=number % 4 != 0 and name in ALL)
+
+
+@pytest.mark.parametrize("name", list(cases()))
+async def test_exact_is_the_number_of_rows_and_a_cap_is_right_at_its_edges(
+    dual: DualResponseServer, engine: AsyncEngine, name: str
+) -> None:
+    if name in POSTGRESQL_ONLY and engine.dialect.name != "postgresql":
+        return  # there are no words for it
+    statement = {**ALL, **MORE}[name]
+
+    async def total(how: str) -> Total:
+        response = await dual.create_response(statement, name=name, sample_size=0, count=how)
+        return Total(response.total_count, response.total_count_kind)
+
+    async with engine.connect() as connection:
+        rows = len((await connection.execute(statement)).all())
+    assert await total("exact") == await total("auto") == Total(rows, "exact")
+    for cap in range(max(rows - 1, 1), rows + 2):
+        capped = Total(cap, "capped") if cap < rows else Total(rows, "exact")
+        assert await total(f"capped:{cap}") == capped
+
+
+async def test_what_cannot_change_the_number_is_not_computed() -> None:
+    ranked = select(School.id, _rank.label("rank")).order_by(School.name)
+    written = str(count(shape(ranked)))
+    assert "OVER" not in written
+    assert "ORDER BY" not in written
+    assert "ORDER BY" not in str(count(shape(STATEMENTS["author's own limit"])))
+    elsewhere = select(School.id, func.max(Program.level).over().label("level"))
+    assert "programs" in str(count(shape(elsewhere))), "a table that only a window reads multiplies the rows"
+
+
+async def test_an_estimate_says_so(dual: DualResponseServer, engine: AsyncEngine) -> None:
+    everything = await dual.create_response(select(events), name="Events", count="estimated")
+    if engine.dialect.name == "sqlite":  # its statistics say nothing of a statement
+        assert (everything.total_count, everything.total_count_kind) == (10_000, "capped")
+        assert "showing 15 of more than 10,000 rows" in everything.to_text()
+        return
+    assert everything.total_count_kind == "estimated"
+    assert everything.total_count is not None and 10_000 < everything.total_count < 15_000
+    assert "of about 12,000 rows (an estimate)" in everything.to_text()
+    assert everything.to_structured_content()["metadata"]["total_count_kind"] == "estimated"
+    resource = await dual.get_resource(everything.resource_id)
+    assert resource is not None and resource.total_count_kind == "estimated"
+    page = await dual.fetch_page(resource, offset=20, limit=10)
+    assert (page.total_count, page.total_count_kind) == (everything.total_count, "estimated")
+    last = await dual.fetch_page(resource, offset=MANY - 5, limit=10)
+    assert (last.total_count, last.total_count_kind) == (MANY, "exact")
+
+
+async def test_merged_rows_are_counted_and_not_estimated(dual: DualResponseServer) -> None:
+    """A planner's guess of groups was a thousand times wrong."""
+    seventh = (events.c.id % 7).label("seventh")
+    merged = (
+        select(seventh).distinct(),
+        select(seventh, func.count().label("n")).group_by(seventh),
+        union(select(seventh), select((events.c.id % 5).label("seventh"))),
+        select(select(seventh).distinct().subquery()),
+    )
+    for statement in merged:
+        for how in ("estimated", "auto"):
+            made = await dual.create_response(statement, name="x", sample_size=2, count=how)
+            assert (made.total_count, made.total_count_kind) == (7, "exact")
+
+
+@pytest.mark.parametrize(
+    "name", ["aggregate", "union", "joined common table expression", "author's own limit"]
+)
+async def test_an_estimate_never_stands_as_a_count(dual: DualResponseServer, name: str) -> None:
+    response = await dual.create_response(ALL[name], name="x", sample_size=2, count="estimated")
+    rows = await dual.create_response(ALL[name], name="x", sample_size=2, count="exact")
+    assert response.total_count_kind != "exact" or response.total_count == rows.total_count
+
+
+async def test_a_sample_that_is_everything_is_exact_however_it_is_counted(dual: DualResponseServer) -> None:
+    for how in ("exact", "estimated", "capped:1", "none", "auto"):
+        response = await dual.create_response(select(School.id).where(School.id <= 7), name="x", count=how)
+        assert (response.total_count, response.total_count_kind) == (7, "exact")
+
+
+async def test_nothing_is_counted_when_nothing_is_asked(dual: DualResponseServer) -> None:
+    response = await dual.create_response(select(School.id), name="x", count="none")
+    assert (response.total_count, response.total_count_kind) == (None, "none")
+    assert "more than 15 rows (not counted)" in response.to_text()
+
+
+_numbers = select(literal(1).label("n")).cte("endless", recursive=True)
+ENDLESS = select(_numbers.union_all(select(_numbers.c.n + 1)).c.n)
+
+
+def counter(source: Source, statement: Any, **settings: Any) -> RowCounter:
+    """Of a statement as it is, without its sample."""
+    rules = Policy(Registry([Base, METADATA])).rules_for(None)
+    return RowCounter(
+        source=source,
+        shape=shape(statement),
+        rules=rules,
+        settings=Settings(**settings),
+        may_estimate=True,
+    )
+
+
+SLOW = select(func.count().label("n")).select_from(ENDLESS.subquery())
+
+
+@pytest.mark.parametrize("how", ["auto", "estimated"])
+async def test_whoever_does_not_insist_is_not_kept_waiting(
+    source: Source, engine: AsyncEngine, how: Any
+) -> None:
+    if engine.dialect.name == "mysql":  # which ends recursion by itself, after a thousand steps
+        return
+    began = time.monotonic()
+    total = await counter(source, ENDLESS).total(CountMethod(how))
+    assert time.monotonic() - began < 10
+    assert total.kind in {"capped", "estimated"}
+    assert total.kind == "estimated" or total.rows == 10_000
+    await assert_idle(source, engine)
+
+
+async def test_what_cannot_be_counted_in_time_is_not_counted(source: Source, engine: AsyncEngine) -> None:
+    if engine.dialect.name == "mysql":
+        return
+    slow = counter(source, SLOW.union_all(SLOW), count_budget=timedelta(milliseconds=50))
+    total = await slow.total(CountMethod("auto"))
+    assert total.kind in {"none", "estimated"}
+    await assert_idle(source, engine)
+
+
+async def test_whoever_insists_waits_as_long_as_a_query_may(source: Source, engine: AsyncEngine) -> None:
+    if engine.dialect.name == "mysql":
+        return
+    with pytest.raises(QueryTimeoutError):
+        await counter(source, ENDLESS, query_timeout=timedelta(milliseconds=200)).total(CountMethod("exact"))
+    await assert_idle(source, engine)
+
+
+async def assert_idle(source: Source, engine: AsyncEngine) -> None:
+    """No statement runs any longer, in the database, and no connection is out."""
+    await asyncio.gather(*source.finishing)
+    async with engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            running = (
+                "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%endless%'"
+            )
+            async with asyncio.timeout(10):
+                while await connection.scalar(text(running + " AND pid <> pg_backend_pid()")):
+                    await connection.rollback()
+        # SQLite's connection is one thread: it answers when nothing runs there.
+        assert await connection.scalar(text("SELECT 1")) == 1
+    assert source.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "asked", ["", "capped", "capped:", "capped:0", "capped:-1", "capped:1e3", "capped:٣"]
+)
+def test_words_that_say_nothing(asked: str) -> None:
+    from dualsql import BadParameterError
+
+    with pytest.raises(BadParameterError):
+        parse_count(asked)
+
+
+async def test_the_text_of_a_cap(dual: DualResponseServer) -> None:
+    response = await dual.create_response(select(events), name="Events", count="capped:10000")
+    assert "showing 15 of more than 10,000 rows" in response.to_text()
+    assert isinstance(response, DualResponse)
+    small = await dual.create_response(select(events), name="Events", count="capped:5")
+    assert "showing 15 of more than 15 rows" in small.to_text(), "more than what is shown was seen"

@@ -1,0 +1,35 @@
+"""A server in a process of its own that asks what takes for ever; run by test_restart.py, which kills it.
+
+python -m tests.results.pending.asking DATABASE STORE
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+
+from dualsql import DualResponseServer
+from dualsql.store import SQLResourceStore
+from tests.http.application import BASE_URL, METADATA
+from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS
+
+
+async def ask(database: str, store: str) -> None:
+    """Print the ids of what is pending, then go on as long as one lets us."""
+    async with DualResponseServer(
+        database,
+        base_url=BASE_URL,
+        tables=METADATA,
+        store=SQLResourceStore(store),
+        secrets=SECRETS,
+        pending_lease=timedelta(seconds=1),
+    ) as server:
+        for name in ("one", "two"):
+            response = await server.create_response(FOREVER, name=name, wait=MOMENT)
+            print(response.resource_id, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(ask(*sys.argv[1:]))

@@ -1,7 +1,0 @@
-"""The things on every engine."""
-
-from __future__ import annotations
-
-from tests.profiling.databases import engine, url
-
-__all__ = ["engine", "url"]
