@@ -146,11 +146,20 @@ def wording(value: Plain) -> Plain:
     """A value of a column whose type nobody knows: formats that have types write it as a text."""
     if value is None:
         return None
-    text = str(value[1]).lower()
+    text = (_iso_duration(value[1]) if isinstance(value[1], dt.timedelta) else str(value[1])).lower()
     try:
         return "any", _number(Decimal(text))
     except InvalidOperation:
         return "any", text
+
+
+def _iso_duration(value: dt.timedelta) -> str:
+    """As every format writes one."""
+    size = abs(value)
+    minutes, seconds = divmod(size.seconds, 60)
+    fraction = f".{size.microseconds:06d}" if size.microseconds else ""
+    sign = "-" if value != size else ""
+    return f"{sign}P{size.days}DT{minutes // 60}H{minutes % 60}M{seconds}{fraction}S"
 
 
 def csv_rows(text: str) -> list[list[str | None]]:

@@ -40,9 +40,9 @@ class Viewer(App[None]):
     CSS = """
     #title { background: $primary; color: $text; height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     #status { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
-    Answer { height: 1; border: none; padding: 0 1; display: none; }
-    Answer.asked { display: block; }
-    Rows { height: 1fr; }
+    AnswerLine { height: 1; border: none; padding: 0 1; display: none; }
+    AnswerLine.asked { display: block; }
+    RowsTable { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "turn(1)", "Next"),
