@@ -10,13 +10,11 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from dualsql.charts import Picture
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat, fit, table
-from dualsql.formats.text import single_line
-from dualsql.profiles import spoken
+from dualsql.formats.text import cell, single_line
 from dualsql_client.wire import (
     Column,
     ColumnarContent,
@@ -50,6 +48,10 @@ MIME_TYPE = "application/json"
 _NAME_WIDTH = 200
 _DESCRIPTION_WIDTH = 500
 _MESSAGE_WIDTH = 2_000
+_NOTE_NAME_WIDTH = 16
+
+NOTE_WIDTH = 40
+"""Characters of one note on a column, with the column's name."""
 
 _AGAIN = (
     "To see its first rows, call this tool again with the same arguments in a while: "
@@ -58,6 +60,13 @@ _AGAIN = (
 
 _LINK_READERS = ("Visual Studio Code",)
 """What the names of clients that read a resource_link block begin with: microsoft/vscode#250353."""
+
+
+class Picture(NamedTuple):
+    """An image and its media type."""
+
+    content: bytes
+    media_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +129,7 @@ class DualResponse:
             return ""
         covers = self.profile_notes["covers"]
         extent = "all" if covers["of"] == "all" else "the first"
-        notes = "; ".join(spoken(name, note) for name, note in self.profile_notes["notes"].items())
+        notes = "; ".join(note_line(name, note) for name, note in self.profile_notes["notes"].items())
         return f"In {extent} {covers['rows']:,} rows: {notes}."
 
     def _shown(self, text_format: TextFormat) -> tuple[str, str]:
@@ -297,6 +306,11 @@ def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
 def text_block(text: str) -> dict[str, Any]:
     """A content block of text, as the wire has it."""
     return {"type": "text", "text": text}
+
+
+def note_line(name: str, note: str) -> str:
+    """A note with its column's name, in at most `NOTE_WIDTH` characters and what it takes to escape them."""
+    return f"{cell(name, min(_NOTE_NAME_WIDTH, NOTE_WIDTH - len(note) - 1))} {note}"
 
 
 def _rounded(number: int) -> int:

@@ -28,8 +28,9 @@ from dualsql.errors import ConfigurationError
 from dualsql.freeze.document import Statement
 from dualsql.identity import Audit, Authenticate
 from dualsql.mcp.tool import Function, ToolOptions, make_tool, tool
+from dualsql.profiles.service import ProfileService, profile_sample
 from dualsql.query import ResultQuery
-from dualsql.query.service import QueryService, RefineService
+from dualsql.query.service import QueryService, RefineService, question_forms
 from dualsql.resource import Addresses, Count, Principal, Resource, SampleOption
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authorize, Listing, seal_for
@@ -132,7 +133,14 @@ class DualResponseServer:
         self.inquiries = QueryService(self._reader, self.settings)
         self._refinements = RefineService(self._gate, self.inquiries, self.settings, self._addresses)
         made = (self._sources, self._reader, self._gate, self._jobs)
-        self.responses = Creator(*made, settings=self.settings, addresses=self._addresses)
+        self.responses = Creator(
+            *made,
+            settings=self.settings,
+            addresses=self._addresses,
+            profiler=profile_sample,
+            forms=[question_forms],
+        )
+        self.profiles = ProfileService(self._reader, self._gate)
         parts = (self.responses, self._reader, self._gate, self.inquiries)
         self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
@@ -333,7 +341,7 @@ class DualResponseServer:
             BadParameterError, UnknownColumnError: there is no such kind, or no such column.
         """
         await self._ready()
-        return await self._reader.profile(resource, principal=principal, kind=kind, columns=columns)
+        return await self.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
 
     async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
         """Keep the resource until it is deleted; False when it is gone. No rights are checked: see `open_resource`."""

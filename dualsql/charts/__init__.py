@@ -1,13 +1,12 @@
 """A chart of a stored result, as Vega-Lite or as a picture."""
 
 from dualsql.charts.chart import Chart, chart_of, columns_of, question_of, read_chart
-from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, Picture, VegaLite, drawn, picture
+from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, VegaLite, drawn, picture
 
 __all__ = [
     "MEDIA_TYPE",
     "MOST_MARKS",
     "Chart",
-    "Picture",
     "VegaLite",
     "chart_of",
     "columns_of",

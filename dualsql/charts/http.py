@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.charts.render import MEDIA_TYPE, Picture, PictureFormat, VegaLite
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
 from dualsql.http.negotiation import preferred_media_type
@@ -16,6 +16,7 @@ from dualsql.http.parameters import resource_id_of, split_query
 from dualsql.http.problems import MethodNotAllowedError, NotAcceptableError, answering, problem_response
 from dualsql.http.resources import Resources
 from dualsql.http.streaming import while_connected
+from dualsql.response import Picture
 
 CHART_METHODS = ("GET", "HEAD", "OPTIONS")
 CHART_QUERY = ("format",)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.formats.text import single_line
+from dualsql.response import Picture
 from dualsql_client.wire import Column, Row
 
 VegaLite = dict[str, Any]
@@ -143,13 +144,6 @@ PictureFormat = Literal["png", "svg"]
 _SCALE = 1.5
 _NOWHERE: list[str] = []
 """The addresses data may come from. Left out, vl-convert would fetch any."""
-
-
-class Picture(NamedTuple):
-    """An image and its media type."""
-
-    content: bytes
-    media_type: str
 
 
 def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:

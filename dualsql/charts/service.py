@@ -11,12 +11,12 @@ from typing import Any
 from dualsql import plan, profiles
 from dualsql.charts import render
 from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, columns_of, question_of, read_chart
-from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, Picture, PictureFormat, VegaLite
+from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
-from dualsql.response import DualResponse
+from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import checked_create_options

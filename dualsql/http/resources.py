@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from dualsql.charts import Picture, VegaLite
+from dualsql.charts import VegaLite
 from dualsql.charts.render import PictureFormat
 from dualsql.query import ResultQuery
 from dualsql.resource import Count, Principal, Resource
-from dualsql.response import DualResponse
+from dualsql.response import DualResponse, Picture
 from dualsql.results.access import Listing
 from dualsql.results.links import Links
 from dualsql.results.streams import ResultStream, StreamRequest

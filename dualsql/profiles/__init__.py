@@ -1,6 +1,6 @@
 """Statistics about the columns of a result."""
 
-from dualsql.profiles.findings import ProfileResult, notes_of, profile_result, spoken
+from dualsql.profiles.findings import ProfileResult, notes_of, profile_result
 from dualsql.profiles.statistics import bins_of, histogram, read_summary, read_values, summary, values
 from dualsql.profiles.subjects import ProfiledRows, all_rows, first_rows
 
@@ -15,7 +15,6 @@ __all__ = [
     "profile_result",
     "read_summary",
     "read_values",
-    "spoken",
     "summary",
     "values",
 ]

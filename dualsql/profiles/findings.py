@@ -14,6 +14,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
 from dualsql.formats.text import cell
 from dualsql.profiles.subjects import ProfiledColumn, ProfiledRows
+from dualsql.response import NOTE_WIDTH
 from dualsql_client.wire import ColumnFigures, Covered, Figure, Profile, ProfileKind
 
 _VALUES = ("minimum", "maximum")
@@ -107,8 +108,6 @@ def _writer(subject: ProfiledColumn, dialect: Dialect) -> json.Converter:
     return write
 
 
-LONGEST = 40
-_LONGEST_NAME = 16
 _LONGEST_NOTE = 32
 
 
@@ -128,11 +127,6 @@ def notes_of(
         for column in found.columns
     }
     return {name: note for name, note in notes.items() if note}
-
-
-def spoken(name: str, note: str) -> str:
-    """A note with its column's name, in at most forty characters and what it takes to escape them."""
-    return f"{cell(name, min(_LONGEST_NAME, LONGEST - len(note) - 1))} {note}"
 
 
 def _note(column: ColumnStatistics, rows: int, shown: Sequence[Any]) -> str:
@@ -158,7 +152,7 @@ def _has_one_value(column: ColumnStatistics) -> bool:
     if figures.get("distinct_kind") == "exact":
         return bool(figures["distinct"] == 1)
     # Two long texts may begin alike.
-    is_short = not column.subject.is_text or figures.get("longest", 0) <= LONGEST
+    is_short = not column.subject.is_text or figures.get("longest", 0) <= NOTE_WIDTH
     return is_short and "minimum" in figures and bool(figures["minimum"] == figures["maximum"])
 
 

@@ -1,10 +1,10 @@
-"""The profile of a view, within its time budget. Statistics without time are named."""
+"""Profiles of stored results, within a time budget; statistics that there was no time for are named."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,29 +13,63 @@ from dualsql.errors import DatabaseBusyError, QueryExecutionError, QueryTimeoutE
 from dualsql.profiles import findings, statistics, subjects
 from dualsql.profiles.findings import ProfileResult
 from dualsql.profiles.subjects import ProfiledRows
+from dualsql.resource import Principal, Resource
+from dualsql.results.access import AccessControl
+from dualsql.results.create import ProfiledSample
+from dualsql.results.options import checked_profile
+from dualsql.results.reader import ResultReader
 from dualsql.results.view import View
-from dualsql_client.wire import ProfileKind
+from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRequest:
-    """Which rows and columns are to be looked at; `names` None for as many columns as the settings allow."""
+class ProfileService:
+    """Profiles the results of one server."""
 
-    kind: ProfileKind
-    names: Sequence[str] | None = None
+    def __init__(self, reader: ResultReader, access: AccessControl) -> None:
+        self._reader = reader
+        self._access = access
+
+    async def profile(
+        self,
+        resource: Resource,
+        *,
+        principal: Principal | None = None,
+        kind: str = "sample",
+        columns: Sequence[str] | None = None,
+    ) -> Profile:
+        """See `DualResponseServer.profile_resource`."""
+        known = checked_profile(kind)
+        view = self._reader.view_of(resource, principal)
+        await self._access.note("profile", principal, resource=resource)
+        found = await fetch_profile(view, known, columns)
+        await self._reader.note_access(resource)
+        return found.to_wire(view.source.engine.dialect)
 
 
-async def fetch_profile(view: View, asked: ProfileRequest) -> ProfileResult:
-    """The figures of the columns asked for, of rows that the view's principal may see.
+async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
+    """The profile of a new result, and notes on the columns of which its sample gives a wrong picture."""
+    found = await fetch_profile(view, kind)
+    notes = findings.notes_of(found, view.columns, sample)
+    return ProfiledSample(
+        found.to_wire(view.source.engine.dialect),
+        ProfileNotes(covers=found.covers, complete=found.is_complete, notes=notes),
+    )
+
+
+async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | None = None) -> ProfileResult:
+    """The statistics of these columns, of rows that the view's principal may see.
+
+    Args:
+        columns: their names; None for the first ones, as many as the settings allow.
 
     Raises:
         UnknownColumnError: there is no such column.
         QueryExecutionError, DatabaseBusyError: the database refused, or had no time for the first statement.
     """
-    wanted = chosen_columns(view.columns, asked.names)
-    columns = wanted[: view.settings.maximum_profile_columns]
-    data = replace(_data(view, asked.kind, columns), left_out=len(wanted) - len(columns))
-    return await _Looking(view, data, asked.kind).look()
+    wanted = chosen_columns(view.columns, columns)
+    chosen = wanted[: view.settings.maximum_profile_columns]
+    data = replace(_data(view, kind, chosen), left_out=len(wanted) - len(chosen))
+    return await _Profiling(view, data, kind).run()
 
 
 def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> ProfiledRows:
@@ -45,8 +79,8 @@ def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> Pro
     return subjects.first_rows(ordered, columns, hides, most=view.settings.profile_sample)
 
 
-class _Looking:
-    """One profile on its way: the statements one after the other, until the budget is used up."""
+class _Profiling:
+    """Runs the statements of one profile one after the other, until the time budget is used up."""
 
     def __init__(self, view: View, data: ProfiledRows, kind: ProfileKind) -> None:
         self._view = view
@@ -54,8 +88,8 @@ class _Looking:
         self._kind = kind
         self._ends_at = _now() + view.settings.profile_budget.total_seconds()
 
-    async def look(self) -> ProfileResult:
-        """The figures that there was time for."""
+    async def run(self) -> ProfileResult:
+        """The statistics that there was time for."""
         try:
             (row,) = await self._fetch(statistics.summary(self._data))
         except QueryTimeoutError:

@@ -19,8 +19,8 @@ from dualsql.errors import (
 )
 from dualsql.formats.writer import Chunk
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.query import answering
-from dualsql.query.question import Question, ResultQuery, in_words
+from dualsql.query import answering, read_question, read_result_query
+from dualsql.query.question import Question, ResultQuery, TextQuestion, in_words
 from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
 from dualsql.results.access import AccessControl
 from dualsql.results.options import CreateOptions, checked_window
@@ -118,10 +118,7 @@ class QueryService:
         return replace(view, derived=self._kept[key])
 
     def _answer(self, inquiry: ResultQuery, view: View) -> AnySelect:
-        source, is_fenced = view.source, self._reader.hides_rows
-        return answering(
-            inquiry, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced
-        )
+        return _answer(inquiry, view, is_fenced=self._reader.hides_rows)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with a total: how many groups there are is bounded where they are more than a page shows."""
@@ -134,6 +131,27 @@ class QueryService:
                 details={"maximum_groups": most},
             )
         return replace(page, total_count=total.rows, total_count_kind=total.kind)
+
+
+_MOST_COMPILED = 16
+"""Columns that the compiled questions filter and sort by."""
+
+
+def question_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
+    """What questions make of a statement: its rows, filtered and in another order, and groups of them."""
+    columns = view.columns[:_MOST_COMPILED]
+    missing = [{"column": column.name, "op": "is_null"} for column in columns]
+    sorted_by = [column.name for column in columns if column.meaning.keeps_order]
+    for name, question in {
+        "rows": {"filters": [{"or": missing}], "order_by": sorted_by},
+        "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
+    }.items():
+        yield name, _answer(read_question(question), view)
+
+
+def _answer(query: ResultQuery, view: View, *, is_fenced: bool = False) -> AnySelect:
+    source = view.source
+    return answering(query, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced)
 
 
 async def _blamed(chunks: AsyncGenerator[Chunk, None], inquiry: ResultQuery) -> AsyncGenerator[Chunk, None]:
@@ -194,19 +212,21 @@ class RefineService:
                 developer_hint='create_response(name=..., parent="resource://...", refinement={"filters": [...]})',
             )
         named = creation.parent
+        refinement = read_result_query(creation.refinement)
         parent_id = named.id if isinstance(named, Resource) else id_in(named)
         parent = await self._gate.open(parent_id, creation.principal, "read")
         depth = depth_of(parent) + 1
         self._require_room(parent, depth)
-        statement = self._inquiries.statement(parent, creation.refinement, creation.principal)
+        statement = self._inquiries.statement(parent, refinement, creation.principal)
         lineage = {
             "parent": self._addresses.uri(parent.id),
             "depth": depth,
-            "refinement": in_words(creation.refinement),
+            "refinement": in_words(refinement),
         }
         self._count(parent)
         metadata = {**creation.metadata, LINEAGE: lineage}
-        return statement, replace(creation, source=parent.source, metadata=metadata)
+        is_text = isinstance(refinement, TextQuestion)
+        return statement, replace(creation, source=parent.source, metadata=metadata, is_text=is_text)
 
     @contextmanager
     def told(self, creation: CreateOptions) -> Iterator[None]:

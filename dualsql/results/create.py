@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from sqlalchemy import util
 
@@ -23,13 +24,10 @@ from dualsql.errors import (
     blaming,
 )
 from dualsql.formats import json
-from dualsql.freeze.document import Statement
+from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.log import log_unforeseen
 from dualsql.plan import KeysetPosition
-from dualsql.profiles import ProfileResult, notes_of
-from dualsql.profiles.service import ProfileRequest, fetch_profile
-from dualsql.query import answering, read_question
 from dualsql.resource import (
     UNCOUNTED,
     Addresses,
@@ -47,7 +45,7 @@ from dualsql.results.options import CreateOptions
 from dualsql.results.reader import ResultReader
 from dualsql.results.view import View
 from dualsql.settings import Settings
-from dualsql_client.wire import ProfileNotes, Row
+from dualsql_client.wire import Profile, ProfileKind, ProfileNotes, Row
 
 
 async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
@@ -86,14 +84,22 @@ async def _spread(view: View, size: int) -> Sample:
 _MOST_KEPT = 500
 """Statements of a tool differ in their values alone, and are one to SQLAlchemy's cache."""
 
-_MOST_ASKED = 16
-"""Columns that are asked for at once, by which rows are put in order too."""
+StatementForms = Callable[[View], Iterable[tuple[str, AnySelect]]]
+"""Statements that readers will make of a view, each with its name."""
 
 
 class CompileChecks:
-    """Compiles forms of statements, once for all that differ in bound values alone."""
+    """Compiles every form of a statement that readers will ask for; nothing is sent to the database.
 
-    def __init__(self) -> None:
+    A form that SQLAlchemy cannot write is refused when the response is created, where the developer reads the error,
+    and not when somebody reads a page. Statements that differ only in bound values are compiled once.
+
+    Args:
+        forms: pages and streams are known here; what else readers ask for is given by the features that serve it.
+    """
+
+    def __init__(self, *forms: StatementForms) -> None:
+        self._forms = (page_forms, *forms)
         self._known: Any = util.LRUCache(_MOST_KEPT)
 
     def require(self, view: View) -> None:
@@ -111,7 +117,7 @@ class CompileChecks:
         dialect = view.rules.dialect(view.source.engine.dialect)
         names = sorted(view.rules.values)
         try:
-            for _, select in forms(view):
+            for _, select in chain.from_iterable(forms(view) for forms in self._forms):
                 # Kept where pages are looked up: the first one needs no compiler any more.
                 select._compile_w_cache(
                     dialect=dialect,
@@ -128,8 +134,8 @@ class CompileChecks:
             self._known[key] = True
 
 
-def forms(view: View) -> Iterator[tuple[str, Any]]:
-    """What readers ask a statement for, by name: pages by offset and by cursor, rows and groups of a question."""
+def page_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
+    """Pages by offset and by cursor."""
     rows = view.ordered()
     yield "page", plan.keyed_page(rows, offset=0, limit=1).select
     if not rows.order.obstacle:
@@ -137,29 +143,24 @@ def forms(view: View) -> Iterator[tuple[str, Any]]:
         place = KeysetPosition(values=("",) * len(rows.order.keys))
         yield "page after a row", plan.page_beside(rows, place, limit=1).select
         yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
-    names = [column.name for column in view.columns[:_MOST_ASKED]]
-    missing = [{"column": name, "op": "is_null"} for name in names]
-    sorted_by = [column.name for column in view.columns[:_MOST_ASKED] if column.meaning.keeps_order]
-    for name, question in {
-        "rows": {"filters": [{"or": missing}], "order_by": sorted_by},
-        "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
-    }.items():
-        yield (
-            name,
-            answering(
-                read_question(question),
-                view.shape,
-                view.source.capabilities,
-                view.source.engine.dialect.name,
-            ),
-        )
+
+
+class ProfiledSample(NamedTuple):
+    """The columns' statistics, and notes on what the sample does not show of them."""
+
+    profile: Profile
+    notes: ProfileNotes
+
+
+Profiler = Callable[[View, ProfileKind, Sequence[Sequence[Any]]], Awaitable[ProfiledSample]]
+"""Profiles the columns of a view; the third argument is the sample, rows as the database gave them."""
 
 
 def respond(
     resource: Resource,
     view: View,
     sample: Sample,
-    profile: ProfileResult | None = None,
+    profiled: ProfiledSample | None = None,
     *,
     addresses: Addresses,
     settings: Settings,
@@ -183,8 +184,8 @@ def respond(
         results_budget=settings.results_budget,
         status="pending" if resource.status == "pending" else "ready",
         sampled=sample.taken,
-        profile=None if profile is None else profile.to_wire(view.source.engine.dialect),
-        profile_notes=None if profile is None else _notes(profile, view, sample),
+        profile=None if profiled is None else profiled.profile,
+        profile_notes=None if profiled is None else profiled.notes,
     )
 
 
@@ -194,11 +195,6 @@ def _written(view: View, rows: list[Row]) -> bytes:
     except ValueNotRepresentableError:
         json.require_writable(view.columns, [list(row.values()) for row in rows])
         raise
-
-
-def _notes(profile: ProfileResult, view: View, sample: Sample) -> ProfileNotes:
-    notes = notes_of(profile, view.columns, sample.rows)
-    return ProfileNotes(covers=profile.covers, complete=profile.is_complete, notes=notes)
 
 
 _log = logging.getLogger(__name__)
@@ -216,6 +212,8 @@ class Creator:
         *,
         settings: Settings,
         addresses: Addresses,
+        profiler: Profiler,
+        forms: Sequence[StatementForms] = (),
     ) -> None:
         self._sources = sources
         self._reader = reader
@@ -223,7 +221,8 @@ class Creator:
         self._jobs = jobs
         self._settings = settings
         self._addresses = addresses
-        self._rehearsals = CompileChecks()
+        self._profiler = profiler
+        self._compile_checks = CompileChecks(*forms)
 
     async def create(self, select: Statement, creation: CreateOptions) -> DualResponse:
         """See `DualResponseServer.create_response`."""
@@ -238,11 +237,11 @@ class Creator:
             key = (source.name, document, repr(replace(creation, wait=None)))
             return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
         view = self._reader.view(source, document, creation.principal)
-        self._rehearsals.require(view)
+        self._compile_checks.require(view)
         sample = await take_sample(view, creation.sample_size, creation.count, creation.sample)
-        profile = await _profile(view, creation)
+        profiled = await self._profiled(view, creation, sample)
         resource = self._resource(view, document, creation, sample.total)
-        answered = self._answered(resource, view, sample, profile)
+        answered = self._answered(resource, view, sample, profiled)
         await self._gate.keep(answered.resource, creation.principal, rows=len(sample.rows))
         return answered.response
 
@@ -278,7 +277,7 @@ class Creator:
     def _work(self, source: Source, document: bytes, creation: CreateOptions) -> QueryWork:
         """What a query that may outlast its caller does, with places and time of its own."""
         view = self._reader.view(source.in_background(), document, creation.principal)
-        self._rehearsals.require(view)
+        self._compile_checks.require(view)
         patient = replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
         latest = self._settings.pending_timeout + creation.lifetime
         pending = self._resource(view, document, creation, UNCOUNTED)
@@ -287,7 +286,7 @@ class Creator:
         async def run() -> FinishedQuery:
             with blaming(creation.asked):
                 sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
-                profile = await _profile(patient, creation)
+                profiled = await self._profiled(patient, creation, sample)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
                 pending,
@@ -296,10 +295,13 @@ class Creator:
                 total_count_kind=sample.total.kind,
                 expires_at=self._expiry(pending, lasted + creation.lifetime),
             )
-            return self._answered(ready, view, sample, profile)
+            return self._answered(ready, view, sample, profiled)
 
         response = self._respond(pending, view, Sample((), UNCOUNTED))
         return QueryWork(resource=pending, response=response, principal=creation.principal, run=run)
+
+    async def _profiled(self, view: View, creation: CreateOptions, sample: Sample) -> ProfiledSample | None:
+        return None if creation.profile is None else await self._profiler(view, creation.profile, sample.rows)
 
     def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
         return resource.created_at + min(lifetime, self._settings.maximum_lifetime)
@@ -318,16 +320,16 @@ class Creator:
         )
 
     def _answered(
-        self, resource: Resource, view: View, sample: Sample, profile: ProfileResult | None
+        self, resource: Resource, view: View, sample: Sample, profiled: ProfiledSample | None
     ) -> FinishedQuery:
-        response = self._respond(resource, view, sample, profile)
+        response = self._respond(resource, view, sample, profiled)
         kept = response.sample if self._settings.keep_sample else None
         return FinishedQuery(replace(resource, sample=kept), response)
 
     def _respond(
-        self, resource: Resource, view: View, sample: Sample, profile: ProfileResult | None = None
+        self, resource: Resource, view: View, sample: Sample, profiled: ProfiledSample | None = None
     ) -> DualResponse:
-        return respond(resource, view, sample, profile, addresses=self._addresses, settings=self._settings)
+        return respond(resource, view, sample, profiled, addresses=self._addresses, settings=self._settings)
 
 
 def _frozen(source: Source, select: Statement, creation: CreateOptions) -> bytes:
@@ -356,9 +358,3 @@ def _refusals() -> Iterator[None]:
             f"The statement cannot be served: it, or a rule or a hook of the server, raised {type(error).__name__}.",
             hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
         ) from error
-
-
-async def _profile(view: View, creation: CreateOptions) -> ProfileResult | None:
-    if creation.profile is None:
-        return None
-    return await fetch_profile(view, ProfileRequest(creation.profile))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dualsql.databases import Source, chosen_source
 from dualsql.errors import (
@@ -18,12 +18,14 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.freeze import Registry
-from dualsql.query import ResultQuery, read_result_query
 from dualsql.resource import CountMethod, Principal, Resource, SampleMethod, parse_count, parse_sample
 from dualsql.saved_queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
 from dualsql_client.conversions import shown
 from dualsql_client.wire import ProfileKind, SortKey
+
+if TYPE_CHECKING:
+    from dualsql.query import ResultQuery
 
 _LONGEST_NAME = 200
 _LONGEST_LISTING = 100
@@ -186,15 +188,15 @@ class CreateOptions:
     source: str | None
     wait: timedelta | None
     parent: Resource | str | None
-    refinement: ResultQuery | None
+    refinement: Mapping[str, Any] | ResultQuery | None
     is_text: bool
 
     @property
     def asked(self) -> Asked | None:
         """What of the statement its caller gave; see `dualsql.errors.blaming`."""
-        if self.refinement is not None:
-            return self.refinement.asked
-        return "text" if self.is_text else None
+        if self.is_text:
+            return "text"
+        return None if self.refinement is None else "question"
 
 
 def checked_create_options(settings: Settings, *, name: Any, **asked: Any) -> CreateOptions:
@@ -203,7 +205,7 @@ def checked_create_options(settings: Settings, *, name: Any, **asked: Any) -> Cr
     Raises:
         BadParameterError, LimitExceededError: an option is malformed or out of bounds.
     """
-    profile, refinement = asked.get("profile", "none"), asked.get("refinement")
+    profile = asked.get("profile", "none")
     return CreateOptions(
         name=checked_name(name),
         sample_size=checked_size(asked.get("sample_size"), settings),
@@ -216,6 +218,6 @@ def checked_create_options(settings: Settings, *, name: Any, **asked: Any) -> Cr
         source=asked.get("source"),
         wait=checked_wait(asked.get("wait")),
         parent=asked.get("parent"),
-        refinement=None if refinement is None else read_result_query(refinement),
+        refinement=asked.get("refinement"),
         is_text=bool(asked.get("is_text")),
     )

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 
 from dualsql.databases import Source, chosen_source
 from dualsql.formats import json
-from dualsql.profiles.service import ProfileRequest, fetch_profile
 from dualsql.resource import Addresses, CountMethod, Principal, Resource, Total
 from dualsql.response import instant
 from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursors
-from dualsql.results.options import checked_profile, checked_window
+from dualsql.results.options import checked_window
 from dualsql.results.pages import PageRequest, ResultPage, fetch_view_page, seen_total
 from dualsql.results.streams import ResultStream, StreamEnding, StreamRequest, Streams, checked_stream
 from dualsql.results.view import Plans, RowCache, View, open_view, require_sources
@@ -21,7 +20,7 @@ from dualsql.settings import Settings
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.tenancy import Policy
-from dualsql_client.wire import Profile, ResourceDescription, SortKey
+from dualsql_client.wire import ResourceDescription, SortKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +160,6 @@ class ResultReader:
         )
         log = _StreamLog(self._gate, self, resource, principal)
         return self._streams.open(view, request, resource=named, principal=principal, log=log)
-
-    async def profile(
-        self, resource: Resource, *, principal: Principal | None, kind: str, columns: Sequence[str] | None
-    ) -> Profile:
-        """See `DualResponseServer.profile_resource`."""
-        asked = ProfileRequest(checked_profile(kind), columns)
-        view = self.view_of(resource, principal)
-        await self._gate.note("profile", principal, resource=resource)
-        found = await fetch_profile(view, asked)
-        await self.note_access(resource)
-        return found.to_wire(view.source.engine.dialect)
 
     async def describe(
         self, resource: Resource, *, principal: Principal | None, asked: CountMethod

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, Mask, Principal, TenantFilter
 from dualsql.profiles import service
-from dualsql.profiles.findings import LONGEST
+from dualsql.response import NOTE_WIDTH
 from tests import engines
 from tests.http.application import Application, by_header, problem_of, running
 from tests.profiles.polars_figures import figures
@@ -181,7 +181,7 @@ async def test_the_model_hears_what_its_sample_does_not_show(application: Applic
     text = response.to_text()
     (notes,) = [line for line in text.splitlines() if line.startswith("In all 600 rows: ")]
     spoken = notes.removeprefix("In all 600 rows: ").removesuffix(".").split("; ")
-    assert all(len(note) <= LONGEST for note in spoken)
+    assert all(len(note) <= NOTE_WIDTH for note in spoken)
     assert {"id 1 to 600", "constant always 7", "absent all NULL", "note 90% NULL"} <= set(spoken)
     noted = response.to_structured_content()["metadata"]["profile"]["notes"]
     assert noted["absent"] == "all NULL"

@@ -12,7 +12,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.elements import ClauseElement
 
 from dualsql import DualResponseServer, NotFreezableError, Registry
-from dualsql.results import create
+from dualsql.results.create import CompileChecks, page_forms
 from tests.schools import Base, School
 from tests.server.conftest import MakeServer, statements_of
 
@@ -45,22 +45,19 @@ async def test_compiling_asks_nothing_of_the_database(dual: DualResponseServer, 
     assert len(sent) == 1, "the sample alone"
 
 
-async def test_statements_that_differ_in_values_alone_are_compiled_once(
-    dual: DualResponseServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rehearsed: list[Any] = []
-    forms = create.forms
+async def test_statements_that_differ_in_values_alone_are_compiled_once(dual: DualResponseServer) -> None:
+    compiled: list[Any] = []
 
     def noted(view: Any) -> Any:
-        rehearsed.append(view)
-        return forms(view)
+        compiled.append(view)
+        return page_forms(view)
 
-    monkeypatch.setattr(create, "forms", noted)
+    dual.responses._compile_checks = CompileChecks(noted)
     for number in (3, 5, 8):
         await dual.create_response(select(School.id).where(School.id < number), name="some")
-    assert len(rehearsed) == 1
+    assert len(compiled) == 1
     await dual.create_response(select(School.id).where(School.id <= 3), name="others")
-    assert len(rehearsed) == 2
+    assert len(compiled) == 2
 
 
 async def test_a_page_and_a_question_need_no_compiler_after_that(
