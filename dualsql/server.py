@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -50,7 +50,7 @@ from dualsql.results.pages import ResultPage
 from dualsql.results.reader import ResultReader
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.saved_queries import SavedQuery
-from dualsql.settings import Action, Settings, SettingsOptions
+from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import QueryResolver
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
@@ -59,6 +59,33 @@ from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import Profile, ResourceDescription, SortKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions(Settings):
+    """The arguments of `DualResponseServer`, which explains them, with each setting as one of them."""
+
+    databases: Database | Mapping[str, Database] = field(kw_only=False)
+    base_url: str
+    tables: Any
+    store: ResourceStore | None = None
+    secrets: Sequence[str] = field(default=(), repr=False)
+    hooks: Sequence[Hook] = ()
+    queries: Sequence[SavedQuery] = ()
+    authenticate: Authenticate | None = None
+    authorize: Authorize | None = None
+    audit: Audit | None = None
+    settings: Settings | None = None
+
+    @classmethod
+    def of(cls, *given: Any, settings: Settings | None = None, **keywords: Any) -> ServerOptions:
+        """The arguments; a setting that is not among `keywords` is taken from `settings`."""
+        base = {} if settings is None else values_of(settings)
+        return cls(*given, **{**base, **keywords})
+
+    def chosen_settings(self) -> Settings:
+        """The settings among the arguments."""
+        return Settings(**values_of(self))
 
 
 class DualResponseServer:
@@ -80,42 +107,33 @@ class DualResponseServer:
             `dualsql.identity`.
         authorize: may say no to a principal whose resource it is.
         audit: takes an `AuditEvent` for everything that is done, or refused.
-        settings: limits and habits; the remaining keyword arguments are fields of `Settings` and win.
+        settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
+            precedence; see `Settings` and docs/settings.md.
 
     Raises:
         ConfigurationError: the server could not be safe as it was set up.
     """
 
-    @checked_keywords(Settings)
-    def __init__(
-        self,
-        databases: Database | Mapping[str, Database],
-        *,
-        base_url: str,
-        tables: Any,
-        store: ResourceStore | None = None,
-        secrets: Sequence[str] = (),
-        hooks: Sequence[Hook] = (),
-        queries: Sequence[SavedQuery] = (),
-        authenticate: Authenticate | None = None,
-        authorize: Authorize | None = None,
-        audit: Audit | None = None,
-        settings: Settings | None = None,
-        **options: Unpack[SettingsOptions],
-    ) -> None:
-        self.settings = replace(settings or Settings(), **options)
-        self.store: ResourceStore = MemoryStore() if store is None else store
-        self._addresses = Addresses.of(base_url, self.settings.uri_scheme)
-        seal = seal_for(self.store, secrets)
+    @takes(ServerOptions, made=ServerOptions.of)
+    def __init__(self, options: ServerOptions) -> None:
+        self.settings = options.chosen_settings()
+        self.store: ResourceStore = MemoryStore() if options.store is None else options.store
+        self._addresses = Addresses.of(options.base_url, self.settings.uri_scheme)
+        seal = seal_for(self.store, options.secrets)
         self._gate = AccessControl(
-            self.store, seal, self.settings, authenticate=authenticate, authorize=authorize, audit=audit
+            self.store,
+            seal,
+            self.settings,
+            authenticate=options.authenticate,
+            authorize=options.authorize,
+            audit=options.audit,
         )
         self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
-        registry = checked_registry(tables, self.settings)
-        self._policy = Policy(registry, hooks)
-        self._sources = open_sources(databases, registry, self.settings)
+        registry = checked_registry(options.tables, self.settings)
+        self._policy = Policy(registry, options.hooks)
+        self._sources = open_sources(options.databases, registry, self.settings)
         self.questions = QueryResolver(
-            registry, self._sources, self._policy, checked_queries(queries, self._sources)
+            registry, self._sources, self._policy, checked_queries(options.queries, self._sources)
         )
         accesses = AccessLog(self.store)
         self._reader = ResultReader(

@@ -1,13 +1,17 @@
-"""What an operator may tune. Every number a caller can push against has its bound here."""
+"""The settings of a server. Each is written once: its name, type, default, lowest value and meaning."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
-from typing import Literal, TypedDict, cast
+from functools import wraps
+from types import NoneType
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 from dualsql.errors import ConfigurationError
+from dualsql_client.errors import refuse_unknown_keywords
 
 TABLE_PREFIX = "dualsql_"
 """What every table of dualsql's own begins with."""
@@ -15,15 +19,22 @@ TABLE_PREFIX = "dualsql_"
 Action = Literal["read", "pin", "delete"]
 """What can be done with a resource."""
 
+ALL_ACTIONS: frozenset[Action] = frozenset(get_args(Action))
+
 SnapshotTags = Mapping[str, str | Callable[[], str | None]]
 """By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
+
+T = TypeVar("T")
+Owner = TypeVar("Owner")
+Options = TypeVar("Options")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCache:
-    """How long the rows of a page are kept, and how many bytes of them in all.
+    """How long the rows of pages are kept, and how many bytes of them in all.
 
-    Meanwhile a page may show what is there no longer, to those who were let to see it.
+    Until then a page may show rows that were changed or deleted since, to callers who were allowed to see them.
     """
 
     ttl: timedelta = timedelta(seconds=5)
@@ -35,150 +46,241 @@ class ResultCache:
             raise ConfigurationError("A ResultCache keeps results for some time and in some bytes.")
 
 
-ALL_ACTIONS: frozenset[Action] = frozenset({"read", "pin", "delete"})
+def setting(default: T, meaning: str, *, positive: bool = False) -> T:
+    """One field of `Settings`.
+
+    Args:
+        meaning: for the reference of settings and for help(): one sentence or two.
+        positive: zero is refused, too. (It would stop everything, or never pause.)
+    """
+    about = {"meaning": meaning, "positive": positive}
+    if isinstance(default, dict):
+        return cast("T", field(default_factory=default.copy, metadata=about))
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Limits and habits of one server.
+    """Limits and behaviour of one server."""
 
-    Attributes:
-        default_expiration: lifetime of a resource that asks for none.
-        maximum_lifetime: an unpinned resource dies this long after its creation, sliding or not.
-        sliding_expiration: every access starts the lifetime anew, up to `maximum_lifetime`.
-        default_sample_size: rows a model sees.
-        maximum_sample_size: the most rows a tool may ask to show.
-        default_page_size: rows of a page when the request names no limit.
-        maximum_page_size: the largest limit accepted.
-        maximum_page_bytes: what its rows may weigh on their way from PostgreSQL, by asyncpg; SQLite makes no value
-            larger than 64 MiB, MariaDB none larger than its max_allowed_packet.
-        maximum_offset: the deepest offset accepted; drivers send it as a 32-bit integer.
-        maximum_body_size: bytes of a request body.
-        body_timeout: how long a caller may take to send it.
-        maximum_sort_keys: columns in one sort.
-        maximum_groups: the most groups of a question about a result whose answer is read by pages.
-        maximum_refinement_depth: how many times a result may be made of another one, from a tool's Select on.
-        maximum_refinements: how many results this process makes of one.
-        maximum_stream_rows: the most rows one stream carries.
-        maximum_stream_bytes: ... and bytes, before compression.
-        maximum_stream_duration: how long one stream may take, its reader's pauses included.
-        stream_stall_timeout: how long its reader may take nothing.
-        maximum_streams: how many run at once on one database; each holds a connection while its reader reads.
-        snapshot_tags: by source: while the tag is the same, so are the rows, and streams of them get an ETag.
-        read_only_roles: by source: the role that every session takes (PostgreSQL's SET LOCAL ROLE); the server does not
-            start if that role may change a table.
-        maximum_document_size: bytes of a frozen Select, before compression.
-        text_budget: characters of the sample in a tool result's text.
-        results_budget: ... and in its structured content, as JSON; rows and then cells are cut to fit, and it is said.
-        query_timeout: time one statement may run.
-        maximum_concurrent_queries: statements that run at once on one database, besides its streams.
-        maximum_queued_queries: how many may wait for their turn.
-        queue_timeout: ... and for how long; as long again for a connection of the pool.
-        pending_timeout: time a query of create_response(wait=...) may take in all, its count included.
-        maximum_pending: how many of these run at once, on connections of their own; more are refused.
-        pending_lease: how long after the last word of a server that runs one its resource counts as failed.
-        count_head_start: how long the sample runs alone before the count starts beside it.
-        count_budget: how long count="auto" counts before it makes do with less than an exact number.
-        count_cap: ... such as the word that there are more rows than so many.
-        estimate_narrowed: take the planner's estimate under hooks too. Its statistics are of all tenants' rows, so
-            an estimate tells a little of rows that its reader may not see.
-        profile_budget: how long a profile may take; what is not known by then is missing, and it says so.
-        profile_sample: rows that profile="sample" looks at.
-        maximum_profile_columns: columns of one profile; the others are left out, and it says how many.
-        result_cache: keep the rows of pages for a while; off unless given. Each page then says whether it was `cached`.
-        cleanup_interval: pause between two sweeps.
-        gone_retention: how long an expired resource answers 410 instead of 404.
-        watch_interval: how often resources that a client subscribes to are looked up, for what another process did.
-        maximum_watched: how many they may be.
-        keep_sample: store the sample rows with the resource (data at rest).
-        allow_text: accept text() and literal_column() in statements.
-        anonymous_actions: what the bearer of a link without a principal may do with a resource without one; not
-            pinning, unless it is said, because what anyone can pin lives for ever.
-        quota_resources: how many resources one principal may keep, None for no end; the oldest unpinned make room.
-        quota_bytes: how much they may weigh in the store, None for no end.
-        signed_links: allow `server.links.create`, and serve what it made.
-        maximum_link_lifetime: how long a signed link may be good for.
-        cors_origins: browser origins allowed to read the REST resources.
-        allowed_hosts: Host header values accepted besides the base URL's own and loopback.
-        uri_scheme: scheme of resource URIs; never http or https.
-    """
-
-    default_expiration: timedelta = timedelta(minutes=15)
-    maximum_lifetime: timedelta = timedelta(hours=24)
-    sliding_expiration: bool = False
-    default_sample_size: int = 15
-    maximum_sample_size: int = 1_000
-    default_page_size: int = 100
-    maximum_page_size: int = 10_000
-    maximum_page_bytes: int = 64 * 1024 * 1024
-    maximum_offset: int = 2_000_000_000
-    maximum_body_size: int = 64 * 1024
-    body_timeout: timedelta = timedelta(seconds=30)
-    maximum_sort_keys: int = 16
-    maximum_groups: int = 100_000
-    maximum_refinement_depth: int = 8
-    maximum_refinements: int = 100
-    maximum_stream_rows: int = 100_000_000
-    maximum_stream_bytes: int = 64 * 1024**3
-    maximum_stream_duration: timedelta = timedelta(hours=1)
-    stream_stall_timeout: timedelta = timedelta(minutes=1)
-    maximum_streams: int = 10
-    snapshot_tags: SnapshotTags = field(default_factory=dict)
-    read_only_roles: Mapping[str, str] = field(default_factory=dict)
-    maximum_document_size: int = 1024 * 1024
-    text_budget: int = 4_000
-    results_budget: int = 16_000
-    query_timeout: timedelta = timedelta(seconds=30)
-    maximum_concurrent_queries: int = 15
-    maximum_queued_queries: int = 250
-    queue_timeout: timedelta = timedelta(seconds=10)
-    pending_timeout: timedelta = timedelta(minutes=10)
-    maximum_pending: int = 10
-    pending_lease: timedelta = timedelta(seconds=30)
-    count_head_start: timedelta = timedelta(milliseconds=25)
-    count_budget: timedelta = timedelta(milliseconds=200)
-    count_cap: int = 10_000
-    estimate_narrowed: bool = False
-    profile_budget: timedelta = timedelta(seconds=10)
-    profile_sample: int = 10_000
-    maximum_profile_columns: int = 100
-    result_cache: ResultCache | None = None
-    cleanup_interval: timedelta = timedelta(seconds=60)
-    gone_retention: timedelta = timedelta(hours=24)
-    watch_interval: timedelta = timedelta(seconds=5)
-    maximum_watched: int = 1_000
-    keep_sample: bool = False
-    allow_text: bool = False
-    anonymous_actions: frozenset[Action] = frozenset({"read", "delete"})
-    quota_resources: int | None = 1_000
-    quota_bytes: int | None = 256 * 1024 * 1024
-    signed_links: bool = False
-    maximum_link_lifetime: timedelta = timedelta(days=7)
-    cors_origins: Sequence[str] = ()
-    allowed_hosts: Sequence[str] = ()
-    uri_scheme: str = "resource"
+    default_expiration: timedelta = setting(
+        timedelta(minutes=15), "Lifetime of a resource whose tool names none."
+    )
+    maximum_lifetime: timedelta = setting(
+        timedelta(hours=24), "An unpinned resource expires this long after its creation, sliding or not."
+    )
+    sliding_expiration: bool = setting(
+        False, "Each access starts the lifetime again, up to `maximum_lifetime`."
+    )
+    default_sample_size: int = setting(15, "Rows that a model sees when the tool names no number.")
+    maximum_sample_size: int = setting(1_000, "The most rows that a tool may show.")
+    default_page_size: int = setting(100, "Rows of a page when the request names no limit.", positive=True)
+    maximum_page_size: int = setting(10_000, "The largest limit of a page.", positive=True)
+    maximum_page_bytes: int = setting(
+        64 * 1024 * 1024,
+        "The most bytes that the rows of one page may have while they are read. docs/engines.md says for which "
+        "drivers; the others have bounds of their own.",
+    )
+    maximum_offset: int = setting(
+        2_000_000_000, "The largest offset of a page. Drivers send it as a 32-bit integer."
+    )
+    maximum_body_size: int = setting(64 * 1024, "Bytes of a request body.", positive=True)
+    body_timeout: timedelta = setting(
+        timedelta(seconds=30), "How long a caller may take to send a request body.", positive=True
+    )
+    maximum_sort_keys: int = setting(16, "Columns in one sort.")
+    maximum_groups: int = setting(
+        100_000, "The most groups of a question about a result whose answer is read by pages.", positive=True
+    )
+    maximum_refinement_depth: int = setting(
+        8, "How many times a result may be refined, counted from the tool's Select."
+    )
+    maximum_refinements: int = setting(100, "How many refinements of one result this process makes.")
+    maximum_stream_rows: int = setting(100_000_000, "The most rows of one stream.", positive=True)
+    maximum_stream_bytes: int = setting(
+        64 * 1024**3, "The most bytes of one stream, before compression.", positive=True
+    )
+    maximum_stream_duration: timedelta = setting(
+        timedelta(hours=1), "How long one stream may take, including pauses of its reader.", positive=True
+    )
+    stream_stall_timeout: timedelta = setting(
+        timedelta(minutes=1), "How long the reader of a stream may take no bytes.", positive=True
+    )
+    maximum_streams: int = setting(
+        10,
+        "Streams that run at once on one database. Each holds a connection until it is read.",
+        positive=True,
+    )
+    snapshot_tags: SnapshotTags = setting(
+        {}, "By source: while the tag is the same, so are the rows, and streams of them get an ETag."
+    )
+    read_only_roles: Mapping[str, str] = setting(
+        {},
+        "By source: the role that every session takes (SET LOCAL ROLE). The server does not start if that role may "
+        "change a table.",
+    )
+    maximum_document_size: int = setting(
+        1024 * 1024, "Bytes of a frozen Select, before compression.", positive=True
+    )
+    text_budget: int = setting(4_000, "Characters of the sample in the text of a tool result.")
+    results_budget: int = setting(
+        16_000,
+        "Characters of the sample in the structured content of a tool result, as JSON. Rows and then cells are left "
+        "out to fit; the result says so.",
+    )
+    query_timeout: timedelta = setting(timedelta(seconds=30), "Time limit of one statement.", positive=True)
+    maximum_concurrent_queries: int = setting(
+        15, "Statements that run at once on one database, besides its streams.", positive=True
+    )
+    maximum_queued_queries: int = setting(250, "Statements that may wait for their turn on one database.")
+    queue_timeout: timedelta = setting(
+        timedelta(seconds=10),
+        "How long a statement waits for its turn, and as long again for a connection of the pool.",
+        positive=True,
+    )
+    pending_timeout: timedelta = setting(
+        timedelta(minutes=10),
+        "Time limit of a query of create_response(wait=...), including its count.",
+        positive=True,
+    )
+    maximum_pending: int = setting(
+        10,
+        "Pending queries that run at once, on connections of their own. Further ones are refused.",
+        positive=True,
+    )
+    pending_lease: timedelta = setting(
+        timedelta(seconds=30),
+        "If the server that runs a pending query does not renew it for so long, the query counts as failed.",
+        positive=True,
+    )
+    count_head_start: timedelta = setting(
+        timedelta(milliseconds=25), "How long the sample runs alone before the count starts."
+    )
+    count_budget: timedelta = setting(
+        timedelta(milliseconds=200),
+        'How long count="auto" counts before it takes an estimate or a lower bound.',
+        positive=True,
+    )
+    count_cap: int = setting(
+        10_000, 'The lower bound that count="auto" reports where there is no estimate.', positive=True
+    )
+    estimate_narrowed: bool = setting(
+        False,
+        "Use the planner's estimate under hooks, too. Its statistics cover the rows of all tenants, so an estimate "
+        "tells a little about rows that its reader may not see.",
+    )
+    profile_budget: timedelta = setting(
+        timedelta(seconds=10),
+        "Time limit of a profile. Figures that are not known by then are left out, and the profile says so.",
+        positive=True,
+    )
+    profile_sample: int = setting(10_000, 'Rows that profile="sample" reads.', positive=True)
+    maximum_profile_columns: int = setting(
+        100, "Columns of one profile. It says how many were left out.", positive=True
+    )
+    result_cache: ResultCache | None = setting(
+        None, "Keep the rows of pages for a while. Each page then says whether it was `cached`."
+    )
+    cleanup_interval: timedelta = setting(
+        timedelta(seconds=60), "Pause between two sweeps of the store.", positive=True
+    )
+    gone_retention: timedelta = setting(
+        timedelta(hours=24), "How long an expired resource is answered with 410 instead of 404."
+    )
+    watch_interval: timedelta = setting(
+        timedelta(seconds=5),
+        "How often the store is asked for changes that other processes made to resources with subscribers.",
+        positive=True,
+    )
+    maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
+    keep_sample: bool = setting(False, "Store the sample rows with the resource (data at rest).")
+    allow_text: bool = setting(False, "Accept text() and literal_column() in statements.")
+    anonymous_actions: frozenset[Action] = setting(
+        frozenset({"read", "delete"}),
+        "What an anonymous caller may do with a resource that belongs to nobody. Pinning is not among them by "
+        "default: a resource that anyone can pin never expires.",
+    )
+    quota_resources: int | None = setting(
+        1_000,
+        "Resources that one principal may keep; None for no limit. The oldest unpinned ones are deleted.",
+        positive=True,
+    )
+    quota_bytes: int | None = setting(
+        256 * 1024 * 1024,
+        "Bytes that the resources of one principal may take in the store; None for no limit.",
+        positive=True,
+    )
+    signed_links: bool = setting(
+        False, "Allow `server.links.create`, and answer requests that carry such a link."
+    )
+    maximum_link_lifetime: timedelta = setting(
+        timedelta(days=7), "The longest lifetime of a signed link.", positive=True
+    )
+    cors_origins: Sequence[str] = setting((), "Browser origins that may read the REST resources.")
+    allowed_hosts: Sequence[str] = setting(
+        (), "Values of the Host header that are accepted besides those of the base URL and loopback."
+    )
+    uri_scheme: str = setting("resource", "Scheme of resource URIs; http and https are refused.")
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a value that could only be a mistake."""
-        for option in fields(self):
-            _check(option.name, getattr(self, option.name), option.default)
+        for option in fields(Settings):
+            _check(option.name, getattr(self, option.name))
 
 
-# A zero would stop everything, or never pause.
-_POSITIVE = frozenset(
-    """body_timeout cleanup_interval count_budget count_cap default_page_size maximum_body_size
-    maximum_concurrent_queries maximum_document_size maximum_groups maximum_link_lifetime
-    maximum_page_size maximum_pending maximum_profile_columns maximum_stream_bytes maximum_stream_duration
-    maximum_stream_rows maximum_streams pending_lease pending_timeout profile_budget profile_sample
-    query_timeout queue_timeout quota_bytes quota_resources stream_stall_timeout watch_interval""".split()
-)
+_SETTINGS = {option.name: option for option in fields(Settings)}
+_TYPES = get_type_hints(Settings)
 
 
-_OPTIONAL = frozenset({"quota_resources", "quota_bytes"})
+@dataclass(frozen=True, slots=True)
+class SettingDescription:
+    """One setting, as the reference and help() show it.
+
+    Attributes:
+        type: as it is written in code, such as "int | None".
+        default: as code.
+    """
+
+    name: str
+    type: str
+    default: str
+    meaning: str
 
 
-def _check(name: str, value: object, default: object) -> None:
-    if value is None and name in _OPTIONAL:
+def describe_settings() -> list[SettingDescription]:
+    """Every setting, in the order of `Settings`."""
+    return [
+        SettingDescription(
+            option.name, str(option.type), _as_code(_default(option)), str(option.metadata["meaning"])
+        )
+        for option in _SETTINGS.values()
+    ]
+
+
+def _as_code(value: Any) -> str:
+    if isinstance(value, frozenset):
+        return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
+    if isinstance(value, timedelta):
+        unit, length = next(each for each in _UNITS if value % each[1] == timedelta())
+        return f"timedelta({unit}={value // length})"
+    return f"{value:_}" if type(value) is int else repr(value)
+
+
+_UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """Each setting by its name."""
+    return {name: getattr(settings, name) for name in _SETTINGS}
+
+
+def _default(option: Any) -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
+
+
+def _check(name: str, value: object) -> None:
+    default = _default(_SETTINGS[name])
+    if value is None and NoneType in get_args(_TYPES[name]):
         return
     if isinstance(default, bool | int | str | timedelta):
         if type(value) is not type(default):
@@ -186,11 +288,12 @@ def _check(name: str, value: object, default: object) -> None:
                 f"{name} must be a {type(default).__name__}.", hint=f"Such as {default!r}."
             )
         size = value.total_seconds() if isinstance(value, timedelta) else value
-        if isinstance(size, int | float) and (size < 0 or (size == 0 and name in _POSITIVE)):
+        is_positive = _SETTINGS[name].metadata["positive"]
+        if isinstance(size, int | float) and (size < 0 or (size == 0 and is_positive)):
             raise ConfigurationError(f"{name} is too small.", hint=f"Such as {default!r}.")
     elif isinstance(value, str):
         raise ConfigurationError(f"{name} takes several values.", hint=f"Write [{value!r}].")
-    elif name == "result_cache" and not isinstance(value, ResultCache | None):
+    elif name == "result_cache" and not isinstance(value, ResultCache):
         raise ConfigurationError(
             f"{name} must be a ResultCache.", hint="ResultCache(ttl=timedelta(seconds=5))."
         )
@@ -202,60 +305,56 @@ def _check(name: str, value: object, default: object) -> None:
         raise ConfigurationError(f"{name} takes host names, not URLs.", hint="Such as ['api.example.com'].")
 
 
-class SettingsOptions(TypedDict, total=False):
-    """The fields of `Settings` as keyword arguments of a server."""
+Settings.__doc__ = f"{Settings.__doc__}\n\nAttributes:\n" + "\n".join(
+    f"    {found.name}: {found.meaning}" for found in describe_settings()
+)
 
-    default_expiration: timedelta
-    maximum_lifetime: timedelta
-    sliding_expiration: bool
-    default_sample_size: int
-    maximum_sample_size: int
-    default_page_size: int
-    maximum_page_size: int
-    maximum_page_bytes: int
-    maximum_offset: int
-    maximum_body_size: int
-    body_timeout: timedelta
-    maximum_sort_keys: int
-    maximum_groups: int
-    maximum_refinement_depth: int
-    maximum_refinements: int
-    maximum_stream_rows: int
-    maximum_stream_bytes: int
-    maximum_stream_duration: timedelta
-    stream_stall_timeout: timedelta
-    maximum_streams: int
-    snapshot_tags: SnapshotTags
-    read_only_roles: Mapping[str, str]
-    maximum_document_size: int
-    text_budget: int
-    results_budget: int
-    query_timeout: timedelta
-    maximum_concurrent_queries: int
-    maximum_queued_queries: int
-    queue_timeout: timedelta
-    pending_timeout: timedelta
-    maximum_pending: int
-    pending_lease: timedelta
-    count_head_start: timedelta
-    count_budget: timedelta
-    count_cap: int
-    estimate_narrowed: bool
-    profile_budget: timedelta
-    profile_sample: int
-    maximum_profile_columns: int
-    result_cache: ResultCache | None
-    cleanup_interval: timedelta
-    gone_retention: timedelta
-    watch_interval: timedelta
-    maximum_watched: int
-    keep_sample: bool
-    allow_text: bool
-    anonymous_actions: frozenset[Action]
-    quota_resources: int | None
-    quota_bytes: int | None
-    signed_links: bool
-    maximum_link_lifetime: timedelta
-    cors_origins: Sequence[str]
-    allowed_hosts: Sequence[str]
-    uri_scheme: str
+
+def takes(
+    options: Callable[P, Options], *, made: Callable[..., Options]
+) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, P], None]]:
+    """A decorator: the method has the parameters of the dataclass `options`, and gets what `made` makes of them.
+
+    Type checkers and help() see each field with its type and default, though it is written once.
+
+    Raises:
+        TypeError: a keyword is no field. The message names the field that is spelled most like it.
+    """
+    signature = _signature_of(options)
+
+    def decorated(method: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, P], None]:
+        name = method.__qualname__
+
+        @wraps(method)
+        def call(*given: Any, **keywords: Any) -> None:
+            refuse_unknown_keywords(name, keywords, list(signature.parameters))
+            method(given[0], made(*given[1:], **keywords))
+
+        call.__dict__["__signature__"] = signature
+        return cast("Callable[Concatenate[Owner, P], None]", call)
+
+    return decorated
+
+
+class _AsWritten(str):
+    """The type of a parameter, which help() shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _signature_of(options: Any) -> inspect.Signature:
+    """The signature of a method that takes the fields of a dataclass: its own first, then those it inherits."""
+    known = {each.name: each for each in fields(options)}
+    inherited = {each.name for base in options.__mro__[1:-1] for each in fields(base)}
+    parameters = [
+        each.replace(
+            annotation=_AsWritten(each.annotation),
+            default=each.default if each.default is each.empty else _default(known[each.name]),
+        )
+        for each in inspect.signature(options).parameters.values()
+    ]
+    owner = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return inspect.Signature([owner, *sorted(parameters, key=lambda each: each.name in inherited)])

@@ -16,7 +16,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
     "000 server": {
         "its words are those of the specification, in Python's spelling": (
             "server/test_surface.py::test_the_specification_s_words",
-            "server/test_surface.py::test_every_setting_is_a_keyword_of_the_server_and_documented",
+            "server/test_surface.py::test_help_shows_every_setting_with_its_type_and_default",
         ),
         "a server needs only a base URL; everything else has a default": (
             "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",

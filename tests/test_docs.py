@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -44,6 +45,12 @@ def test_every_page_is_found_from_the_readme_which_stays_short() -> None:
         re.findall(r"\((docs/[^)#]+)", readme)
     )
     assert len(readme.splitlines()) <= LONGEST_README
+
+
+def test_the_reference_of_settings_is_what_its_script_writes() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "make_settings_page.py"))
+    is_current = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == script["page"]()
+    assert is_current, "run: python scripts/make_settings_page.py"
 
 
 def test_every_room_of_the_server_is_in_the_architecture_and_no_other() -> None:

@@ -1,0 +1,45 @@
+"""Write docs/settings.md from the settings themselves: python scripts/make_settings_page.py
+
+The tests fail when the page is not what this would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dualsql.settings import SettingDescription, describe_settings
+
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+
+HEAD = """# Settings
+
+Every setting is a keyword argument of `DualResponseServer`, and a field of `dualsql.Settings`, which `settings=` takes
+as a whole. A keyword argument takes precedence. A value that could only be a mistake is refused: `ConfigurationError`.
+
+```python
+dual = DualResponseServer(engine, base_url=url, tables=Base, query_timeout=timedelta(seconds=5))
+```
+
+`scripts/make_settings_page.py` writes this page from `dualsql/settings.py`.
+
+| Setting | Type | Default | Meaning |
+|---|---|---|---|
+"""
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join(map(_row, describe_settings()))
+
+
+def _row(setting: SettingDescription) -> str:
+    kind = setting.type.replace("|", "\\|")
+    return f"| `{setting.name}` | `{kind}` | `{setting.default}` | {setting.meaning} |\n"
+
+
+if __name__ == "__main__":
+    main()
