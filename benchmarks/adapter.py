@@ -1,4 +1,4 @@
-"""What a tool costs over the create_response in it; the rule: the same Select, in the same process, taken in turns.
+"""What a tool costs over the create_response in it. The same Select, in the same process, taken in turns.
 
 The adapter is everything between an SDK's server and `create_response`: reading the arguments by their schema, the
 function, the caller, and the result as the wire has it, which the official SDK checks against its schema once more.

@@ -1,4 +1,4 @@
-"""Questions about a stored result against the same SQL by hand; the rule: the same groups come back."""
+"""Questions about a stored result against the same SQL by hand. The same groups come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same rows read by a driver alone, in this process and with no HTTP; the rule: the fastest plain way there is."""
+"""The same rows read by a driver alone, in this process and with no HTTP. The fastest plain way there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenant conditions as a careful developer writes them; the rule: inner tables in WHERE, nullable sides in ON.
+"""Tenant conditions as a careful developer writes them. Inner tables in WHERE, nullable sides in ON.
 
 Done to the SQL text of a statement by a parser of its own, so that nothing of dualsql's narrowing is in it. The
 two sides of a FULL JOIN, where no condition has a place, become subselects.

@@ -1,4 +1,4 @@
-"""The figures as one picture for the README; the rule: drawn from the kept results, never from hand."""
+"""The figures as one picture for the README. Drawn from the kept results, never from hand."""
 
 from __future__ import annotations
 

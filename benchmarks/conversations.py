@@ -1,4 +1,4 @@
-"""A thousand scripted conversations, counted and timed; the rule: the floors are those of the seeds.
+"""A thousand scripted conversations, counted and timed. The floors are those of the seeds.
 
 seeds/001 asks that no result is parsed wrongly, that every flow of several steps completes, that less than one step in
 a hundred fails, and that responses are processed in less than 100 ms. The last is measured apart, one call after the

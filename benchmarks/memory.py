@@ -1,4 +1,4 @@
-"""What a server holds while it streams; the rule: the same for one million rows and for five."""
+"""What a server holds while it streams. The same for one million rows and for five."""
 
 from __future__ import annotations
 

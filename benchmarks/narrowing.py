@@ -1,4 +1,4 @@
-"""A narrowed statement against the same one with tenant conditions by hand; the rule: both must give the same rows.
+"""A narrowed statement against the same one with tenant conditions by hand. Both must give the same rows.
 
 What is compared is the database's work: both texts go to the driver itself, prepared, their values bound, in turns.
 What dualsql does in Python before (the same for every statement) is measured apart, with SQLAlchemy in both.

@@ -1,4 +1,4 @@
-"""What narrowing costs -> a table and Markdown; the rule: every statement is listed, compared or not."""
+"""What narrowing costs -> a table and Markdown. Every statement is listed, compared or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: how many a second, and what the last costs; the rule: every server answers the same rows."""
+"""Pages: how many a second, and what the last costs. Every server answers the same rows."""
 
 from __future__ import annotations
 

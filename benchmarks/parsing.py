@@ -1,4 +1,4 @@
-"""How long `client.parse` takes: python -m benchmarks.parsing; the rule: CPU time, the least of several runs."""
+"""How long `client.parse` takes: python -m benchmarks.parsing. CPU time, the least of several runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the benchmarks, by name; the rule: each brings up what it needs, so that one can run alone."""
+"""The parts of the benchmarks, by name. Each brings up what it needs, so that one can run alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peers that install from PyPI, serving the same flights; the rule: each as its own documentation sets it up."""
+"""Peers that install from PyPI, serving the same flights. Each as its own documentation sets it up."""
 
 from __future__ import annotations
 

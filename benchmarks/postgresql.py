@@ -1,4 +1,4 @@
-"""The flights in a real PostgreSQL, for the length of a benchmark; the rule: the rows are those of the SQLite file."""
+"""The flights in a real PostgreSQL, for the length of a benchmark. The rows are those of the SQLite file."""
 
 from __future__ import annotations
 

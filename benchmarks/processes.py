@@ -1,4 +1,4 @@
-"""Servers in processes of their own; the rule: every one is told the same port, loop and number of workers."""
+"""Servers in processes of their own. Every one is told the same port, loop and number of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a profile as a careful developer asks for them; the rule: written before the feature, and left alone.
+"""The figures of a profile as a careful developer asks for them. Written before the feature, and left alone.
 
 One statement for what a single pass gives, and for each column one for its histogram and one for its most frequent
 values. Nothing of dualsql is in it: `benchmarks.profiling` sends these texts to the driver itself.

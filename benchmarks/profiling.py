@@ -1,4 +1,4 @@
-"""The full profile of 1,010,328 rows of 20 columns against the same figures by hand; the rule: in turns, in one run."""
+"""The full profile of 1,010,328 rows of 20 columns against the same figures by hand. In turns, in one run."""
 
 from __future__ import annotations
 

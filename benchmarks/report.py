@@ -1,4 +1,4 @@
-"""Figures -> a table, Markdown and JSON; the rule: each figure stands beside the floor it must hold."""
+"""Figures -> a table, Markdown and JSON. Each figure stands beside the floor it must hold."""
 
 from __future__ import annotations
 

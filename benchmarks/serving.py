@@ -1,4 +1,4 @@
-"""A server of the benchmarks in a process of its own; the rule: it is set up as a newcomer would set it up.
+"""A server of the benchmarks in a process of its own. It is set up as a newcomer would set it up.
 
 `uvicorn benchmarks.serving:app --factory` serves the database and the store that the environment names.
 """

@@ -1,4 +1,4 @@
-"""What a store bears: four processes of sixteen tasks that create, read and sweep; the rule: it is the test's load.
+"""What a store bears: four processes of sixteen tasks that create, read and sweep. It is the test's load.
 
 Run as `python -m benchmarks.store_load [SECONDS]`. What must hold at the end is in tests/store/test_load.py; here
 is only counted how much was done.

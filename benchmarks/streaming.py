@@ -1,4 +1,4 @@
-"""A million rows through dualsql against the drivers alone and against Datasette; the rule: in turns, in one run.
+"""A million rows through dualsql against the drivers alone and against Datasette. In turns, in one run.
 
 The server is uvicorn in a process of its own, the client is here, both on loopback.
 """

@@ -1,4 +1,4 @@
-"""Medians of runs taken in turns; the rule: what is compared is measured alternately, in one go.
+"""Medians of runs taken in turns. What is compared is measured alternately, in one go.
 
 A shared machine is slow for seconds at a time. Two candidates measured one after the other would each meet
 different weather; taking turns, they share it.

@@ -1,4 +1,4 @@
-"""What Alembic runs; the rule: nothing is decided here, `dualsql.store.migrations` does the work."""
+"""What Alembic runs. Nothing is decided here, `dualsql.store.migrations` does the work."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SPECIAL = {"__init__", "__aenter__", "__aexit__", "__rich__", "_repr_html_"}
 RENAMED = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
 WORDS = {"DualResponseClient": "SyncDualResponseClient", "ParsedDualResponse": "SyncParsedDualResponse"}
 
-HEAD = '''"""{purpose}; the rule: scripts/make_sync_client.py writes this."""
+HEAD = '''"""{purpose}. Written by scripts/make_sync_client.py."""
 
 from __future__ import annotations
 

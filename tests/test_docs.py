@@ -1,4 +1,4 @@
-"""The documents agree with what they describe; the rule: a link leads somewhere, a table names all there is."""
+"""The documents agree with what they describe. A link leads somewhere, a table names all there is."""
 
 from __future__ import annotations
 

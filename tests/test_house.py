@@ -1,4 +1,4 @@
-"""Laws of the house that no linter knows; the rule: a limit is lowered when the code allows, never raised."""
+"""Laws of the house that no linter knows. A limit is lowered when the code allows, never raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest of promises and the tests agree; the rule: read from the sources, so that no run is needed."""
+"""The manifest of promises and the tests agree. Read from the sources, so that no run is needed."""
 
 from __future__ import annotations
 

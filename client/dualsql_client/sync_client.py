@@ -1,4 +1,4 @@
-"""Tool results in, dual responses out, for code that waits; the rule: scripts/make_sync_client.py writes this."""
+"""Tool results in, dual responses out, for code that waits. Written by scripts/make_sync_client.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dual response in the hands of code that waits; the rule: scripts/make_sync_client.py writes this."""
+"""A dual response in the hands of code that waits. Written by scripts/make_sync_client.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees which tables; the rule: what could not be queried is not there."""
+"""Who sees which tables. What could not be queried is not there."""
 
 from __future__ import annotations
 

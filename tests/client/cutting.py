@@ -1,4 +1,4 @@
-"""A proxy that cuts connections; the rule: it forwards bytes as they are, and ends where it was told to."""
+"""A proxy that cuts connections. It forwards bytes as they are, and ends where it was told to."""
 
 from __future__ import annotations
 

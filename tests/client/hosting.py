@@ -1,4 +1,4 @@
-"""Servers for the client to meet; the rule: real HTTP over a real socket, on loopback."""
+"""Servers for the client to meet. Real HTTP over a real socket, on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of ordinary tools, none of them a dual response; the rule: real in shape, and as close to one as they come.
+"""Results of ordinary tools, none of them a dual response. Real in shape, and as close to one as they come.
 
 Written after what servers for GitHub, Slack, files, search, databases and others answer; the values are invented.
 """

@@ -1,4 +1,4 @@
-"""Tool results as agent SDKs delivered them; the rule: they come back as objects, not as dumps.
+"""Tool results as agent SDKs delivered them. They come back as objects, not as dumps.
 
 `shapes/*.json` hold excerpts of recordings made by running each SDK; `{"__type__": "module.Class", ...}` is
 an object of that class. A class of that name with the same attributes stands in for it, which is all that

@@ -1,4 +1,4 @@
-"""A real server with a result, for the application's half; the rule: nothing of it but HTTP is seen by the tests."""
+"""A real server with a result, for the application's half. Nothing of it but HTTP is seen by the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples as programs; the rule: what runs is what a reader sees, but for the port."""
+"""Examples as programs. What runs is what a reader sees, but for the port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the test's own that can be stopped, started and struck; the rule: nobody else's is touched."""
+"""A PostgreSQL of the test's own that can be stopped, started and struck. Nobody else's is touched."""
 
 from __future__ import annotations
 

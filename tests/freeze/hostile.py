@@ -1,4 +1,4 @@
-"""Forged documents: valid ones taken apart, changed anywhere, and put together again; the rule: a seed says all."""
+"""Forged documents: valid ones taken apart, changed anywhere, and put together again. A seed says all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server over real rows, spoken to in process; the rule: nothing on the way is faked."""
+"""A real server over real rows, spoken to in process. Nothing on the way is faked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks in these tests, and the servers they ask; the rule: every request goes through the real routes."""
+"""Who asks in these tests, and the servers they ask. Every request goes through the real routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of both SDKs and real clients to call their tools; the rule: what is looked at has crossed the protocol."""
+"""Servers of both SDKs and real clients to call their tools. What is looked at has crossed the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources as the clients of either SDK read them; the rule: what is looked at has crossed the protocol."""
+"""Resources as the clients of either SDK read them. What is looked at has crossed the protocol."""
 
 from __future__ import annotations
 

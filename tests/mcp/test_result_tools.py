@@ -1,4 +1,4 @@
-"""Tools that go on with an earlier result, on either SDK; the rule: a model passes a URI on, and moves no rows."""
+"""Tools that go on with an earlier result, on either SDK. A model passes a URI on, and moves no rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels and clean environments, made with uv or with pip; the rule: nothing of the checkout leaks in."""
+"""Wheels and clean environments, made with uv or with pip. Nothing of the checkout leaks in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger gets from the wheels; the rule: everything runs outside the checkout."""
+"""What a stranger gets from the wheels. Everything runs outside the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a profile, computed by polars; the rule: nothing of dualsql is in it but the bins it was given."""
+"""The figures of a profile, computed by polars. Nothing of dualsql is in it but the bins it was given."""
 
 from __future__ import annotations
 

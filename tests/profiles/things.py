@@ -1,4 +1,4 @@
-"""Rows of every kind that a profile looks at; the rule: they are the same on each engine, and at each run."""
+"""Rows of every kind that a profile looks at. They are the same on each engine, and at each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readings on every engine, filled once per session; the rule: no test writes to them."""
+"""The readings on every engine, filled once per session. No test writes to them."""
 
 from __future__ import annotations
 

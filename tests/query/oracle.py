@@ -1,4 +1,4 @@
-"""What a question's answer has to be, by polars over the full rows; the rule: nothing here knows any SQL."""
+"""What a question's answer has to be, by polars over the full rows. Nothing here knows any SQL."""
 
 from __future__ import annotations
 

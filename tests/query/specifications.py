@@ -1,4 +1,4 @@
-"""Questions made by hypothesis; the rule: each is one that can be answered, and its values are Python's."""
+"""Questions made by hypothesis. Each is one that can be answered, and its values are Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client asks a real server; the rule: what a program writes with Python's values comes back with them."""
+"""The client asks a real server. What a program writes with Python's values comes back with them."""
 
 from __future__ import annotations
 

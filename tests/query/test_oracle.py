@@ -1,4 +1,4 @@
-"""Every answer equals what polars makes of the full rows; the rule: on every engine, for every tenant."""
+"""Every answer equals what polars makes of the full rows. On every engine, for every tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST /{id}/query; the rule: pages, streams and refusals are those of rows."""
+"""POST /{id}/query. Pages, streams and refusals are those of rows."""
 
 from __future__ import annotations
 

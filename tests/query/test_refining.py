@@ -1,4 +1,4 @@
-"""Results made of results; the rule: each is complete, obeys whom its parent obeys, and outlives it."""
+"""Results made of results. Each is complete, obeys whom its parent obeys, and outlives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST /{id}/sql; the rule: the text knows the result, and nothing else."""
+"""POST /{id}/sql. The text knows the result, and nothing else."""
 
 from __future__ import annotations
 

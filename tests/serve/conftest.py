@@ -1,4 +1,4 @@
-"""A small shop, and `dualsql serve` as a process; the rule: what a person would type, and what they would see."""
+"""A small shop, and `dualsql serve` as a process. What a person would type, and what they would see."""
 
 from __future__ import annotations
 

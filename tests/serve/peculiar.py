@@ -1,4 +1,4 @@
-"""Tables with every type that people keep, by engine; the rule: one row, and no value of it is NULL."""
+"""Tables with every type that people keep, by engine. One row, and no value of it is NULL."""
 
 POSTGRESQL = """
 CREATE TYPE mood AS ENUM ('sad', 'ok');

@@ -1,4 +1,4 @@
-"""Texts that must never run, by dialect; the rule: each is an incident that happened to somebody, or a variant of one.
+"""Texts that must never run, by dialect. Each is an incident that happened to somebody, or a variant of one.
 
 Sources: shared/reference/peers.md (pgAdmin CVE-2026-12045, the archived postgres server, awslabs/mcp#374, pgEdge#196,
 DBHub #283 #320 #349 #369, mcp-dbutils#116, sqlite-explorer#8, DuckDB's table functions), and the manuals of engines:

@@ -1,4 +1,4 @@
-"""Reads the legitimate queries; the rule: a text stands in its file as a person would type it.
+"""Reads the legitimate queries. A text stands in its file as a person would type it.
 
 `-- what it is about` stands before each text, `;` ends it, and `-- not sqlite, mariadb: why` after it names engines
 whose own SQL does not take it, or does not say what its rows are.

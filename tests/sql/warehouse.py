@@ -1,4 +1,4 @@
-"""Tables for analytic queries, of the make of TPC-H and TPC-DS, and their rows; the rule: small, and never empty.
+"""Tables for analytic queries, of the make of TPC-H and TPC-DS, and their rows. Small, and never empty.
 
 Every query of `legitimate/` finds something here, NULLs and ties among it. `x`, `y` and `z` are the three tables of
 the optimizer fixtures of sqlglot, where duplicates and NULLs decide what a join or a set operation gives.

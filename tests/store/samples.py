@@ -1,4 +1,4 @@
-"""Resources for the store's tests; the rule: every instant is counted from NOW, none from a clock."""
+"""Resources for the store's tests. Every instant is counted from NOW, none from a clock."""
 
 from __future__ import annotations
 

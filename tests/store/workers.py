@@ -1,4 +1,4 @@
-"""Processes of the load as their parent sees them; the rule: what a process said is kept, also when it was killed."""
+"""Processes of the load as their parent sees them. What a process said is kept, also when it was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that servers without structure give, and what a person would read out of each; the rule: as real ones look.
+"""Answers that servers without structure give, and what a person would read out of each. As real ones look.
 
 Of each: the text, what is read by the conservative strategy, and what the aggressive one reads beyond that.
 """

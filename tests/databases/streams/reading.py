@@ -1,4 +1,4 @@
-"""What a stream's bytes say, as plain values; the rule: only what the format and its announced columns tell is used."""
+"""What a stream's bytes say, as plain values. Only what the format and its announced columns tell is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real uvicorn on a free loopback port, spoken to byte by byte; the rule: wait for events, not for time."""
+"""A real uvicorn on a free loopback port, spoken to byte by byte. Wait for events, not for time."""
 
 from __future__ import annotations
 

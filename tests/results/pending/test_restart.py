@@ -1,4 +1,4 @@
-"""A server that stops, or dies, with queries of its own; the rule: none goes on in the database, none stays pending."""
+"""A server that stops, or dies, with queries of its own. None goes on in the database, none stays pending."""
 
 from __future__ import annotations
 

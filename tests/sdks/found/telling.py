@@ -1,4 +1,4 @@
-"""What a program of this folder says; the rule: one JSON line for each form in which an SDK hands a result over.
+"""What a program of this folder says. One JSON line for each form in which an SDK hands a result over.
 
 The programs run in environments without dualsql: the server is another process, and the client is the light one.
 """

@@ -1,4 +1,4 @@
-"""What the programs of this folder have in common; the rule: each runs without dualsql, in an environment of its SDK's.
+"""What the programs of this folder have in common. Each runs without dualsql, in an environment of its SDK's.
 
 A program is given `{"url", "command", "environment", "resources", "calls"}` as JSON and says one line of JSON: for each
 transport how many rows the application got by the link that the SDK left behind, and how many of many calls at once

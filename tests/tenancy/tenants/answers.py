@@ -1,4 +1,4 @@
-"""What a server answers, read to the last page; the rule: rows are compared as the bytes of the wire."""
+"""What a server answers, read to the last page. Rows are compared as the bytes of the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The databases to compare, filled once per session and engine; the rule: no test writes to them."""
+"""The databases to compare, filled once per session and engine. No test writes to them."""
 
 from __future__ import annotations
 

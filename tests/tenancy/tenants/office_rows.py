@@ -1,4 +1,4 @@
-"""Rows for the tables of `tests.tenancy.tenants.office`; the rule: some point to another tenant's, some belong to none.
+"""Rows for the tables of `tests.tenancy.tenants.office`. Some point to another tenant's, some belong to none.
 
 Keys are unique in the whole database and interleaved: row `n` of tenant `t` has the key `n * 5 + t`, so the key of
 another tenant's row is one off. Tenant 0 stands for no tenant at all: rows whose tenant is NULL.

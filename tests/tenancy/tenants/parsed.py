@@ -1,4 +1,4 @@
-"""SQL read back by a parser that knows nothing of dualsql; the rule: every placeholder keeps its place."""
+"""SQL read back by a parser that knows nothing of dualsql. Every placeholder keeps its place."""
 
 from __future__ import annotations
 

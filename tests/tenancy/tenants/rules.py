@@ -1,4 +1,4 @@
-"""How an operator would declare the tables of these tests; the rule: one declaration, used by every test."""
+"""How an operator would declare the tables of these tests. One declaration, used by every test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TPC-H as several customers of one application would share it; the rule: keys and values of all tenants overlap.
+"""TPC-H as several customers of one application would share it. Keys and values of all tenants overlap.
 
 Every table but `nation` and `region` begins its primary key with `tenant_id`; the other keys count from 1 for
 each tenant, and queries join by those alone. So a table that was left unfiltered shows: it joins with the

@@ -1,4 +1,4 @@
-"""Rows for TPC-H's tables from a seed; the rule: one tenant's rows depend on that tenant and the scale alone.
+"""Rows for TPC-H's tables from a seed. One tenant's rows depend on that tenant and the scale alone.
 
 The words are TPC-H's, fewer of each, so that every query finds something for a small tenant too. Free text
 ends in the tenant's canary, which no other tenant's rows hold.
