@@ -18,6 +18,7 @@ from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest
 from dualsql import DualResponseServer
 from dualsql.query import read_question
+from dualsql.results.pages import PageRequest
 
 TIMES = 1.1
 """How many times as long a question may take."""
@@ -97,7 +98,7 @@ async def measure(engine: str, place: str, note: Callable[[str], object]) -> lis
             question, written = read_question(spec), sql.format(month=_MONTHS[engine])
 
             async def ask(question: Any = question) -> int:
-                return len((await server.inquiries.page(resource, question, limit=1_000)).rows)
+                return len((await server.inquiries.page(resource, question, PageRequest(limit=1_000))).rows)
 
             async def fetch_by_hand(written: str = written) -> int:
                 return len(await fetch(written))

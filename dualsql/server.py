@@ -22,14 +22,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dualsql.catalogue import Catalogue, Visible
+from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
 from dualsql.databases import Database, open_sources, prove
 from dualsql.errors import ConfigurationError
 from dualsql.freeze.document import Statement
+from dualsql.http.router import FeatureRoutes, build_router
+from dualsql.http.well_known import well_known_route
 from dualsql.identity import Audit, Authenticate
 from dualsql.mcp.tool import Function, ToolOptions, make_tool, tool
+from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
 from dualsql.query import ResultQuery
+from dualsql.query.http import query_routes
 from dualsql.query.service import QueryService, RefineService, question_forms
 from dualsql.resource import Addresses, Count, Principal, Resource, SampleOption
 from dualsql.response import DualResponse
@@ -46,7 +51,7 @@ from dualsql.results.options import (
     checked_queries,
     checked_registry,
 )
-from dualsql.results.pages import ResultPage
+from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.reader import ResultReader
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.saved_queries import SavedQuery
@@ -316,15 +321,20 @@ class DualResponseServer:
             StorageError: with sliding expiration, the new expiry could not be written.
         """
         await self._ready()
-        return await self._reader.page(
-            resource,
-            offset=offset,
-            limit=limit,
-            sort=sort,
-            principal=principal,
-            integer_strings=integer_strings,
-            cursor=cursor,
+        request = PageRequest(
+            offset=offset, limit=limit, sort=sort, cursor=cursor, integer_strings=integer_strings
         )
+        return await self._reader.page(resource, request, principal=principal)
+
+    async def read_page_unchecked(
+        self, resource: Resource, request: PageRequest = FIRST_PAGE, *, principal: Principal | None = None
+    ) -> ResultPage:
+        """A page of a resource that was opened already, as `read_page` gives it.
+
+        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+        """
+        await self._ready()
+        return await self._reader.page(resource, request, principal=principal)
 
     async def stream_rows(
         self, resource: Resource, request: StreamRequest, *, principal: Principal | None = None
@@ -432,15 +442,16 @@ class DualResponseServer:
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""
-        from dualsql.http.router import build_router
-
-        return build_router(self)
+        return build_router(self, self._features())
 
     def well_known(self) -> Route:
         """A route for the root of an application, where `/.well-known/resource-link-service` is looked for."""
-        from dualsql.http.well_known import well_known_route
+        return well_known_route(
+            self, [endpoint for feature in self._features() for endpoint in feature.endpoints]
+        )
 
-        return well_known_route(self)
+    def _features(self) -> list[FeatureRoutes]:
+        return [profile_routes(self), chart_routes(self), query_routes(self)]
 
     # Living and dying ---------------------------------------------------------------------------------------
 

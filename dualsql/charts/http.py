@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
 from dualsql.http.negotiation import preferred_media_type
 from dualsql.http.parameters import resource_id_of, split_query
-from dualsql.http.problems import MethodNotAllowedError, NotAcceptableError, answering, problem_response
-from dualsql.http.resources import Resources
-from dualsql.http.streaming import while_connected
+from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
+from dualsql.http.router import FeatureRoutes
+from dualsql.resource import endpoint
 from dualsql.response import Picture
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 CHART_METHODS = ("GET", "HEAD", "OPTIONS")
 CHART_QUERY = ("format",)
@@ -28,34 +30,23 @@ _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
 _ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 
-def chart_routes(server: Resources) -> list[Route]:
-    """The routes below a resource that show it as a chart."""
-    unknown = MethodNotAllowedError("This method does not exist here.", known=CHART_METHODS)
-    return [
-        Route(CHART, answering(_endpoint(server)), methods=["GET", "HEAD"]),
-        Route(CHART, _list_methods, methods=["OPTIONS"]),
-        Route(CHART, problem_response(unknown)),
-    ]
+def chart_routes(server: DualResponseServer) -> FeatureRoutes:
+    """The routes below a resource that show it as a chart; GET of the resource itself gives Vega-Lite, too."""
 
-
-async def _list_methods(_: Request) -> Response:
-    return Response(status_code=204, headers={"Allow": ", ".join(CHART_METHODS)})
-
-
-def wants_chart(request: Request) -> bool:
-    """Whether a resource is asked for as the chart that it is, by the media type of its link."""
-    accepted = request.headers.getlist("accept")
-    return preferred_media_type(accepted, ["application/json", MEDIA_TYPE]) == MEDIA_TYPE
-
-
-def _endpoint(server: Resources) -> Any:
-    async def answer(request: Request) -> Response:
+    async def chart(request: Request) -> Response:
         return await answer_chart(server, request, _wanted(request))
 
-    return answer
+    async def vegalite(request: Request) -> Response:
+        return await answer_chart(server, request, MEDIA_TYPE)
+
+    return FeatureRoutes(
+        routes=method_routes(CHART, {"GET": chart}, CHART_METHODS),
+        endpoints=[endpoint("GET", "/{id}/chart", "Its chart, if it is one.", query=CHART_QUERY)],
+        representations={MEDIA_TYPE: vegalite},
+    )
 
 
-async def answer_chart(server: Resources, request: Request, media_type: str = MEDIA_TYPE) -> Response:
+async def answer_chart(server: DualResponseServer, request: Request, media_type: str) -> Response:
     """The chart that the resource of the path is.
 
     Raises:

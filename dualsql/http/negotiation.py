@@ -30,6 +30,8 @@ from dualsql.envelope import (
     wanted,
 )
 from dualsql.formats import json
+from dualsql.formats.formats import FORMATS, format_named
+from dualsql.formats.writer import Format
 from dualsql.http.problems import Endpoint, JSONAnswer, NotAcceptableError
 from dualsql_client.wire import ResourceDescription
 
@@ -153,6 +155,39 @@ async def compressed(compressor: Compressor | None, data: bytes) -> bytes:
     if len(data) <= _IN_PLACE:
         return compressor.compress(data)
     return await asyncio.to_thread(compressor.compress, data)
+
+
+_MEDIA_TYPES = {found.media_type: found for found in FORMATS.values()}
+_COMPRESSED_ALREADY = frozenset({"parquet"})
+
+
+def chosen_format(named: str | None, headers: Headers) -> Format:
+    """The format that the request names, or the one that its Accept weighs most.
+
+    Raises:
+        BadParameterError: no format has that name.
+        NotAcceptableError: none is acceptable.
+    """
+    if named is not None:
+        return format_named(named)
+    media_type = preferred_media_type(headers.getlist("accept"), list(_MEDIA_TYPES))
+    if media_type is None:
+        raise NotAcceptableError(
+            "Rows are not to be had in any format that is accepted.",
+            hint=f"Accept one of: {', '.join(_MEDIA_TYPES)}.",
+            details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
+        )
+    return _MEDIA_TYPES[media_type]
+
+
+def chosen_coding(written: Format, headers: Headers) -> str | None:
+    """The content coding for this format; None for none.
+
+    Raises:
+        NotAcceptableError: neither is acceptable.
+    """
+    offered = () if written.name in _COMPRESSED_ALREADY else CODINGS
+    return preferred_coding(headers.getlist("accept-encoding"), offered)
 
 
 _TAG = re.compile(r'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -16,8 +16,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
 from dualsql.formats.writer import WriterOptions
+from dualsql.http.negotiation import chosen_format
 from dualsql.http.problems import BodyTooLargeError, CallerGoneError, SlowBodyError, UnsupportedBodyError
+from dualsql.results.pages import PageRequest
 from dualsql.results.resume import TOKEN_LENGTH, Resumption
+from dualsql.results.streams import StreamRequest
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 
@@ -203,18 +206,7 @@ LISTING_QUERY = ("limit", "cursor")
 _LINK = b"link="
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageParameters:
-    """Which rows are asked for; `limit` None leaves the size to the server."""
-
-    offset: int = 0
-    limit: int | None = None
-    sort: tuple[SortKey, ...] = ()
-    integer_strings: bool = False
-    cursor: str | None = None
-
-
-def parse_query(query_string: bytes) -> PageParameters | None:
+def parse_query(query_string: bytes) -> PageRequest | None:
     """Read `?skip=&limit=&sort=-enrollment,name&big_integers=string`; None when nothing was asked.
 
     `offset` is another name for `skip`. A column whose name holds a comma or starts with a hyphen
@@ -227,7 +219,7 @@ def parse_query(query_string: bytes) -> PageParameters | None:
     refuse_unknown(values, PAGE_QUERY, "query parameter")
     if not values:
         return None
-    return PageParameters(
+    return PageRequest(
         offset=_one_offset(values),
         limit=integer_text("limit", values["limit"]) if "limit" in values else None,
         sort=sort_text(values["sort"]) if "sort" in values else (),
@@ -278,7 +270,7 @@ def split_link(query_string: bytes) -> tuple[str | None, bytes]:
     return links[0].removeprefix(_LINK).decode("latin-1"), rest
 
 
-def parse_body(body: bytes) -> PageParameters:
+def parse_body(body: bytes) -> PageRequest:
     """Read `{"offset": 0, "limit": 100, "sort": {"field": "name", "order": "desc"}}`; all keys are optional.
 
     `sort` is one key, a list of keys, or null. `big_integers` means what it means in a URL.
@@ -288,7 +280,7 @@ def parse_body(body: bytes) -> PageParameters:
     """
     values = json_object(body)
     refuse_unknown(values, PAGE_BODY, "key")
-    return PageParameters(
+    return PageRequest(
         offset=integer_value("offset", values.get("offset", 0)),
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
         sort=sort_value(values.get("sort")),
@@ -326,26 +318,16 @@ _DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _FLAGS = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsParameters:
-    """Which rows are asked for, and how; `format` None leaves it to Accept."""
-
-    format: str | None = None
-    columns: tuple[str, ...] | None = None
-    sort: tuple[SortKey, ...] = ()
-    limit: int | None = None
-    cursor: str | None = None
-    options: WriterOptions = field(default_factory=WriterOptions)
-    resumption: Resumption | None = None
-
-
-def parse_rows_query(query_string: bytes) -> RowsParameters:
+def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
     """Read `?format=csv&columns=name,city&sort=-enrollment&limit=10&guard_formulas=true`.
+
+    Without a format it is the one that Accept weighs most.
 
     A column whose name holds a comma cannot be written here; POST can name it.
 
     Raises:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
+        NotAcceptableError: no format is acceptable.
     """
     texts = split_query(query_string)
     refuse_unknown(texts, ROWS_NAMES, "query parameter")
@@ -358,35 +340,40 @@ def parse_rows_query(query_string: bytes) -> RowsParameters:
             values[name] = texts[name].split(",")
     if "guard_formulas" in values:
         values["guard_formulas"] = _FLAGS.get(texts["guard_formulas"])
-    return _rows_parameters(values, sort_text(texts["sort"]) if "sort" in texts else ())
+    return _stream_request(values, sort_text(texts["sort"]) if "sort" in texts else (), headers)
 
 
-def parse_rows_body(body: bytes) -> RowsParameters:
+def parse_rows_body(body: bytes, headers: Headers) -> StreamRequest:
     """Read `{"format": "csv", "columns": ["a,b"], "sort": [...], "limit": 10}`; see `wire.RowsRequest`.
 
     Raises:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
+        NotAcceptableError: no format is named, and none is acceptable.
     """
     values = json_object(body)
     refuse_unknown(values, ROWS_NAMES, "key")
-    return _rows_parameters(values, sort_value(values.get("sort")))
+    return _stream_request(values, sort_value(values.get("sort")), headers)
 
 
-def _rows_parameters(values: Mapping[str, Any], sort: tuple[SortKey, ...]) -> RowsParameters:
-    return RowsParameters(
-        format=_format(values.get("format")),
+def _stream_request(values: Mapping[str, Any], sort: tuple[SortKey, ...], headers: Headers) -> StreamRequest:
+    named = _format(values.get("format"))
+    request = StreamRequest(
         columns=column_names("columns", values["columns"]) if "columns" in values else None,
         sort=sort,
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
         cursor=_cursor(values.get("cursor")),
-        options=WriterOptions(
-            integer_strings=integer_form(values.get("big_integers", "number")),
-            guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
-            text_columns=column_names("text_columns", values["text_columns"])
-            if "text_columns" in values
-            else (),
-        ),
+        options=writer_options(values),
         resumption=_resumption(values),
+    )
+    return replace(request, format=chosen_format(named, headers).name)
+
+
+def writer_options(values: Mapping[str, Any]) -> WriterOptions:
+    """How values are written, of `big_integers`, `guard_formulas` and `text_columns`."""
+    return WriterOptions(
+        integer_strings=integer_form(values.get("big_integers", "number")),
+        guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
+        text_columns=column_names("text_columns", values["text_columns"]) if "text_columns" in values else (),
     )
 
 

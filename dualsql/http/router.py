@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.charts.http import answer_chart, chart_routes, wants_chart
 from dualsql.errors import ForbiddenError
 from dualsql.http.host_check import HostCheck, origin_of, own_hosts
-from dualsql.http.negotiation import is_known, metadata_etag, negotiating, not_modified
+from dualsql.http.negotiation import is_known, metadata_etag, negotiating, not_modified, preferred_media_type
 from dualsql.http.parameters import (
-    PageParameters,
     parse_body,
     parse_count,
     parse_listing,
@@ -30,20 +32,20 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import (
     METHODS,
     RETRY_SOON,
+    Endpoint,
     JSONAnswer,
-    MethodNotAllowedError,
     PrivateHeaders,
     answering,
+    method_routes,
     problem_response,
+    while_connected,
 )
-from dualsql.http.resources import Resources
-from dualsql.http.streaming import ROW_METHODS, answer_rows, chosen_format, while_connected
+from dualsql.http.streaming import answer_stream
 from dualsql.http.well_known import well_known_route
-from dualsql.profiles.http import PROFILE_METHODS, parse_profile
-from dualsql.query.http import question_routes
 from dualsql.resource import Principal, Resource
 from dualsql.response import instant
 from dualsql.results.access import not_found
+from dualsql.results.pages import PageRequest
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
@@ -55,45 +57,57 @@ from dualsql_client.wire import (
     Unpinned,
 )
 
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
+
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
-PROFILE = "/{resource_id}/profile"
 PIN = "/{resource_id}/pin"
 PIN_METHODS = ("PUT", "DELETE")
+ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 COLLECTION = "/"
 
 _EXPOSED = (
     "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
     TOTAL_COUNT_KIND_HEADER,
 )  # fmt: skip
-_NO_METHOD = "This method does not exist here."
+_JSON = "application/json"
 
 
-def build_router(server: Resources) -> ASGIApp:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureRoutes:
+    """What a feature adds to the REST resources; `dualsql.server` puts them together.
+
+    Attributes:
+        routes: below a resource.
+        endpoints: the same for the well-known document; see `dualsql.resource.endpoint`.
+        representations: by media type, what answers GET of a resource when Accept prefers that type to JSON.
+    """
+
+    routes: Sequence[BaseRoute]
+    endpoints: Sequence[Mapping[str, Any]]
+    representations: Mapping[str, Endpoint] = field(default_factory=dict)
+
+
+def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
     """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
-    routes = Routes(server)
+    routes = Routes(server, features)
+    result = {
+        # Errors are negotiated, too.
+        "GET": negotiating(answering(routes.read)),
+        "POST": negotiating(answering(routes.page)),
+        "PUT": routes.pin,
+        "DELETE": routes.delete,
+    }
     return Router(
         routes=[
-            well_known_route(server),
+            well_known_route(server, [endpoint for feature in features for endpoint in feature.endpoints]),
             Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"]),
             Route(COLLECTION, problem_response(not_found())),
-            Route(PATH, negotiating(answering(routes.read)), methods=["GET", "HEAD"]),
-            Route(PATH, negotiating(answering(routes.page)), methods=["POST"]),
-            Route(PATH, answering(routes.pin), methods=["PUT"]),
-            Route(PATH, answering(routes.delete), methods=["DELETE"]),
-            Route(PIN, answering(routes.pin), methods=["PUT"]),
-            Route(PIN, answering(routes.unpin), methods=["DELETE"]),
-            Route(PIN, problem_response(MethodNotAllowedError(_NO_METHOD, known=PIN_METHODS))),
-            Route(PATH, answering(routes.list_methods), methods=["OPTIONS"]),
-            Route(PATH, problem_response(MethodNotAllowedError(_NO_METHOD))),
-            Route(ROWS, answering(routes.rows), methods=["GET", "HEAD", "POST"]),
-            Route(ROWS, answering(routes.list_row_methods), methods=["OPTIONS"]),
-            Route(ROWS, problem_response(MethodNotAllowedError(_NO_METHOD, known=ROW_METHODS))),
-            Route(PROFILE, answering(routes.profile), methods=["GET", "HEAD"]),
-            Route(PROFILE, answering(routes.list_profile_methods), methods=["OPTIONS"]),
-            Route(PROFILE, problem_response(MethodNotAllowedError(_NO_METHOD, known=PROFILE_METHODS))),
-            *question_routes(server),
-            *chart_routes(server),
+            *method_routes(PATH, result, METHODS),
+            *method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
+            *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
+            *(route for feature in features for route in feature.routes),
         ],
         default=FallbackRoute(),
         redirect_slashes=False,
@@ -104,19 +118,25 @@ def build_router(server: Resources) -> ASGIApp:
 class Routes:
     """One method per verb of a resource."""
 
-    def __init__(self, server: Resources) -> None:
+    def __init__(self, server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> None:
         self.server = server
+        self._representations = {
+            media_type: endpoint
+            for feature in features
+            for media_type, endpoint in feature.representations.items()
+        }
 
     async def read(self, request: Request) -> Response:
         """GET: what the resource is, its rows counted anew if asked; with paging parameters, a page of its rows."""
-        if wants_chart(request):
+        represent = self._representation(request)
+        if represent is not None:
             refuse_query(request.scope["query_string"])
-            return await answer_chart(self.server, request)
+            return await represent(request)
         link, query = self._split_link(request)
         count = parse_count(query)
-        parameters = parse_query(query) if count is None else None
-        if parameters is not None:
-            return await self._answer_page(request, parameters, link)
+        wanted = parse_query(query) if count is None else None
+        if wanted is not None:
+            return await self._answer_page(request, wanted, link)
         principal, resource = await self._open(request, link, takes=False)
         # HEAD runs no query.
         asked = count if count is not None and request.method != "HEAD" else "none"
@@ -141,24 +161,14 @@ class Routes:
         link, query = self._split_link(request)
         if request.method == "POST":
             refuse_query(query)
-            parameters = parse_rows_body(await read_json_body(request, self.server.settings))
+            body = await read_json_body(request, self.server.settings)
+            wanted = parse_rows_body(body, request.headers)
         else:
-            parameters = parse_rows_query(query)
-        written = chosen_format(parameters.format, request.headers)
+            wanted = parse_rows_query(query, request.headers)
         takes = request.method != "HEAD"
-        principal, resource = await self._open(request, link, wanted=written.name, takes=takes)
-        return await answer_rows(
-            self.server, request, parameters, written, resource=resource, principal=principal
-        )
-
-    async def profile(self, request: Request) -> Response:
-        """GET below the resource: what its columns are like. A link is for rows, and opens no profile."""
-        kind, columns = parse_profile(request.scope["query_string"])
-        principal, resource = await self._open(request, None, takes=False)
-        if request.method == "HEAD":  # HEAD runs no query
-            return JSONAnswer(None)
-        profiling = self.server.profile_resource(resource, kind=kind, columns=columns, principal=principal)
-        return JSONAnswer(await while_connected(request.receive, profiling))
+        principal, resource = await self._open(request, link, wanted=wanted.format, takes=takes)
+        stream = await self.server.stream_rows(resource, wanted, principal=principal)
+        return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
     async def pin(self, request: Request) -> Response:
         """PUT: keep the resource until it is deleted."""
@@ -199,32 +209,17 @@ class Routes:
         ]
         return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
 
-    async def list_methods(self, request: Request) -> Response:
-        """OPTIONS: the verbs, the same for every id, so that it tells nothing about any."""
-        return Response(status_code=204, headers={"Allow": ", ".join(METHODS)})
+    def _representation(self, request: Request) -> Endpoint | None:
+        """What answers in the media type that Accept weighs most; None for JSON."""
+        preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *self._representations])
+        return self._representations.get(preferred or _JSON)
 
-    async def list_row_methods(self, request: Request) -> Response:
-        """OPTIONS below the resource, as tight-lipped."""
-        return Response(status_code=204, headers={"Allow": ", ".join(ROW_METHODS)})
-
-    async def list_profile_methods(self, request: Request) -> Response:
-        """OPTIONS of the profile."""
-        return Response(status_code=204, headers={"Allow": ", ".join(PROFILE_METHODS)})
-
-    async def _answer_page(self, request: Request, parameters: PageParameters, link: str | None) -> Response:
+    async def _answer_page(self, request: Request, wanted: PageRequest, link: str | None) -> Response:
         # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.
         principal, resource = await self._open(request, link, takes=request.method != "HEAD")
-        reading = self.server.fetch_page(
-            resource,
-            offset=parameters.offset,
-            limit=parameters.limit,
-            sort=parameters.sort,
-            principal=principal,
-            integer_strings=parameters.integer_strings,
-            cursor=parameters.cursor,
-        )
-        rows = await while_connected(request.receive, reading)
-        return JSONAnswer(rows.to_wire())
+        reading = self.server.read_page_unchecked(resource, wanted, principal=principal)
+        page = await while_connected(request.receive, reading)
+        return JSONAnswer(page.to_wire())
 
     async def _open(
         self, request: Request, link: str | None, *, wanted: str = "json", takes: bool
@@ -261,7 +256,7 @@ class CORS(CORSMiddleware):
         return problem_response(ForbiddenError("This cross-origin request is not allowed."))
 
 
-def _middleware(server: Resources) -> list[Middleware]:
+def _middleware(server: DualResponseServer) -> list[Middleware]:
     settings = server.settings
     origins = [origin_of(origin) for origin in settings.cors_origins]
     return [

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
-from dualsql.formats.formats import FORMATS, format_named
 from dualsql.formats.writer import Format
 from dualsql.http.negotiation import (
     CODINGS,
+    chosen_coding,
     compressed,
     content_disposition,
     is_known,
     not_modified,
-    preferred_coding,
-    preferred_media_type,
 )
-from dualsql.http.parameters import RowsParameters
-from dualsql.http.problems import CallerGoneError, NotAcceptableError, OldProtocolError
-from dualsql.http.resources import Resources
+from dualsql.http.problems import CallerGoneError, OldProtocolError, while_connected
 from dualsql.log import log_failure
-from dualsql.query import ResultQuery
 from dualsql.resource import Principal, Resource
-from dualsql.results.streams import ResultStream, StreamRequest
+from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
@@ -41,68 +35,8 @@ from dualsql_client.wire import (
     TOTAL_COUNT_KIND_HEADER,
 )
 
-T = TypeVar("T")
-
-
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled as soon as the caller hangs up.
-
-    `receive` must have delivered the whole body, or a body that may be thrown away.
-
-    Raises:
-        CallerGoneError: the caller hung up before `work` was done.
-    """
-    with _Watch(receive) as watch:
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if watch.called_off():
-                raise CallerGoneError("The connection closed before the rows were read.") from None
-            raise
-
-
-class _Watch:
-    """Cancels the task that makes it when the caller hangs up before the end of the block."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._task: asyncio.Task[Any] | None = None
-        self._watching: asyncio.Task[None] | None = None
-        self._has_cancelled = False
-
-    def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
-        # Runs when the work waits for something: what is done at once has nobody who could leave.
-        self._beginning = asyncio.get_running_loop().call_soon(self._begin)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._task = None
-        self._beginning.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-
-    def called_off(self) -> bool:
-        """Whether it was this watch that cancelled the work, and nobody else did."""
-        return self._has_cancelled and self._task is not None and self._task.uncancel() == 0
-
-    def _begin(self) -> None:
-        self._watching = asyncio.create_task(_hang_up(self._receive))
-        self._watching.add_done_callback(self._cancel)
-
-    def _cancel(self, watching: asyncio.Task[None]) -> None:
-        if watching.cancelled() or self._task is None:
-            return
-        watching.exception()  # a connection that fails is as good as one that is gone
-        if not self._task.cancelling():  # who unwinds already must not be disturbed
-            self._has_cancelled = True
-            self._task.cancel()
-
-
-async def _hang_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 logger = logging.getLogger(__name__)
 
@@ -203,77 +137,29 @@ class _TimedSend:
             await self._send(message)
 
 
-ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
-
 _VARY = "Accept, Accept-Encoding"
-_MEDIA_TYPES = {found.media_type: found for found in FORMATS.values()}
 _PARAMETERS = {"csv": "; charset=utf-8; header=present"}
 _ENDED_BY_HTTP = frozenset({"csv"})
-_COMPRESSED_ALREADY = frozenset({"parquet"})
 
 
-def chosen_format(named: str | None, headers: Headers) -> Format:
-    """The format that the request names, or the one that its Accept weighs most.
-
-    Raises:
-        BadParameterError: no format has that name.
-        NotAcceptableError: none is acceptable.
-    """
-    if named is not None:
-        return format_named(named)
-    media_type = preferred_media_type(headers.getlist("accept"), list(_MEDIA_TYPES))
-    if media_type is None:
-        raise NotAcceptableError(
-            "Rows are not to be had in any format that is accepted.",
-            hint=f"Accept one of: {', '.join(_MEDIA_TYPES)}.",
-            details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
-        )
-    return _MEDIA_TYPES[media_type]
-
-
-def chosen_coding(written: Format, headers: Headers) -> str | None:
-    """The content coding for this format; None for none.
-
-    Raises:
-        NotAcceptableError: neither is acceptable.
-    """
-    offered = () if written.name in _COMPRESSED_ALREADY else CODINGS
-    return preferred_coding(headers.getlist("accept-encoding"), offered)
-
-
-async def answer_rows(
-    server: Resources,
+async def answer_stream(
+    server: DualResponseServer,
     request: Request,
-    parameters: RowsParameters,
-    written: Format,
+    stream: ResultStream,
     *,
     resource: Resource,
     principal: Principal | None,
-    inquiry: ResultQuery | None = None,
 ) -> Response:
-    """The rows that are asked for, from the first one on; for HEAD, what would be said of them.
+    """The rows of a stream that has not begun, from the first one on; for HEAD, its headers alone.
 
     Args:
-        inquiry: the rows are those of its answer, and not of the result itself.
+        resource, principal: whose rows are streamed, and to whom.
 
     Raises:
         DualResponseError: what the request or the query is refused with, before a byte was sent.
     """
-    _require_an_end(written, request)
-    coding = chosen_coding(written, request.headers)
-    wanted = StreamRequest(
-        format=written.name,
-        columns=parameters.columns,
-        sort=parameters.sort,
-        limit=parameters.limit,
-        cursor=parameters.cursor,
-        options=parameters.options,
-        resumption=parameters.resumption,
-    )
-    if inquiry is None:
-        stream = await server.stream_rows(resource, wanted, principal=principal)
-    else:
-        stream = server.inquiries.stream(resource, inquiry, wanted, principal=principal)
+    _require_an_end(stream.format, request)
+    coding = chosen_coding(stream.format, request.headers)
     if stream.etag is not None and is_known(request.headers, stream.etag):
         await server.describe_resource(resource, principal=principal)
         return not_modified(stream.etag, vary=_VARY)

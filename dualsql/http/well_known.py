@@ -5,24 +5,25 @@ The pattern's paper (arXiv 2510.05968, section 6): method, path and parameters o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.charts.http import CHART_QUERY
 from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY, ROWS_NAMES
 from dualsql.http.problems import JSONAnswer, answering
-from dualsql.http.resources import Resources
-from dualsql.profiles.http import PROFILE_QUERY
-from dualsql.query import KEYS, TEXT_KEYS, WINDOW_KEYS
-from dualsql.query.http import NAMING, WINDOW
 from dualsql.resource import WELL_KNOWN, endpoint, service
 
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
-def describe_service(server: Resources) -> dict[str, Any]:
-    """The whole document."""
+
+def describe_service(
+    server: DualResponseServer, endpoints: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The whole document, with the endpoints of the features; see `dualsql.resource.endpoint`."""
     link = ("link",) if server.settings.signed_links else ()
     page = (*PAGE_QUERY, "count", *link)
     return {
@@ -37,21 +38,15 @@ def describe_service(server: Resources) -> dict[str, Any]:
             endpoint("DELETE", "/{id}", "Delete it."),
             endpoint("GET", "/{id}/rows", "All its rows as a stream.", query=(*ROWS_NAMES, *link)),
             endpoint("POST", "/{id}/rows", "All its rows as a stream.", query=link, body=ROWS_NAMES),
-            endpoint("GET", "/{id}/profile", "What its columns are like.", query=PROFILE_QUERY),
-            endpoint("GET", "/{id}/chart", "Its chart, if it is one.", query=CHART_QUERY),
-            endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
-            endpoint("POST", "/{id}/sql", "The same in SQL.", body=(*TEXT_KEYS, *WINDOW)),
-            endpoint(
-                "POST", "/{id}/refine", "A new result of the answer.", body=(*KEYS, *WINDOW_KEYS, *NAMING)
-            ),
+            *endpoints,
         ],
     }
 
 
-def well_known_route(server: Resources) -> Route:
+def well_known_route(server: DualResponseServer, endpoints: Sequence[Mapping[str, Any]] = ()) -> Route:
     """The route that answers with it."""
 
     async def answer(_: Request) -> Response:
-        return JSONAnswer(describe_service(server))
+        return JSONAnswer(describe_service(server, endpoints))
 
     return Route(WELL_KNOWN, answering(answer), methods=["GET", "HEAD"])

@@ -27,7 +27,7 @@ from dualsql.identity import principal_of_token
 from dualsql.mcp.resource_server import answered, bad_uri, low_level
 from dualsql.mcp.tool import duration, registrar_of
 from dualsql.resource import Principal, Resource
-from dualsql.results.options import checked_window
+from dualsql.results.pages import PageRequest
 from dualsql.store.notifier import ChangeNotifier
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class ResultsProvider:
     def __init__(self, dual: DualResponseServer, *, page_size: int | None, ttl: timedelta) -> None:
         settings = dual.settings
         self._dual = dual
-        self._page_size = checked_window(0, page_size, (), settings)
+        self._page_size = PageRequest(limit=page_size).size(settings)
         self._ttl = ttl
         self._start = f"{settings.uri_scheme}://"
         self.templates: Sequence[ResourceTemplate] = [

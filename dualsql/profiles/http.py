@@ -1,14 +1,46 @@
-"""The parameters of GET /{id}/profile."""
+"""Profiles over REST: GET /{id}/profile."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
-from dualsql.http.parameters import MAXIMUM_NAME_LENGTH, split_query
+from dualsql.http.parameters import MAXIMUM_NAME_LENGTH, resource_id_of, split_query
+from dualsql.http.problems import JSONAnswer, method_routes, while_connected
+from dualsql.http.router import FeatureRoutes
+from dualsql.resource import endpoint
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 PROFILE_METHODS = ("GET", "HEAD", "OPTIONS")
 PROFILE_QUERY = ("kind", "columns")
+PROFILE = "/{resource_id}/profile"
+
+
+def profile_routes(server: DualResponseServer) -> FeatureRoutes:
+    """The routes below a resource that tell what its columns are like."""
+
+    async def profile(request: Request) -> Response:
+        """A signed link is for rows: it opens no profile."""
+        kind, columns = parse_profile(request.scope["query_string"])
+        principal = await server.identify(request)
+        resource = await server.open_resource(resource_id_of(request), principal, "read")
+        if request.method == "HEAD":  # HEAD runs no query
+            return JSONAnswer(None)
+        profiling = server.profile_resource(resource, kind=kind, columns=columns, principal=principal)
+        return JSONAnswer(await while_connected(request.receive, profiling))
+
+    return FeatureRoutes(
+        routes=method_routes(PROFILE, {"GET": profile}, PROFILE_METHODS),
+        endpoints=[
+            endpoint("GET", "/{id}/profile", "What its columns are like.", query=PROFILE_QUERY),
+        ],
+    )
 
 
 def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:

@@ -4,34 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from dualsql.errors import refuse_unknown
 from dualsql.formats.formats import FORMATS
-from dualsql.formats.writer import Format, WriterOptions
-from dualsql.http.negotiation import preferred_media_type
+from dualsql.formats.writer import Format
+from dualsql.http.negotiation import chosen_format, preferred_media_type
 from dualsql.http.parameters import (
-    RowsParameters,
-    column_names,
     cursor_value,
-    flag_value,
     integer_form,
     integer_value,
     json_object,
     read_json_body,
     refuse_query,
     resource_id_of,
+    writer_options,
 )
-from dualsql.http.problems import JSONAnswer, MethodNotAllowedError, answering, problem_response
-from dualsql.http.resources import Resources
-from dualsql.http.streaming import answer_rows, chosen_format, while_connected
+from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
+from dualsql.http.router import FeatureRoutes
+from dualsql.http.streaming import answer_stream
 from dualsql.query.parse import KEYS, WINDOW_KEYS, read_question
 from dualsql.query.question import ResultQuery
 from dualsql.query.select import TEXT_KEYS, read_text
+from dualsql.resource import endpoint
+from dualsql.results.pages import PageRequest
+from dualsql.results.streams import StreamRequest
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
 
 QUESTION_METHODS = ("OPTIONS", "POST")
 
@@ -44,27 +47,29 @@ NAMING = ("name",)
 _PAGE = "application/json"
 
 
-def question_routes(server: Resources) -> list[Route]:
+def query_routes(server: DualResponseServer) -> FeatureRoutes:
     """The routes below a resource that answer questions about it."""
     endpoints = {kind: _endpoint(server, read, keys) for kind, (read, keys) in _READERS.items()}
     endpoints["refine"] = _refining(server)
-    routes = []
-    for kind, endpoint in endpoints.items():
-        path = f"/{{resource_id}}/{kind}"
-        unknown = MethodNotAllowedError("This method does not exist here.", known=QUESTION_METHODS)
-        routes += [
-            Route(path, answering(endpoint), methods=["POST"]),
-            Route(path, _list_methods, methods=["OPTIONS"]),
-            Route(path, problem_response(unknown)),
-        ]
-    return routes
+    return FeatureRoutes(
+        routes=[
+            route
+            for kind, answer in endpoints.items()
+            for route in method_routes(f"/{{resource_id}}/{kind}", {"POST": answer}, QUESTION_METHODS)
+        ],
+        endpoints=[
+            endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
+            endpoint("POST", "/{id}/sql", "The same in SQL.", body=(*TEXT_KEYS, *WINDOW)),
+            endpoint(
+                "POST", "/{id}/refine", "A new result of the answer.", body=(*KEYS, *WINDOW_KEYS, *NAMING)
+            ),
+        ],
+    )
 
 
-async def _list_methods(_: Request) -> Response:
-    return Response(status_code=204, headers={"Allow": ", ".join(QUESTION_METHODS)})
-
-
-def _endpoint(server: Resources, read: Callable[[Any], ResultQuery], keys: Sequence[str]) -> Any:
+def _endpoint(
+    server: DualResponseServer, read: Callable[[Any], ResultQuery], keys: Sequence[str]
+) -> Endpoint:
     async def answer(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
@@ -79,7 +84,7 @@ def _endpoint(server: Resources, read: Callable[[Any], ResultQuery], keys: Seque
     return answer
 
 
-def _refining(server: Resources) -> Any:
+def _refining(server: DualResponseServer) -> Endpoint:
     async def refine(request: Request) -> Response:
         """201: a new result, as a tool would have answered it."""
         refuse_query(request.scope["query_string"])
@@ -112,45 +117,40 @@ def _wanted_format(named: Any, request: Request) -> Format | None:
 
 
 async def _answer_page(
-    server: Resources, request: Request, inquiry: ResultQuery, window: Mapping[str, Any]
+    server: DualResponseServer, request: Request, inquiry: ResultQuery, window: Mapping[str, Any]
 ) -> Response:
-    principal = await server.identify(request)
-    resource = await server.open_resource(resource_id_of(request), principal, "read")
-    answer = server.inquiries.page(
-        resource,
-        inquiry,
-        principal=principal,
+    wanted = PageRequest(
         offset=integer_value("offset", window.get("offset", 0)),
         limit=_limit(window),
         cursor=cursor_value(window),
         integer_strings=integer_form(window.get("big_integers", "number")),
     )
+    principal = await server.identify(request)
+    resource = await server.open_resource(resource_id_of(request), principal, "read")
+    answer = server.inquiries.page(resource, inquiry, wanted, principal=principal)
     page = await while_connected(request.receive, answer)
     return JSONAnswer(page.to_wire())
 
 
 async def _answer_stream(
-    server: Resources, request: Request, inquiry: ResultQuery, window: Mapping[str, Any], written: Format
+    server: DualResponseServer,
+    request: Request,
+    inquiry: ResultQuery,
+    window: Mapping[str, Any],
+    written: Format,
 ) -> Response:
-    parameters = RowsParameters(
+    wanted = StreamRequest(
         format=written.name,
         limit=_limit(window),
         cursor=cursor_value(window),
-        options=WriterOptions(
-            integer_strings=integer_form(window.get("big_integers", "number")),
-            guard_formulas=flag_value("guard_formulas", window.get("guard_formulas", False)),
-            text_columns=column_names("text_columns", window["text_columns"])
-            if "text_columns" in window
-            else (),
-        ),
+        options=writer_options(window),
     )
     if window.get("offset"):
         inquiry = replace(inquiry, offset=integer_value("offset", window["offset"]))
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
-    return await answer_rows(
-        server, request, parameters, written, resource=resource, principal=principal, inquiry=inquiry
-    )
+    stream = server.inquiries.stream(resource, inquiry, wanted, principal=principal)
+    return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
 
 def _limit(window: Mapping[str, Any]) -> int | None:

@@ -16,7 +16,7 @@ from dualsql.query.question import ResultQuery, TextQuestion, in_words
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import RELATION, Principal, Resource, id_in
 from dualsql.response import DualResponse
-from dualsql.results.pages import ResultPage
+from dualsql.results.pages import PageRequest, ResultPage
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -203,7 +203,9 @@ def add_data_manager(dual: DualResponseServer, server: Any) -> None:
             return _described(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
-        page = await dual.inquiries.page(resource, TextQuestion(sql), principal=caller, limit=limit)
+        page = await dual.inquiries.page(
+            resource, TextQuestion(sql), PageRequest(limit=limit), principal=caller
+        )
         return _queried(resource, page)
 
     plain_tool(dual, server)(data_manager)

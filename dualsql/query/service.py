@@ -23,8 +23,8 @@ from dualsql.query import answering, read_question, read_result_query
 from dualsql.query.question import Question, ResultQuery, TextQuestion, in_words
 from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
 from dualsql.results.access import AccessControl
-from dualsql.results.options import CreateOptions, checked_window
-from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.results.options import CreateOptions
+from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.reader import ReadTarget, ResultReader
 from dualsql.results.streams import ResultStream, StreamRequest, checked_stream
 from dualsql.results.view import Derived, View
@@ -46,14 +46,11 @@ class QueryService:
         self,
         resource: Resource,
         inquiry: ResultQuery,
+        request: PageRequest = FIRST_PAGE,
         *,
         principal: Principal | None = None,
-        offset: int = 0,
-        limit: int | None = None,
-        cursor: str | None = None,
-        integer_strings: bool = False,
     ) -> ResultPage:
-        """At most `limit` rows of the answer from `offset` on; the arguments are those of `fetch_page`.
+        """A page of the answer, in the order that the question gives.
 
         Raises:
             UnknownColumnError, BadParameterError: a column is not in the result, or cannot be asked that.
@@ -62,18 +59,11 @@ class QueryService:
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
         """
-        size = checked_window(offset, limit, (), self._settings, cursor=cursor)
+        asked = request.checked(self._settings)
         view = self._view(resource, inquiry, principal)
-        asked = PageRequest(offset=offset, limit=size, cursor=cursor)
+        subject = _subject(resource, inquiry)
         with blaming(inquiry.asked):
-            page = await self._reader.page_of(
-                view,
-                asked,
-                resource,
-                principal,
-                integer_strings=integer_strings,
-                subject=_subject(resource, inquiry),
-            )
+            page = await self._reader.page_of(view, asked, resource, principal, subject=subject)
         if page.has_next and isinstance(inquiry, Question) and inquiry.is_grouped:
             return await self._with_groups_counted(page, view)
         return page

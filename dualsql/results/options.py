@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -22,7 +22,7 @@ from dualsql.resource import CountMethod, Principal, Resource, SampleMethod, par
 from dualsql.saved_queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
 from dualsql_client.conversions import shown
-from dualsql_client.wire import ProfileKind, SortKey
+from dualsql_client.wire import ProfileKind
 
 if TYPE_CHECKING:
     from dualsql.query import ResultQuery
@@ -103,18 +103,6 @@ def checked_size(size: int | None, settings: Settings) -> int:
     """Rows of a sample, from 0 on."""
     default = min(settings.default_sample_size, settings.maximum_sample_size)
     return within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
-
-
-def checked_window(
-    offset: int, limit: int | None, sort: Sequence[SortKey], settings: Settings, *, cursor: str | None = None
-) -> int:
-    """The limit to use, once offset, limit and the number of sort keys are found in bounds."""
-    if cursor is not None and offset:
-        raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
-    within("offset", offset, 0, settings.maximum_offset)
-    within("the number of sort keys", len(sort), 0, settings.maximum_sort_keys)
-    default = min(settings.default_page_size, settings.maximum_page_size)
-    return within("limit", default if limit is None else limit, 1, settings.maximum_page_size)
 
 
 def within(what: str, value: int, least: int, most: int) -> int:

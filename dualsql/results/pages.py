@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases import Rows
+from dualsql.errors import BadParameterError
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Principal, Total
 from dualsql.response import instant
 from dualsql.results.cursors import Cursor, Cursors, CursorScope
+from dualsql.results.options import within
 from dualsql.results.view import View
+from dualsql.settings import Settings
 from dualsql_client.wire import Column, Page, PageOrder, Row, SortKey, TotalCountKind
 
 
@@ -82,16 +85,41 @@ def seen_total(known: Total, *, offset: int, returned: int, has_next: bool, is_c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """Which rows are asked for.
+    """Which rows of a result are asked for, and how they are written.
 
     Attributes:
-        cursor: as a page gave it, instead of an offset.
+        offset: rows before the first one.
+        limit: the most rows; None for `Settings.default_page_size`.
+        sort: the order of the rows; empty for the result's own.
+        cursor: `next_cursor` or `previous_cursor` of another page with the same sort, instead of an offset.
+        integer_strings: write whole numbers as strings, for readers that keep numbers as doubles.
     """
 
-    limit: int
     offset: int = 0
+    limit: int | None = None
     sort: Sequence[SortKey] = ()
     cursor: str | None = None
+    integer_strings: bool = False
+
+    def checked(self, settings: Settings) -> PageRequest:
+        """The request with its `size` as the limit."""
+        return replace(self, limit=self.size(settings))
+
+    def size(self, settings: Settings) -> int:
+        """The most rows that the page will have.
+
+        Raises:
+            BadParameterError: an offset and a cursor are given, or a number is out of bounds.
+        """
+        if self.cursor is not None and self.offset:
+            raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
+        within("offset", self.offset, 0, settings.maximum_offset)
+        within("the number of sort keys", len(self.sort), 0, settings.maximum_sort_keys)
+        default = min(settings.default_page_size, settings.maximum_page_size)
+        return within("limit", default if self.limit is None else self.limit, 1, settings.maximum_page_size)
+
+
+FIRST_PAGE = PageRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +154,7 @@ async def fetch_view_page(
         NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
         QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
     """
+    assert asked.limit is not None  # see `PageRequest.checked`
     rows = view.ordered(asked.sort)
     scope = CursorScope(resource_id=resource_id, order=rows.order.fingerprint, principal=principal)
     if asked.cursor is None:
@@ -136,7 +165,7 @@ async def fetch_view_page(
         start = cursors.read(asked.cursor, scope)
         select = plan.page_beside(rows, start.place, limit=asked.limit + 1)
     found, is_cached = await view.turn(select)
-    leaf = _leaf(found, asked, start)
+    leaf = _leaf(found, asked.limit, asked.offset, start)
     ahead, behind = _marks(leaf, select, rows, start)
     following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
     width = len(view.columns)
@@ -167,10 +196,10 @@ class _PageRows(NamedTuple):
         return self.offset + len(self.rows)
 
 
-def _leaf(found: Rows, asked: PageRequest, start: Cursor | None) -> _PageRows:
-    rows, has_more = found[: asked.limit], len(found) > asked.limit
+def _leaf(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRows:
+    rows, has_more = found[:limit], len(found) > limit
     if start is None:
-        return _PageRows(rows, asked.offset, has_previous=asked.offset > 0, has_next=has_more)
+        return _PageRows(rows, offset, has_previous=offset > 0, has_next=has_more)
     if not start.place.is_backward:
         return _PageRows(rows, start.row, has_previous=start.has_rows_behind, has_next=has_more)
     # Rows that came in since then would make the number negative.

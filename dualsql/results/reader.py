@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -12,7 +12,6 @@ from dualsql.resource import Addresses, CountMethod, Principal, Resource, Total
 from dualsql.response import instant
 from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursors
-from dualsql.results.options import checked_window
 from dualsql.results.pages import PageRequest, ResultPage, fetch_view_page, seen_total
 from dualsql.results.streams import ResultStream, StreamEnding, StreamRequest, Streams, checked_stream
 from dualsql.results.view import Plans, RowCache, View, open_view, require_sources
@@ -20,7 +19,7 @@ from dualsql.settings import Settings
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.tenancy import Policy
-from dualsql_client.wire import ResourceDescription, SortKey
+from dualsql_client.wire import ResourceDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +83,13 @@ class ResultReader:
     async def page(
         self,
         resource: Resource,
+        request: PageRequest,
         *,
-        offset: int,
-        limit: int | None,
-        sort: Sequence[SortKey],
         principal: Principal | None,
-        integer_strings: bool,
-        cursor: str | None,
     ) -> ResultPage:
-        """See `DualResponseServer.fetch_page`."""
-        limit = checked_window(offset, limit, sort, self._settings, cursor=cursor)
-        asked = PageRequest(offset=offset, limit=limit, sort=sort, cursor=cursor)
-        view = self.view_of(resource, principal)
-        return await self.page_of(view, asked, resource, principal, integer_strings=integer_strings)
+        """See `DualResponseServer.read_page_unchecked`."""
+        asked = request.checked(self._settings)
+        return await self.page_of(self.view_of(resource, principal), asked, resource, principal)
 
     async def page_of(
         self,
@@ -105,14 +98,13 @@ class ResultReader:
         resource: Resource,
         principal: Principal | None,
         *,
-        integer_strings: bool,
         subject: ReadTarget | None = None,
     ) -> ResultPage:
         """A page of a view of the resource; of what else than its own rows, `subject` says."""
         subject = subject or ReadTarget.of(resource)
         turn = await fetch_view_page(asked, view, self._cursors, resource_id=subject.id, principal=principal)
         await self._gate.note("read", principal, resource=resource, rows=len(turn.rows))
-        as_strings = json.integer_columns(view.columns) if integer_strings else ()
+        as_strings = json.integer_columns(view.columns) if asked.integer_strings else ()
         total = seen_total(
             subject.total,
             offset=turn.offset,

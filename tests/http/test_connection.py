@@ -7,8 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from dualsql.http.problems import CallerGoneError
-from dualsql.http.streaming import while_connected
+from dualsql.http.problems import CallerGoneError, while_connected
 
 
 class Caller:

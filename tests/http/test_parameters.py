@@ -15,11 +15,11 @@ from dualsql.errors import BadParameterError
 from dualsql.http.parameters import (
     MAXIMUM_NAME_LENGTH,
     MAXIMUM_QUERY_BYTES,
-    PageParameters,
     parse_body,
     parse_query,
     refuse_query,
 )
+from dualsql.results.pages import PageRequest
 from dualsql_client.wire import SortKey
 
 ASCENDING_NAME: SortKey = {"field": "name", "order": "asc"}
@@ -34,40 +34,40 @@ def body(**values: Any) -> bytes:
     ("query", "expected"),
     [
         (b"", None),
-        (b"limit=10", PageParameters(limit=10)),
-        (b"limit=0", PageParameters(limit=0)),
-        (b"skip=20", PageParameters(offset=20)),
-        (b"offset=20", PageParameters(offset=20)),
-        (b"skip=20&offset=20", PageParameters(offset=20)),
-        (b"sort=name", PageParameters(sort=(ASCENDING_NAME,))),
-        (b"sort=-size,name", PageParameters(sort=(DESCENDING_SIZE, ASCENDING_NAME))),
-        (b"sort=-size%2Cname", PageParameters(sort=(DESCENDING_SIZE, ASCENDING_NAME))),
-        (b"sort=h%C3%B6he", PageParameters(sort=({"field": "höhe", "order": "asc"},))),
-        (b"big_integers=string", PageParameters(integer_strings=True)),
-        (b"big_integers=number", PageParameters()),
+        (b"limit=10", PageRequest(limit=10)),
+        (b"limit=0", PageRequest(limit=0)),
+        (b"skip=20", PageRequest(offset=20)),
+        (b"offset=20", PageRequest(offset=20)),
+        (b"skip=20&offset=20", PageRequest(offset=20)),
+        (b"sort=name", PageRequest(sort=(ASCENDING_NAME,))),
+        (b"sort=-size,name", PageRequest(sort=(DESCENDING_SIZE, ASCENDING_NAME))),
+        (b"sort=-size%2Cname", PageRequest(sort=(DESCENDING_SIZE, ASCENDING_NAME))),
+        (b"sort=h%C3%B6he", PageRequest(sort=({"field": "höhe", "order": "asc"},))),
+        (b"big_integers=string", PageRequest(integer_strings=True)),
+        (b"big_integers=number", PageRequest()),
     ],
 )
-def test_a_url_asks_for_a_page(query: bytes, expected: PageParameters | None) -> None:
+def test_a_url_asks_for_a_page(query: bytes, expected: PageRequest | None) -> None:
     assert parse_query(query) == expected
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({}, PageParameters()),
-        ({"offset": 20, "limit": 10}, PageParameters(offset=20, limit=10)),
-        ({"sort": None}, PageParameters()),
-        ({"sort": []}, PageParameters()),
-        ({"sort": {"field": "name"}}, PageParameters(sort=(ASCENDING_NAME,))),
+        ({}, PageRequest()),
+        ({"offset": 20, "limit": 10}, PageRequest(offset=20, limit=10)),
+        ({"sort": None}, PageRequest()),
+        ({"sort": []}, PageRequest()),
+        ({"sort": {"field": "name"}}, PageRequest(sort=(ASCENDING_NAME,))),
         (
             {"sort": [DESCENDING_SIZE, {"field": "name"}]},
-            PageParameters(sort=(DESCENDING_SIZE, ASCENDING_NAME)),
+            PageRequest(sort=(DESCENDING_SIZE, ASCENDING_NAME)),
         ),
-        ({"sort": {"field": "-size,name"}}, PageParameters(sort=({"field": "-size,name", "order": "asc"},))),
-        ({"big_integers": "string"}, PageParameters(integer_strings=True)),
+        ({"sort": {"field": "-size,name"}}, PageRequest(sort=({"field": "-size,name", "order": "asc"},))),
+        ({"big_integers": "string"}, PageRequest(integer_strings=True)),
     ],
 )
-def test_a_body_asks_for_a_page(values: dict[str, Any], expected: PageParameters) -> None:
+def test_a_body_asks_for_a_page(values: dict[str, Any], expected: PageRequest) -> None:
     assert parse_body(body(**values)) == expected
 
 

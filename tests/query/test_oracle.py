@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dualsql.formats.json import dumps, loads
 from dualsql.query import read_question
 from dualsql.resource import Resource
+from dualsql.results.pages import PageRequest
 from dualsql_client.ndjson import decode_rows
 from tests.http.application import Application
 from tests.query import oracle
@@ -47,7 +48,9 @@ async def _answered(
     """The whole answer, by a page as JSON has it."""
     question = read_question(as_json(spec))
     principal = person(resource.tenant or "")
-    page = await application.server.inquiries.page(resource, question, principal=principal, limit=1_000)
+    page = await application.server.inquiries.page(
+        resource, question, PageRequest(limit=1_000), principal=principal
+    )
     wire = loads(dumps(page.to_wire()))
     return decode_rows(wire["data"], wire["columns"])
 

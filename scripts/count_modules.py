@@ -1,0 +1,124 @@
+"""Count the modules of dualsql that one warm request passes through: `python scripts/count_modules.py [--names]`.
+
+A `create_response`, a page and a stream of SQLite rows are traced after a first request of the same kind. A module is
+counted when a function of it is called, in whatever thread. Pages and streams are asked for over the REST routes.
+`--names` lists the modules. The floors are the most that the design allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select  # noqa: TID251 - it fills the database
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+import dualsql
+from dualsql import DualResponseServer
+
+ROOT = Path(dualsql.__file__).parent
+FLOORS = {"create_response": 40, "page": 32, "stream": 30}
+BASE_URL = "http://127.0.0.1:8000/resources"
+
+
+class Crossings:
+    """The modules that functions were called in, and how often the call before was in another one."""
+
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self.switches = 0
+        self.is_on = False
+        self._last = ""
+
+    def note(self, frame: Any, event: str, _: object) -> None:
+        """See `sys.setprofile`."""
+        if event != "call" or not self.is_on:
+            return
+        file = frame.f_code.co_filename
+        if not file.startswith(str(ROOT)):
+            return
+        self.modules.add(file)
+        self.switches += file != self._last
+        self._last = file
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count in the block."""
+        self.modules, self.switches, self._last, self.is_on = set(), 0, "", True
+        try:
+            yield
+        finally:
+            self.is_on = False
+
+
+def fill(file: Path) -> Table:
+    """A table of 1,000 people in a new SQLite file."""
+    people = Table("people", MetaData(), Column("id", Integer, primary_key=True), Column("name", String))
+    engine = create_engine(f"sqlite:///{file}")
+    people.metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(insert(people), [{"name": f"person {number}"} for number in range(1_000)])
+    engine.dispose()
+    return people
+
+
+async def trace(crossings: Crossings) -> dict[str, tuple[set[str], int]]:
+    """The modules and switches of each kind of request."""
+    with tempfile.TemporaryDirectory() as folder:
+        people = fill(Path(folder) / "people.db")
+        async with DualResponseServer(
+            f"sqlite:///{folder}/people.db", base_url=BASE_URL, tables=people.metadata
+        ) as dual:
+            app = Starlette(routes=[Mount("/resources", dual.router())])
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL) as http:
+
+                async def create() -> str:
+                    return (await dual.create_response(select(people), name="People")).resource_id
+
+                async def get(path: str) -> None:
+                    (await http.get(path)).raise_for_status()
+
+                resource_id = await create()
+                requests: dict[str, Callable[[], Awaitable[Any]]] = {
+                    "create_response": create,
+                    "page": lambda: get(f"{BASE_URL}/{resource_id}?limit=100&offset=200"),
+                    "stream": lambda: get(f"{BASE_URL}/{resource_id}/rows?format=ndjson"),
+                }
+                found = {}
+                for kind, request in requests.items():
+                    await request()
+                    with crossings.counted():
+                        await request()
+                    found[kind] = (crossings.modules, crossings.switches)
+                return found
+
+
+def main() -> None:
+    """Print a line for each kind of request; exit with 1 where a floor is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--names", action="store_true", help="list the modules")
+    asked = parser.parse_args()
+    crossings = Crossings()
+    threading.setprofile(crossings.note)
+    sys.setprofile(crossings.note)
+    found = asyncio.run(trace(crossings))
+    sys.setprofile(None)
+    threading.setprofile(None)  # type: ignore[arg-type]  # typeshed lacks that None ends it
+    for kind, (modules, switches) in found.items():
+        print(f"{kind}: {len(modules)} modules, {switches} switches (at most {FLOORS[kind]} modules)")
+        if asked.names:
+            print("".join(f"    {Path(name).relative_to(ROOT)}\n" for name in sorted(modules)), end="")
+    sys.exit(any(len(modules) > FLOORS[kind] for kind, (modules, _) in found.items()))
+
+
+if __name__ == "__main__":
+    main()
