@@ -1,6 +1,6 @@
-"""A thousand scripted conversations, counted and timed. The floors are those of the seeds.
+"""A thousand scripted conversations, counted and timed. The floors are those of dual-mode answers.
 
-seeds/001 asks that no result is parsed wrongly, that every flow of several steps completes, that less than one step in
+The floors (specification S8): no result is parsed wrongly, every flow of several steps completes, less than one step in
 a hundred fails, and that responses are processed in less than 100 ms. The last is measured apart, one call after the
 other: a tool call over HTTP, found and read by the client, against its two queries by hand in one process.
 """
@@ -53,7 +53,7 @@ class Conversations:
 
     @property
     def floors(self) -> dict[str, bool]:
-        """Each floor of the seeds, and whether it holds."""
+        """Each floor, and whether it holds."""
         return {
             "every flow completes": self.completed == self.flows,
             "no result is parsed wrongly": self.unparsed == 0,
@@ -137,7 +137,7 @@ def report(found: Conversations) -> Report:
     )
     floors = Section(
         "Floors",
-        "Those of seeds/001.",
+        "Those of specification S8.",
         ["floor", ""],
         [[n, verdict(holds=h)] for n, h in found.floors.items()],
     )

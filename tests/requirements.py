@@ -1,10 +1,7 @@
-"""Each promise of the seeds kept so far, and the tests that hold it. Checked in both directions.
+"""The clauses of docs/specification.md, and the tests of each.
 
-`test_requirements.py` fails when a listed test does not exist, and when a file of tests is cited neither by a
-promise nor among the files that hold what the seeds do not speak of.
-
-The seeds: 000 is the specification of the library, 001 dual-mode answers, 002 the article that builds the
-pattern, 003 a catalogue and queries over MCP, 004 the envelope of tools.
+`test_requirements.py` compares the clauses with that page. It fails when a listed test does not exist, and when a file
+of tests is neither cited by a clause nor listed in BEYOND.
 """
 
 from __future__ import annotations
@@ -13,214 +10,220 @@ Tests = tuple[str, ...]
 """Node ids below tests/, without parameters."""
 
 PROMISES: dict[str, dict[str, Tests]] = {
-    "000 server": {
-        "its words are those of the specification, in Python's spelling": (
+    "1 Server": {
+        "S1.1 The public names are those of this page.": (
             "server/test_surface.py::test_the_specification_s_words",
             "server/test_surface.py::test_help_shows_every_setting_with_its_type_and_default",
         ),
-        "a server needs only a base URL; everything else has a default": (
+        "S1.2 A server needs a base URL. Everything else has a default.": (
             "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",
             "http/test_pages.py::test_the_page_size_has_a_default_and_a_bound",
         ),
-        "create_response answers sample, total and columns, and stores the query": (
+        "S1.3 `create_response` stores the query and returns sample, total and columns.": (
             "server/test_create.py::test_a_larger_result_costs_two",
             "server/test_create.py::test_a_sample_that_is_everything_costs_one_statement",
             "server/test_create.py::test_without_a_count_the_total_stays_open",
         ),
-        "sample size, expiration and metadata can be set for one response": (
+        "S1.4 Sample size, expiration and metadata can be set for one response.": (
             "server/test_create.py::test_exactly_one_row_more_than_the_sample_is_counted",
             "server/test_create.py::test_values_out_of_bounds",
             "server/test_lifecycle.py::test_a_lifetime_is_capped",
         ),
-        "a resource expires, at first after 15 minutes": (
+        "S1.5 A resource expires. The default is 15 minutes.": (
             "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",
             "server/test_lifecycle.py::test_an_expired_resource_says_so_for_a_day",
         ),
-        "expired resources are cleaned up at an interval": (
+        "S1.6 Expired resources are removed at an interval.": (
             "server/test_lifecycle.py::test_the_sweeper_takes_what_is_long_gone_and_nothing_else",
             "store/test_concurrency.py::test_parallel_sweepers_delete_each_expired_resource_once",
         ),
-        "pin_resource takes the expiry away": (
+        "S1.7 `pin_resource` removes the expiry of a resource.": (
             "server/test_lifecycle.py::test_a_pinned_resource_has_no_expiry",
             "store/test_every_store.py::test_only_a_living_resource_is_pinned",
         ),
-        "shutdown ends the cleanup and closes the store": ("server/test_lifecycle.py::test_as_a_lifespan",),
+        "S1.8 `shutdown` stops the cleanup and closes the store.": (
+            "server/test_lifecycle.py::test_as_a_lifespan",
+        ),
     },
-    "000 dual response": {
-        "the content is a text and a link; the text says how much was found": (
+    "2 Dual response": {
+        "S2.1 The content is a text and a resource link. The text states how many rows were found.": (
             "server/test_response.py::test_the_text_stands_alone",
         ),
-        "the structured content has results, resource and metadata": (
+        "S2.2 The structured content has `results`, `resource` and `metadata`.": (
             "server/test_response.py::test_the_structure_stands_alone",
             "server/test_response.py::test_the_structure_fits_its_published_shape",
         ),
-        "a complete MCP tool result is one call away": (
+        "S2.3 One call returns a complete MCP tool result.": (
             "server/test_response.py::test_the_plain_result_is_a_valid_one",
             "server/test_response.py::test_the_object_both_sdks_pass_through",
         ),
-        "columns have a name and one of the types string, number, boolean, date": (
+        "S2.4 A column has a name and one of the types string, number, boolean, date.": (
             "plan/test_columns.py::test_every_type_has_a_word_and_an_encoding",
             "formats/test_json.py::test_every_type_of_column",
         ),
     },
-    "000 stores": {
-        "memory by default, another store behind the same interface": (
+    "3 Stores": {
+        "S3.1 Resources are kept in memory by default, or in another store with the same interface.": (
             "store/test_every_store.py::test_the_sql_stores_do_what_the_memory_store_does",
             "store/test_every_store.py::test_what_was_saved_comes_back",
         ),
-        "save, get, update, delete, find_expired, close": (
+        "S3.2 A store can save, get, update and delete a resource, find expired resources, and close.": (
             "store/test_every_store.py::test_an_unknown_id_is_none",
             "store/test_every_store.py::test_nothing_is_changed_by_no_changes",
             "store/test_every_store.py::test_it_says_how_many_were_there",
             "store/test_every_store.py::test_the_longest_expired_come_first",
         ),
-        "accesses are counted and dated": (
+        "S3.3 Accesses are counted, and the last one is dated.": (
             "store/test_every_store.py::test_accesses_add_up_and_the_latest_stays",
             "store/test_concurrency.py::test_no_access_is_lost",
             "server/test_lifecycle.py::test_no_access_is_lost_or_counted_twice",
         ),
     },
-    "000 REST": {
-        "GET answers status, total, columns, instants and accesses": (
+    "4 REST": {
+        "S4.1 `GET /{id}` returns status, total, columns, creation, expiry and the number of accesses.": (
             "http/test_resources.py::test_get_answers_what_the_resource_is_and_no_rows",
             "http/test_resources.py::test_reading_rows_is_counted",
         ),
-        "an unknown resource is 404 with error and message": (
+        "S4.2 An unknown or expired resource is 404 with `error` and `message`.": (
             "http/test_access.py::test_an_unknown_resource_is_not_found",
             "http/test_problems.py::test_every_problem_has_the_same_keys",
         ),
-        "POST answers a page by offset, limit and sort": (
+        "S4.3 `POST /{id}` returns a page by `offset`, `limit` and `sort`.": (
             "http/test_pages.py::test_post_answers_the_same_page",
             "http/test_pages.py::test_post_sorts_by_one_column_or_several",
             "http/test_parameters.py::test_a_body_asks_for_a_page",
         ),
-        "a page says what it holds and where the next begins": (
+        "S4.4 A page states how many rows it holds and where the next page begins.": (
             "http/test_pages.py::test_has_next_is_seen_in_the_rows_when_some_came",
             "http/test_pages.py::test_has_next_is_seen_in_the_rows_when_some_went_away",
             "http/test_pages.py::test_a_page_beyond_the_end_is_empty",
         ),
-        "PUT pins": ("http/test_resources.py::test_put_pins",),
-        "DELETE deletes": ("http/test_resources.py::test_delete_ends_the_resource_for_every_verb",),
-        "sorting runs the query again, over the whole result": (
+        "S4.5 `PUT /{id}` pins the resource.": ("http/test_resources.py::test_put_pins",),
+        "S4.6 `DELETE /{id}` deletes the resource and returns 204.": (
+            "http/test_resources.py::test_delete_ends_the_resource_for_every_verb",
+        ),
+        "S4.7 A sort runs the query again over the whole result.": (
             "results/paging/test_database_order.py::test_sorted_as_the_database_sorts",
             "results/paging/test_pages_equal_the_query.py::test_sorted_by_every_column_both_ways",
             "plan/test_statements.py::test_sorting_a_cut_result_does_not_change_which_rows_it_has",
         ),
     },
-    "000 client": {
-        "parse finds the dual response in a tool result, None in anything else": (
+    "5 Client": {
+        "S5.1 `parse` finds the dual response in a tool result. It returns None for anything else.": (
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_ordinary_results_are_none",
             "client/test_ordinary.py::test_no_ordinary_result_is_a_dual_response",
             "client/test_handles.py::test_a_doubtful_one_is_none",
         ),
-        "parse_structured takes the structured content alone": ("client/test_detect.py::test_carriers",),
-        "base_url, an HTTP client, headers and a timeout of the caller's": (
+        "S5.2 `parse_structured` takes the structured content alone.": (
+            "client/test_detect.py::test_carriers",
+        ),
+        "S5.3 The application can set the base URL, the HTTP client, headers and a timeout.": (
             "client/test_trust.py::test_the_clients_own_connections_carry_its_headers_and_are_closed",
             "client/test_trust.py::test_a_given_http_client_stays_open",
             "client/test_origins.py::test_each_result_is_fetched_where_it_says_with_that_origins_credentials",
             "client/test_credentials.py::test_a_token_is_asked_for_once_and_again_when_it_is_refused",
             "client/test_trust.py::test_an_answer_that_never_comes_times_out",
         ),
-        "fetch answers one page": (
+        "S5.4 `fetch` returns one page.": (
             "client/test_against_server.py::test_a_sorted_page",
             "client/test_paging.py::test_a_page",
             "client/test_paging.py::test_what_is_not_asked_for_is_left_to_the_server",
         ),
-        "fetch_all and fetch_stream answer every row, with progress": (
+        "S5.5 `fetch_all` and `fetch_stream` return every row and report progress.": (
             "client/test_paging.py::test_pages_joined_are_the_result",
             "client/test_against_server.py::test_every_row_in_order_with_the_database_s_own_values",
             "client/test_paging.py::test_progress_is_told_to_functions_and_coroutines",
             "client/test_streams.py::test_a_stream_cut_anywhere_is_the_unbroken_one",
             "failures/test_client.py::test_a_restart_in_the_middle",
         ),
-        "a request is sent again where that is safe, and never where it may do something twice": (
+        "S5.6 A request is repeated only where repeating it is safe.": (
             "client/test_streams.py::test_a_first_request_that_breaks_is_sent_again_where_it_only_reads",
             "client/test_streams.py::test_a_request_that_does_something_is_never_sent_again",
             "client/test_streams.py::test_a_signed_link_is_never_sent_again",
         ),
-        "metadata, pin, delete and is_expired": (
+        "S5.7 The client reads metadata, pins, deletes, and states whether a resource has expired.": (
             "client/test_paging.py::test_metadata_pin_and_delete",
             "client/test_paging.py::test_expiry_follows_the_server",
             "client/test_lifetimes.py::test_a_skewed_clock_is_known_after_the_first_answer",
             "client/test_lifetimes.py::test_pin_unpin_and_time_against_the_server",
         ),
-        "a link is resolved by the client's own base URL when the result has no URL": (
+        "S5.8 If a result has no URL, its link is resolved against the client's base URL.": (
             "client/test_trust.py::test_an_id_stays_below_the_base_url",
         ),
     },
-    "000 errors": {
-        "the server's codes": (
+    "6 Errors": {
+        "S6.1 Server errors have stable codes.": (
             "http/test_problems.py::test_every_error_of_the_package_has_a_status_and_every_status_an_error",
             "http/test_problems.py::test_every_code_is_documented_with_its_status",
             "server/test_create.py::test_what_the_database_says_stays_with_the_operator",
         ),
-        "the client's codes": (
+        "S6.2 Client errors have stable codes.": (
             "client/test_package.py::test_every_error_is_exported_and_drawn_in_the_tree",
             "client/test_trust.py::test_a_problem_is_carried_over",
             "client/test_trust.py::test_an_error_without_a_problem_is_told_by_its_status",
         ),
     },
-    "000 packages": {
-        "client and server can be had apart, typed": (
+    "7 Packages": {
+        "S7.1 Client and server are separate packages, both typed.": (
             "packaging/test_wheels.py::test_the_client_alone_brings_no_server",
             "packaging/test_wheels.py::test_the_client_s_wheel_holds_all_it_needs",
             "packaging/test_wheels.py::test_the_server_s_wheel_holds_all_it_needs",
         ),
     },
-    "001 dual-mode answers": {
-        "data for code, a display for people, metadata with status, time and whether a cache answered": (
+    "8 Dual-mode answers": {
+        "S8.1 An answer has data for code, a display for people, and metadata with status, time and cache state.": (
             "envelope/test_dual_mode.py::test_an_answer_has_data_display_and_metadata",
             "envelope/test_dual_mode.py::test_cached_is_what_the_caller_says",
             "http/test_dual_mode.py::test_cached_is_what_a_result_cache_answered",
             "mcp/test_negotiation.py::test_the_dual_mode_answer",
         ),
-        "kept rows are told by id, size, number and how to query them": (
+        "S8.2 Staged rows are described by id, size, number and the way to query them.": (
             "envelope/test_dual_mode.py::test_staged_data_says_where_the_rows_are",
         ),
-        "a display is text, markdown or html": ("envelope/test_reading.py::test_each_kind_of_display",),
-        "errors are apart from data, with a code and a suggestion": (
+        "S8.3 A display is text, Markdown or HTML.": ("envelope/test_reading.py::test_each_kind_of_display",),
+        "S8.4 Errors are separate from data and have a code and a suggestion.": (
             "envelope/test_dual_mode.py::test_an_error_is_apart_from_data_and_readable",
         ),
-        "headers say who asks; code gets no display": (
+        "S8.5 Headers state who asks. Code gets no display.": (
             "envelope/test_dual_mode.py::test_headers_say_who_asks",
             "envelope/test_dual_mode.py::test_code_gets_no_display",
             "mcp/test_negotiation.py::test_code_reads_json_and_people_read_markdown",
             "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
-        "a program's helper: invoke, get_data, query_staged_data, tools and their schemas, over any MCP client": (
+        "S8.6 `CodeMode` calls tools, reads data, queries staged data and lists tools, over any MCP client.": (
             "client/code/test_codemode.py::test_every_mcp_client_against_a_real_server",
             "client/code/test_codemode.py::test_staged_data_are_queried_by_the_server_s_data_manager",
             "client/code/test_codemode.py::test_a_failure_is_told_and_never_taken_for_data",
         ),
-        "a parser of Markdown for servers without structure": (
+        "S8.7 A parser reads Markdown answers of servers without structured content.": (
             "client/code/test_markdown.py::test_no_value_is_wrong_and_none_is_missed",
         ),
-        "answers have an output schema": (
+        "S8.8 Answers have an output schema.": (
             "envelope/test_validation.py::test_a_tool_can_publish_what_its_data_is",
         ),
     },
-    "002 article": {
-        "the query is stored, not its rows": (
+    "9 The pattern": {
+        "S9.1 The query is stored, not its rows.": (
             "freeze/test_round_trip.py::test_a_statement_comes_back_as_it_was",
             "freeze/test_kept.py::test_another_process_thaws_the_same_statement",
             "server/test_lifecycle.py::test_rows_are_kept_at_rest_only_when_asked",
         ),
-        "each page runs the query again, so rows are current": (
+        "S9.2 Each page runs the query again, so rows are current.": (
             "server/test_lifecycle.py::test_a_page_never_repeats_a_stale_total",
         ),
-        "paging works whatever the query contained, and pages joined are the query": (
+        "S9.3 Paging works for every query, and the pages joined equal its result.": (
             "results/paging/test_pages_equal_the_query.py::test_in_the_query_s_own_order",
             "results/paging/test_pages_equal_the_query.py::test_random_windows_are_slices_of_the_whole",
         ),
-        "GET pages by skip and limit": (
+        "S9.4 `GET` takes pages by `skip` and `limit`.": (
             "http/test_pages.py::test_get_with_skip_and_limit_answers_rows",
             "http/test_parameters.py::test_a_url_asks_for_a_page",
         ),
-        "tools and REST share one store, on several servers too": (
+        "S9.5 Tools and REST share one store, also on several servers.": (
             "server/test_lifecycle.py::test_another_process_serves_what_this_one_stored",
         ),
-        "resources are bound to users and tenants when made and checked when read": (
+        "S9.6 A resource is bound to a user and a tenant when it is made, and both are checked when it is read.": (
             "http/test_access.py::test_a_resource_answers_its_owner_and_no_one_else",
             "server/test_safety.py::test_a_stranger_sees_nothing",
             "server/test_safety.py::test_a_hook_narrows_sample_count_and_pages_to_who_asks_now",
@@ -233,99 +236,101 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "tenancy/tenants/test_noninterference.py::test_questions",
             "tenancy/tenants/test_noninterference.py::test_reads",
         ),
-        "resources outlive the process": (
+        "S9.7 Resources survive the process.": (
             "store/migrations/test_schema.py::test_up_makes_every_table_and_down_removes_them",
             "packaging/test_wheels.py::test_an_installed_server_migrates_stores_and_serves_a_page",
         ),
-        "queries read only, and end in time": (
+        "S9.8 Queries only read, and have a time limit.": (
             "server/test_safety.py::test_a_session_refuses_every_write",
             "server/test_safety.py::test_a_query_that_never_ends_is_stopped",
         ),
-        "model and application, MCP and REST, run end to end": (
+        "S9.9 Model and application, MCP and REST, run end to end.": (
             "demo/test_demo.py::test_on_sqlite",
             "demo/test_demo.py::test_on_postgresql",
             "client/test_against_server.py::test_through_the_official_sdk",
             "examples/test_readme.py::test_the_two_programs_run_against_each_other",
         ),
-        "MCP and REST share one application, and a context provider is called on each MCP request": (
+        "S9.10 MCP and REST share one application. A context provider runs at each MCP request.": (
             "serve/test_application.py::test_the_context_provider_is_called_on_every_mcp_request",
             "serve/test_application.py::test_who_calls_is_known_in_tools_and_over_rest_by_one_function",
             "serve/test_command.py::test_a_database_is_served_until_somebody_stops_it",
         ),
-        "the pattern works with any SDK's tool results": (
+        "S9.11 The pattern works with the tool results of any SDK.": (
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_the_official_sdk_live",
             "client/test_detect.py::test_fastmcp_live",
             "sdks/test_serving.py::test_an_agent_looks_queries_and_its_application_gets_every_row",
         ),
     },
-    "003 catalogue": {
-        "what there is stands in a hierarchy of URIs": (
+    "10 Catalogue": {
+        "S10.1 Tables, columns and saved queries stand in a hierarchy of URIs.": (
             "catalogue/test_addresses.py::test_the_hierarchy",
             "catalogue/test_addresses.py::test_every_name_survives",
         ),
-        "each thing has a definition and metadata": (
+        "S10.2 Each entry has a definition and metadata.": (
             "catalogue/test_definitions.py::test_a_table_has_types_keys_and_comments",
             "catalogue/test_definitions.py::test_a_saved_query_says_what_it_takes_and_reads",
         ),
-        "contents are a list of URIs and metadata": (
+        "S10.3 Contents are a list of URIs with metadata.": (
             "catalogue/test_definitions.py::test_contents_are_a_list_of_uris_and_metadata",
         ),
-        "the endpoint is stateless: it takes POST, and answers other methods 405": (
+        "S10.4 The MCP endpoint is stateless. It takes POST and answers other methods with 405.": (
             "serve/test_application.py::test_a_stateless_endpoint_takes_posts_alone",
         ),
-        "what is not found is answered with what was meant": (
+        "S10.5 An unknown name is answered with similar names.": (
             "catalogue/test_finding.py::test_a_misspelt_name_is_answered_with_a_near_one",
             "mcp/test_catalogue.py::test_a_table_is_described",
         ),
-        "MCP clients list, read, page and complete it": (
+        "S10.6 MCP clients can list, read, page and complete it.": (
             "mcp/test_catalogue.py::test_everything_is_listed_and_everything_listed_is_read",
             "mcp/test_catalogue.py::test_a_long_list_comes_in_pages",
             "mcp/test_catalogue.py::test_completion_knows_what_was_chosen_before",
         ),
     },
-    "003 execute query": {
-        "one tool runs ad-hoc and existing queries, exactly one of the two": (
+    "11 Execute query": {
+        "S11.1 One tool runs ad-hoc and saved queries. A call names exactly one of the two.": (
             "mcp/test_execute_query.py::test_a_text_is_answered_by_a_dual_response",
             "mcp/test_execute_query.py::test_a_saved_query_is_run_by_its_name",
             "mcp/test_saved_queries.py::test_values_are_bound_as_what_they_are",
         ),
-        "malformed calls and errors of the application are told apart": (
+        "S11.2 A malformed call and an error of the query are different answers.": (
             "mcp/test_execute_query.py::test_a_malformed_call_is_answered_as_the_sdk_answers_one",
             "mcp/test_execute_query.py::test_an_error_says_what_to_do",
         ),
-        "errors have suggestions, of what the caller may see": (
+        "S11.3 Errors suggest what the caller may see.": (
             "mcp/test_execute_query.py::test_a_table_one_may_not_know_of_looks_like_none",
             "mcp/test_execute_query.py::test_a_stranger_learns_nothing_where_hooks_want_a_principal",
         ),
     },
-    "004 envelope": {
-        "success, timestamp and content always; data or error": (
+    "12 Envelope": {
+        "S12.1 An answer has success, timestamp and content, and either data or an error.": (
             "envelope/test_wrapping.py::test_data_is_wrapped_and_read_out",
             "envelope/test_validation.py::test_an_answer_in_order_has_no_faults",
         ),
-        "items are texts, images and resources": (
+        "S12.2 Content items are texts, images and resources.": (
             "envelope/test_validation.py::test_items_are_made_in_order_or_not_at_all",
         ),
-        "data is laid out as readable text": (
+        "S12.3 Data is laid out as readable text.": (
             "envelope/test_reading.py::test_data_is_laid_out_and_not_dumped",
         ),
-        "tools are wrapped, plain and async, and exceptions become answers": (
+        "S12.4 Plain and async tools can be wrapped, and exceptions become answers.": (
             "envelope/test_wrapping.py::test_whatever_a_tool_returns_its_answer_is_valid",
             "envelope/test_wrapping.py::test_an_async_tool_stays_one",
             "envelope/test_wrapping.py::test_half_an_envelope_is_made_whole",
             "envelope/test_wrapping.py::test_a_foreign_exception_is_an_incident",
         ),
-        "answers are checked, and each fault is said": (
+        "S12.5 Answers are validated, and each fault is named.": (
             "envelope/test_validation.py::test_every_fault_is_a_sentence",
             "envelope/test_validation.py::test_another_validator_agrees",
         ),
-        "a middleware keeps malformed answers back": (
+        "S12.6 A middleware stops malformed answers.": (
             "envelope/test_middleware.py::test_a_malformed_answer_is_replaced",
             "envelope/test_middleware.py::test_a_stream_of_json_leaves_as_it_comes",
         ),
-        "answers are audited": ("envelope/test_wrapping.py::test_the_audit_has_names_and_sizes_and_no_row",),
-        "clients of MCP take them": (
+        "S12.7 Answers can be audited.": (
+            "envelope/test_wrapping.py::test_the_audit_has_names_and_sizes_and_no_row",
+        ),
+        "S12.8 MCP clients accept them.": (
             "envelope/test_mcp.py::test_wrapped_tools_in_real_servers",
             "envelope/test_mcp.py::test_success_is_content_and_structure",
         ),
@@ -517,4 +522,4 @@ BEYOND: dict[str, str] = {
     "test_requirements.py": "this list",
     "databases/test_urls.py": "database URLs",
 }
-"""Files of tests that hold what the seeds do not speak of, and what that is."""
+"""Files of tests for what the specification does not mention, and what they test."""

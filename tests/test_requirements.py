@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from tests.requirements import BEYOND, PROMISES
@@ -22,6 +23,13 @@ def exists(node_id: str) -> bool:
     path, _, name = node_id.partition("::")
     file = TESTS / path
     return file.exists() and name in names_of_tests_in(file)
+
+
+def test_every_clause_of_the_specification_is_listed_and_no_other() -> None:
+    page = " ".join((TESTS.parent / "docs" / "specification.md").read_text(encoding="utf-8").split())
+    clauses = re.findall(r"- \*\*(S\d+\.\d+)\*\* (.*?)(?= - \*\*S| ## |$)", page)
+    listed = [promise for promises in PROMISES.values() for promise in promises]
+    assert [f"{number} {text}" for number, text in clauses] == listed
 
 
 def test_every_promise_is_held_by_a_test() -> None:

@@ -1,4 +1,4 @@
-"""Tools called by a program instead of a model (seeds/001). Any MCP client will do, none is imported.
+"""Tools called by a program instead of a model (specification S8). Any MCP client will do, none is imported.
 
 In short:
 
@@ -32,7 +32,7 @@ NEGOTIATION: Mapping[str, str] = MappingProxyType(
 
 DATA_MANAGER = "data_manager"
 STAGED_ROWS = 100
-"""Rows that `get_data` reads of staged data, as seeds/001 has it."""
+"""Rows that `get_data` reads of staged data, as specification S8 has it."""
 
 _TABLE = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
 

@@ -163,7 +163,7 @@ _NO_VALUE = _words(
     "keine|keiner|unbekannt|ninguno|ninguna|desconocido|aucun|aucune|inconnu|nessuno|nenhum|无|なし|нет"
 )
 
-# With an underscore and a long number, as servers of seeds/001 make them; a person writes no such word.
+# With an underscore and a long number, as servers of specification S8 make them; a person writes no such word.
 _MADE_ID = re.compile(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)*_\d{10,16}_[a-z0-9]{4,16}(?![\w-])")
 _STATEMENT = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 _FROM = re.compile(r"\bFROM\s+([^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2})(?![\w.(])", re.IGNORECASE)

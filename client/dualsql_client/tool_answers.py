@@ -233,7 +233,7 @@ def _loaded(text: str | None) -> Any:
 
 
 def _is_dual_mode(fields: Fields) -> bool:
-    """Whether it is as seeds/001 has it: data and metadata, or a failure that says so."""
+    """Whether it is as specification S8 has it: data and metadata, or a failure that says so."""
     if fields.get("success") is False and isinstance(fields.get("error"), Mapping):
         return True
     metadata = fields.get("metadata")

@@ -178,7 +178,7 @@ _READING_POSTS = frozenset({"", "/rows", "/query", "/sql"})
 
 # Their output is bounded by their input; brotli and zstandard turn a few bytes into gigabytes at once.
 _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
-# It asks for answers of another shape (seeds/001) than is read here; a host that sends it everywhere means others.
+# It asks for answers of another shape (S8) than is read here; a host that sends it everywhere means others.
 _OF_OTHERS = frozenset({"x-response-format"})
 _HEADERS = {"accept": "application/json", "accept-encoding": "gzip"}
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."

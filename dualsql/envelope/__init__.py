@@ -1,4 +1,4 @@
-"""Answers of tools in the envelopes of seeds/004 and seeds/001. It needs nothing of dualsql but its errors.
+"""Answers of tools in the envelopes of docs/specification.md, S8 and S12. It needs nothing of dualsql but its errors.
 
 @wrap_tool_response
 async def start_instance(name: str) -> dict[str, str]:

@@ -132,7 +132,7 @@ def dual_mode_tool_result(answer: DualModeAnswer, wanted: Wanted) -> ToolResult:
 
 
 def from_mcp_content(block: Mapping[str, Any]) -> ContentItem:
-    """A content block of MCP's as an item of seeds/004; what is one already, or of another kind, stays as it is.
+    """A content block of MCP as an item of S12; what is one already, or of another kind, stays as it is.
 
     Raises:
         BadParameterError: a reference without a URI.
@@ -182,7 +182,7 @@ def _reference(item: Mapping[str, Any]) -> str:
 
 
 def _foreign(item: Mapping[str, Any]) -> Block:
-    """A block of a kind that seeds/004 does not have: MCP's sound stays, anything else is written out."""
+    """A block of a kind that specification S12 does not have: MCP's sound stays, anything else is written out."""
     if item["type"] == "audio" and {"data", "mimeType"} <= item.keys():
         return dict(item)
     try:

@@ -36,7 +36,7 @@ class ValidateResponses:
     Put it around what speaks the envelope, not around pages and streams of rows.
 
     Args:
-        check: says what is wrong; `validate_dual_mode` for answers of seeds/001.
+        check: says what is wrong; `validate_dual_mode` for answers of specification S8.
         limit: bytes of the longest answer that is read; a longer one passes unread.
         name: of this part of the application, in the log.
     """

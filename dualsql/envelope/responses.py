@@ -97,7 +97,7 @@ def error_text(error: ErrorBody) -> str:
 
 
 def as_object(made: Any) -> dict[str, Any]:
-    """Plain data as an object: seeds/004's schema and older MCP clients take nothing else."""
+    """Plain data as an object: specification S12's schema and older MCP clients take nothing else."""
     return made if isinstance(made, dict) else {"result": made}
 
 

@@ -54,7 +54,7 @@ class ErrorBody(TypedDict):
 
 
 class Response(TypedDict):
-    """The envelope of seeds/004. `timestamp` is ISO 8601 in UTC; `error` is there exactly when `success` is false."""
+    """The envelope (S12). `timestamp` is ISO 8601 in UTC; `error` is there exactly when `success` is false."""
 
     success: bool
     timestamp: str
@@ -68,7 +68,7 @@ Status = Literal["success", "error", "staged"]
 
 
 class Metadata(TypedDict):
-    """About an answer of seeds/001. `timestamp` and `executionTime` are milliseconds, the one since 1970.
+    """About an answer of specification S8. `timestamp` and `executionTime` are milliseconds, the one since 1970.
 
     `cached` is true only if a result cache answered; `schema` is the JSON Schema of the data.
     """
@@ -82,10 +82,10 @@ class Metadata(TypedDict):
 
 
 class DualModeAnswer(TypedDict):
-    """The dual-mode answer of seeds/001: `data` for code, `display` for people, or an `error` instead of `data`.
+    """The dual-mode answer of specification S8: `data` for code, `display` for people, or an `error` instead of `data`.
 
     `display` is left out for callers who asked for JSON only. `success` is always there, because clients written to
-    seeds/001 take an answer without it for an error.
+    specification S8 take an answer without it for an error.
     """
 
     success: bool

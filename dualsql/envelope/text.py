@@ -338,7 +338,7 @@ _EMPTY = "No entries."
 
 
 class Display(TypedDict):
-    """The human half of an answer (seeds/001)."""
+    """The human half of an answer (specification S8)."""
 
     type: DisplayType
     content: str

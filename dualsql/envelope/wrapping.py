@@ -143,9 +143,9 @@ class AnswerEvent:
 
     Attributes:
         tool: the name it was wrapped with.
-        envelope: of seeds/004, or of seeds/001.
+        envelope: of S12 or S8 of the specification.
         code: of a failure, the error's code.
-        content_types: the kinds of its content items, at most twenty; of seeds/001, the kind of its display.
+        content_types: the kinds of its content items, at most twenty; of S8, the kind of its display.
         text_characters: of all that is read in it.
         data_bytes: of its data as JSON.
         seconds: how long the tool took.

@@ -31,7 +31,7 @@ INTERVAL = 1.0
 
 
 Envelope = Literal["dual_response", "dual_mode"]
-"""Whether a result is the dual response of seeds/000, or that in the dual-mode answer of seeds/001."""
+"""Whether a result is the dual response (specification S2), or that in a dual-mode answer (S8)."""
 
 
 class ResultStyle(NamedTuple):
@@ -134,7 +134,7 @@ def refused(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> Mapping
 def _dual_mode(
     response: DualResponse, style: ResultStyle, call: ToolCall, seconds: float
 ) -> Mapping[str, Any]:
-    """Its structure is the data, besides the words of seeds/001, and its text the display."""
+    """Its structure is the data, besides the words of specification S8, and its text the display."""
     structure = dict(response.to_structured_content(results_format=style.results_format))
     staged = staged_data(
         data_access_id=response.resource_id,

@@ -177,7 +177,7 @@ def _inquiry(values: Mapping[str, Any]) -> ResultQuery:
 
 
 def add_data_manager(dual: DualResponseServer, server: Any) -> None:
-    """Register the tool `data_manager` of seeds/001: operation query, schema or list over stored results.
+    """Register the tool `data_manager` of specification S8: operation query, schema or list over stored results.
 
     Raises:
         ConfigurationError: as `plain_tool`.

@@ -91,7 +91,7 @@ def add_execute_query(
 def add_query(
     dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
-    """Register the tool `query`, which takes a SQL text and nothing else (seeds/002); otherwise as `execute_query`.
+    """Register the tool `query`, which takes a SQL text and nothing else (specification S9); see `add_execute_query`.
 
     Raises:
         ConfigurationError: as `add_execute_query`; or there are several sources and `source` names none.

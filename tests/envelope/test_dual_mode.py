@@ -1,4 +1,4 @@
-"""The dual-mode answer of seeds/001, and which halves of it a caller gets."""
+"""The dual-mode answer of specification S8, and which halves of it a caller gets."""
 
 from __future__ import annotations
 

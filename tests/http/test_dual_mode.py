@@ -1,4 +1,4 @@
-"""REST for callers who ask for a format: the dual-mode answer of seeds/001; for all others nothing changes."""
+"""REST for callers who ask for a format: the dual-mode answer of specification S8; for all others nothing changes."""
 
 from __future__ import annotations
 

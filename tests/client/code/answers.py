@@ -24,7 +24,7 @@ def staged(text: str, **says: Any) -> Answer:
 
 
 ANSWERS: dict[str, Answer] = {
-    "staged, as seeds/001 has it": staged(
+    "staged, as specification S8 has it": staged(
         "**Protein Search Results Data Staged**\n\n**Data Summary:**\n- **Operation:** search_json\n"
         f"- **Payload Size:** 2040KB\n- **Data Access ID:** {ID}",
         operation="search_json",
