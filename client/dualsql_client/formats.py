@@ -10,25 +10,39 @@ from dualsql_client.framing import Framer, LineFramer, RecordFramer, WholeFileFr
 from dualsql_client.wire import StreamFormat
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFormat:
-    """A format of streams.
+    """A format of streams, as `dualsql.formats.table` has it on the server.
 
     Attributes:
+        suffixes: of files, with the dot; the first is the usual one.
         framer: makes what finds its rows, of at most so many bytes each.
+        is_resumable: whether a broken stream of it goes on where it stopped.
     """
 
     name: StreamFormat
     media_type: str
     suffixes: tuple[str, ...]
     framer: Callable[[int], Framer]
+    is_resumable: bool = True
 
 
-NDJSON = DownloadFormat("ndjson", "application/x-ndjson", (".ndjson", ".jsonl"), LineFramer)
-CSV = DownloadFormat("csv", "text/csv", (".csv",), RecordFramer)
-ARROW = DownloadFormat("arrow", "application/vnd.apache.arrow.stream", (".arrows", ".arrow"), ArrowFramer)
+NDJSON = DownloadFormat(
+    name="ndjson", media_type="application/x-ndjson", suffixes=(".ndjson", ".jsonl"), framer=LineFramer
+)
+CSV = DownloadFormat(name="csv", media_type="text/csv", suffixes=(".csv",), framer=RecordFramer)
+ARROW = DownloadFormat(
+    name="arrow",
+    media_type="application/vnd.apache.arrow.stream",
+    suffixes=(".arrows", ".arrow"),
+    framer=ArrowFramer,
+)
 PARQUET = DownloadFormat(
-    "parquet", "application/vnd.apache.parquet", (".parquet",), lambda _: WholeFileFramer()
+    name="parquet",
+    media_type="application/vnd.apache.parquet",
+    suffixes=(".parquet",),
+    framer=lambda _: WholeFileFramer(),
+    is_resumable=False,
 )
 
 _FORMATS = (NDJSON, CSV, ARROW, PARQUET)

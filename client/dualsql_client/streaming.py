@@ -109,9 +109,12 @@ def _settle(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
+_RESUMED = " or ".join(
+    ", ".join(name for name, found in BY_NAME.items() if found.is_resumable).rsplit(", ", 1)
+)
 _WHY_NOT = {
     "NO_TOTAL_ORDER": "Give the query an ORDER BY that no two rows share, or sort= by such columns.",
-    "FORMAT": "Take another format: ndjson, csv or arrow can be gone on with.",
+    "FORMAT": f"Take another format: {_RESUMED} can be gone on with.",
 }
 
 

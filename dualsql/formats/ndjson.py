@@ -73,6 +73,22 @@ def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
     return said | summary._asdict()
 
 
+def first_line(data: bytes) -> tuple[bytes, bytes]:
+    """The first row of some NDJSON, and what follows; see `Resuming.first_row`."""
+    row, _, rest = data.partition(b"\n")
+    return row, rest
+
+
+SEPARATOR = b",\n"
+"""Between two rows of a JSON array."""
+
+
+def first_object(data: bytes) -> tuple[bytes, bytes]:
+    """The first row of some of a JSON array's, and what follows; see `Resuming.first_row`."""
+    end = data.find(SEPARATOR)
+    return (data, b"") if end < 0 else (data[:end], data[end:])
+
+
 class JSONArrayWriter:
     """One array of objects; a stream that failed lacks its closing bracket."""
 
@@ -85,8 +101,8 @@ class JSONArrayWriter:
 
     def rows(self, rows: Rows) -> Chunk:
         chunk = self._lines.rows(rows)
-        data = self._separator + chunk.data.rstrip(b"\n").replace(b"\n", b",\n")
-        self._separator = b",\n"
+        data = self._separator + chunk.data.rstrip(b"\n").replace(b"\n", SEPARATOR)
+        self._separator = SEPARATOR
         return Chunk(data, chunk.rows)
 
     def end(self, summary: StreamEnd) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -82,16 +82,44 @@ class WriterFactory(Protocol):
     ) -> Writer: ...
 
 
+FirstRow = Callable[[bytes], tuple[bytes, bytes]]
+"""Splits the bytes of some rows into the first row, as its digest is made of it, and what follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resuming:
+    """How the rest of a broken stream follows what its reader has.
+
+    Attributes:
+        separator: what stands between two rows, where a writer writes it before a row and not after.
+        first_row: None where a row has no digest: the reader then says only how many rows it has.
+    """
+
+    separator: bytes = b""
+    first_row: FirstRow | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A format that a stream may be asked for in.
+    """A format that a stream may be asked for in. All that depends on the format is said here.
 
     Attributes:
         name: what `?format=` says.
-        extension: of a file of this format, without the dot.
+        parameters: of the media type, as Content-Type has them: "; charset=utf-8".
+        suffix: of a file of this format, without the dot.
+        resuming: None for a format that is not made of a head, rows and an end that can follow each other.
+        has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
+            HTTP/1.0, whose bodies end with the connection, is refused.
+        is_compressed: whether a content coding would only cost time.
+        end_keys: a row with one of these as its only column would look like the end of the stream, and is refused.
     """
 
     name: str
     media_type: str
-    extension: str
+    suffix: str
     writer: WriterFactory
+    parameters: str = ""
+    resuming: Resuming | None = None
+    has_end: bool = True
+    is_compressed: bool = False
+    end_keys: frozenset[str] = frozenset()

@@ -30,7 +30,7 @@ from dualsql.envelope import (
     wanted,
 )
 from dualsql.formats import json
-from dualsql.formats.formats import FORMATS, format_named
+from dualsql.formats.table import FORMATS, format_named
 from dualsql.formats.writer import Format
 from dualsql.http.problems import Endpoint, JSONAnswer, NotAcceptableError
 from dualsql_client.wire import ResourceDescription
@@ -157,10 +157,6 @@ async def compressed(compressor: Compressor | None, data: bytes) -> bytes:
     return await asyncio.to_thread(compressor.compress, data)
 
 
-_MEDIA_TYPES = {found.media_type: found for found in FORMATS.values()}
-_COMPRESSED_ALREADY = frozenset({"parquet"})
-
-
 def chosen_format(named: str | None, headers: Headers) -> Format:
     """The format that the request names, or the one that its Accept weighs most.
 
@@ -170,14 +166,15 @@ def chosen_format(named: str | None, headers: Headers) -> Format:
     """
     if named is not None:
         return format_named(named)
-    media_type = preferred_media_type(headers.getlist("accept"), list(_MEDIA_TYPES))
+    offered = {found.media_type: found for found in FORMATS.values()}
+    media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:
         raise NotAcceptableError(
             "Rows are not to be had in any format that is accepted.",
-            hint=f"Accept one of: {', '.join(_MEDIA_TYPES)}.",
+            hint=f"Accept one of: {', '.join(offered)}.",
             details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
         )
-    return _MEDIA_TYPES[media_type]
+    return offered[media_type]
 
 
 def chosen_coding(written: Format, headers: Headers) -> str | None:
@@ -186,7 +183,7 @@ def chosen_coding(written: Format, headers: Headers) -> str | None:
     Raises:
         NotAcceptableError: neither is acceptable.
     """
-    offered = () if written.name in _COMPRESSED_ALREADY else CODINGS
+    offered = () if written.is_compressed else CODINGS
     return preferred_coding(headers.getlist("accept-encoding"), offered)
 
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
 from dualsql.formats import json
+from dualsql.formats.table import DEFAULT_FORMAT
 from dualsql.log import log_failure, log_unforeseen, new_incident, resource_hash
 from dualsql_client.wire import Problem
 
@@ -86,7 +87,7 @@ class OldProtocolError(DualResponseError):
     """The body's end could not be told from a connection that broke."""
 
     code = "OLD_PROTOCOL"
-    default_hint = "Ask with HTTP/1.1 (nginx: proxy_http_version 1.1), or for format=ndjson."
+    default_hint = f"Ask with HTTP/1.1 (nginx: proxy_http_version 1.1), or for format={DEFAULT_FORMAT}."
 
 
 class SlowBodyError(DualResponseError):

@@ -138,8 +138,6 @@ class _TimedSend:
 
 
 _VARY = "Accept, Accept-Encoding"
-_PARAMETERS = {"csv": "; charset=utf-8; header=present"}
-_ENDED_BY_HTTP = frozenset({"csv"})
 
 
 async def answer_stream(
@@ -173,15 +171,15 @@ async def answer_stream(
 
 def _require_an_end(written: Format, request: Request) -> None:
     """Refuse to send over HTTP/1.0, whose bodies end with the connection, what has no end of its own."""
-    if written.name in _ENDED_BY_HTTP and request.scope.get("http_version") == "1.0":
+    if not written.has_end and request.scope.get("http_version") == "1.0":
         raise OldProtocolError(f"Over HTTP/1.0 {written.name} that was cut off would look whole.")
 
 
 def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
     written = stream.format
     found = {
-        "Content-Type": written.media_type + _PARAMETERS.get(written.name, ""),
-        "Content-Disposition": content_disposition(stream.name, written.extension),
+        "Content-Type": written.media_type + written.parameters,
+        "Content-Disposition": content_disposition(stream.name, written.suffix),
         "Content-Encoding": coding,
         "Vary": _VARY,
         "ETag": stream.etag,

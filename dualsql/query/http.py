@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import refuse_unknown
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.negotiation import chosen_format, preferred_media_type
 from dualsql.http.parameters import (

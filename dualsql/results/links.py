@@ -12,15 +12,12 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from dualsql.errors import BadParameterError, ConfigurationError, DualResponseError
-from dualsql.formats import formats
+from dualsql.formats.table import FORMATS
 from dualsql.freeze import Seal
 from dualsql.resource import Addresses, Principal, Resource
 from dualsql.results.access import AccessControl, not_found
 from dualsql.settings import Settings
 from dualsql.store.protocol import LinkRecord, ResourceStore
-
-FORMATS = frozenset(formats.FORMATS)
-"""What a link can be good for. "json" is pages and the description too."""
 
 MAXIMUM_LENGTH = 4096
 _LABEL = "dualsql.link/1"
@@ -53,9 +50,9 @@ def new_link_id() -> str:
 
 
 def checked_formats(formats: Iterable[str]) -> frozenset[str]:
-    """Raises BadParameterError for a format nobody serves."""
+    """Raises BadParameterError for a format that is not served."""
     found = frozenset(formats)
-    if not found or not found <= FORMATS:
+    if not found or not found <= FORMATS.keys():
         raise BadParameterError(
             f"A link is for one or more of: {', '.join(sorted(FORMATS))}.", hint="Leave formats out."
         )

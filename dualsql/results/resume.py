@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from dualsql.errors import BadCursorError, BadParameterError, ResultChangedError
-from dualsql.formats.writer import Chunk, WriterOptions
+from dualsql.formats.table import FORMATS
+from dualsql.formats.writer import Chunk, FirstRow, Format, WriterOptions
 from dualsql.freeze import Seal
 from dualsql.results.cursors import CursorScope
 from dualsql_client.wire import row_digest
@@ -18,9 +19,6 @@ TOKEN_LENGTH = 43
 """Characters: 32 bytes in base64."""
 
 _LABEL = "dualsql.resume/1"
-_JSON_SEPARATOR = b",\n"
-_RESUMED = ("ndjson", "json", "csv", "arrow")
-"""Formats of a head, rows and an end, whose bytes can follow each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +57,9 @@ class ResumeScope:
     start: str | None = None
 
 
-def obstacle_to_resuming(written: str, *, is_ordered: bool) -> str | None:
+def obstacle_to_resuming(written: Format, *, is_ordered: bool) -> str | None:
     """Why a stream cannot be gone on with, as `NO_RESUME_HEADER` says it; None if it can be."""
-    if written not in _RESUMED:
+    if written.resuming is None:
         return "FORMAT"
     return None if is_ordered else "NO_TOTAL_ORDER"
 
@@ -71,7 +69,7 @@ def resume_token(seal: Seal, stretch: ResumeScope) -> str:
     return urlsafe_b64encode(seal.sign(_LABEL, *_parts(stretch))).rstrip(b"=").decode()
 
 
-def require_resumable(seal: Seal, asked: Resumption, stretch: ResumeScope, written: str) -> None:
+def require_resumable(seal: Seal, asked: Resumption, stretch: ResumeScope, written: Format) -> None:
     """Refuse what is not a stretch that was begun here.
 
     Raises:
@@ -80,15 +78,16 @@ def require_resumable(seal: Seal, asked: Resumption, stretch: ResumeScope, writt
     """
     if not _is_token_of(seal, asked.token, stretch):
         raise BadCursorError
-    if written not in _RESUMED:
+    if written.resuming is None:
+        resumed = [name for name, known in FORMATS.items() if known.resuming is not None]
         raise BadParameterError(
-            f"A stream of {written} cannot be gone on with.",
-            hint=f"Begin again, or take one of: {', '.join(_RESUMED)}.",
+            f"A stream of {written.name} cannot be gone on with.",
+            hint=f"Begin again, or take one of: {', '.join(resumed)}.",
             details={"name": "resume"},
         )
-    if asked.last is not None and written not in _SPLITTERS:
+    if asked.last is not None and written.resuming.first_row is None:
         raise BadParameterError(
-            f"A row of {written} has no digest.", hint="Leave last out.", details={"name": "last"}
+            f"A row of {written.name} has no digest.", hint="Leave last out.", details={"name": "last"}
         )
 
 
@@ -117,7 +116,7 @@ def _parts(stretch: ResumeScope) -> list[str | bytes | None]:
 
 
 async def rest_of(
-    batches: AsyncGenerator[Chunk, None], resumption: Resumption, written: str
+    batches: AsyncGenerator[Chunk, None], resumption: Resumption, written: Format
 ) -> AsyncGenerator[Chunk, None]:
     """What follows the rows that the caller has.
 
@@ -127,20 +126,22 @@ async def rest_of(
     Raises:
         ResultChangedError: the last row that the caller has is another one by now.
     """
+    resuming = written.resuming
+    assert resuming is not None, "require_resumable was asked"
     async with aclosing(batches):
         first = await anext(batches, None)
-        if resumption.last is not None:
-            first = _after_known(first, resumption.last, written)
-        elif first is not None and written == "json":
-            first = Chunk(_JSON_SEPARATOR + first.data, first.rows)
+        if resumption.last is not None and resuming.first_row is not None:
+            first = _after_known(first, resumption.last, resuming.first_row)
+        elif first is not None and resuming.separator:
+            first = Chunk(resuming.separator + first.data, first.rows)
         if first is not None:
             yield first
         async for chunk in batches:
             yield chunk
 
 
-def _after_known(first: Chunk | None, digest: str, written: str) -> Chunk:
-    row, rest = _SPLITTERS[written](b"" if first is None else first.data)
+def _after_known(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk:
+    row, rest = first_row(b"" if first is None else first.data)
     if first is None or row_digest(row) != digest:
         raise result_changed()
     return Chunk(rest, first.rows - 1)
@@ -149,31 +150,3 @@ def _after_known(first: Chunk | None, digest: str, written: str) -> Chunk:
 def result_changed() -> ResultChangedError:
     """The refusal to go on with other data than what was begun with."""
     return ResultChangedError("The result changed after the stream broke.")
-
-
-def _split_line(data: bytes) -> tuple[bytes, bytes]:
-    row, _, rest = data.partition(b"\n")
-    return row, rest
-
-
-def _split_object(data: bytes) -> tuple[bytes, bytes]:
-    end = data.find(_JSON_SEPARATOR)
-    return (data, b"") if end < 0 else (data[:end], data[end:])
-
-
-def _split_record(data: bytes) -> tuple[bytes, bytes]:
-    start = quotes = 0
-    while (end := data.find(b"\r\n", start)) >= 0:
-        quotes += data.count(b'"', start, end)
-        if quotes % 2 == 0:
-            return data[:end], data[end + 2 :]
-        start = end + 2  # inside quotes, where a line break belongs to the value
-    return data, b""
-
-
-_SPLITTERS: dict[str, Callable[[bytes], tuple[bytes, bytes]]] = {
-    "ndjson": _split_line,
-    "json": _split_object,
-    "csv": _split_record,
-}
-"""By format: the first row of a batch, as its digest is made, and what follows it."""

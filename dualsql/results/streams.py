@@ -11,7 +11,7 @@ from typing import Protocol
 from dualsql import plan
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import BadParameterError, DualResponseError, LimitExceededError, TooManyQueriesError
-from dualsql.formats.formats import format_named
+from dualsql.formats.table import DEFAULT_FORMAT, format_named
 from dualsql.formats.writer import Chunk, Format, StreamEnd, Writer, WriterOptions
 from dualsql.freeze import Seal
 from dualsql.freeze.document import AnySelect
@@ -30,7 +30,7 @@ from dualsql.results.resume import (
 )
 from dualsql.results.view import View, etag_of, snapshot_of
 from dualsql.settings import Settings
-from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY, SortKey, TotalCountKind
+from dualsql_client.wire import SortKey, TotalCountKind
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class StreamRun:
     writer: Writer
     view: View
     section: RowRange
-    written: str
+    written: Format
     columns: Sequence[ResultColumn]
     resumption: Resumption | None
     log: StreamLog
@@ -215,14 +215,14 @@ class StreamRequest:
     """What of a result is streamed, and how.
 
     Attributes:
-        format: one of `dualsql.formats.formats.FORMATS`.
+        format: one of `dualsql.formats.table.FORMATS`.
         columns: names of the columns wanted, in order; None for all.
         limit: the most rows; None for all of them.
         cursor: of a page (`next_cursor`), from which on there are rows; with the same sort.
         resumption: go on with a stream of the same request that broke.
     """
 
-    format: str = "ndjson"
+    format: str = DEFAULT_FORMAT
     columns: tuple[str, ...] | None = None
     sort: tuple[SortKey, ...] = ()
     limit: int | None = None
@@ -303,13 +303,13 @@ class Streams:
             start=request.cursor,
         )
         if request.resumption is not None:
-            require_resumable(self._seal, request.resumption, stretch, written.name)
-        no_resume = obstacle_to_resuming(written.name, is_ordered=rows.order.is_total)
+            require_resumable(self._seal, request.resumption, stretch, written)
+        no_resume = obstacle_to_resuming(written, is_ordered=rows.order.is_total)
         flow = StreamRun(
             writer=written.writer(columns, view.source.engine.dialect, request.options),
             view=view,
             section=section,
-            written=written.name,
+            written=written,
             columns=columns,
             resumption=request.resumption,
             log=log,
@@ -350,11 +350,10 @@ class Streams:
 
 
 def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) -> None:
-    """Refuse NDJSON whose rows could look like its last record: cut off behind one, it would look whole."""
-    names = [column.name for column in columns]
-    if written.name == "ndjson" and names in ([SUMMARY_KEY], [PROBLEM_KEY]):
+    """Refuse rows that could look like the last record: a stream that was cut off behind one would look complete."""
+    if len(columns) == 1 and columns[0].name in written.end_keys:
         raise BadParameterError(
-            f"A row of the column {names[0]!r} alone would look like the end of the stream.",
+            f"A row of the column {columns[0].name!r} alone would look like the end of the stream.",
             hint="Take another format, or another column beside it.",
             details={"name": "format"},
         )

@@ -22,7 +22,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer, QueryTimeoutError, plan
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Database
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import DRIVERS, SLOW, MakeServer
 from tests.databases.streams.reading import read

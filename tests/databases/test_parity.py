@@ -26,7 +26,7 @@ from sqlalchemy.orm import aliased
 from dualsql import plan
 from dualsql.databases import Source
 from dualsql.databases.session import read_only
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from tests.databases.kinds import MakeServer
 from tests.databases.streams.reading import read
 from tests.databases.test_drivers import answered, asked

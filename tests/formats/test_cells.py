@@ -39,7 +39,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from dualsql.columns.result import result_columns
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, WriterOptions
 from tests.databases.streams.reading import read_csv
 

@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepresentableError
 from dualsql.formats.csv import DatabaseCSVWriter
-from dualsql.formats.formats import FORMATS, format_named
+from dualsql.formats.table import FORMATS, format_named
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
 from tests.databases.streams.reading import read, read_csv
 

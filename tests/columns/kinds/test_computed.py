@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Numeric, Table, case, func, insert, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from tests.columns.kinds.results import served, table_of, values_of
 from tests.engines import opened
 

@@ -30,7 +30,7 @@ from sqlalchemy.orm import (
 )
 
 from dualsql import DualResponseError, DualResponseServer, Registry, Resource
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.freeze import thaw
 from dualsql.plan import shape
 from dualsql.results.streams import StreamRequest

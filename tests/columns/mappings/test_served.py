@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponseError, DualResponseServer
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.log import wait_until_logged
 from dualsql.plan import shape, written_out
 from dualsql.tenancy import Shared

@@ -17,8 +17,8 @@ from pyarrow import parquet
 
 from dualsql.columns.result import ResultColumn
 from dualsql.databases import Source, StreamJob, stream_rows
-from dualsql.formats.formats import FORMATS
 from dualsql.formats.json import dumps
+from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
 from dualsql.tenancy import ActiveRules
 

@@ -14,7 +14,7 @@ from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import fetch_page, fetch_rows
 from dualsql.databases.driver import require_described
 from dualsql.databases.source import Source, open_source
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.tenancy import Policy
 from tests.databases.streams.everything import lanes_taken
 from tests.databases.streams.reading import streamed

@@ -34,7 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import Registry, plan
 from dualsql.databases.source import Source, open_source
-from dualsql.formats.formats import FORMATS
+from dualsql.formats.table import FORMATS
 from dualsql.tenancy import ActiveRules, Policy
 from tests.databases.streams.everything import fill, lanes_taken
 from tests.databases.streams.reading import read, streamed

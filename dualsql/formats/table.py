@@ -1,0 +1,71 @@
+"""The formats of streams, with all their traits: a new format is a writer in a file of its own and a row here."""
+
+from __future__ import annotations
+
+from dualsql.errors import BadParameterError
+from dualsql.formats.arrow import ArrowWriter, ParquetWriter
+from dualsql.formats.csv import csv_writer, first_record
+from dualsql.formats.ndjson import SEPARATOR, JSONArrayWriter, NDJSONWriter, first_line, first_object
+from dualsql.formats.writer import Format, Resuming
+from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY
+
+FORMATS: dict[str, Format] = {
+    found.name: found
+    for found in (
+        Format(
+            name="ndjson",
+            media_type="application/x-ndjson",
+            suffix="ndjson",
+            writer=NDJSONWriter,
+            resuming=Resuming(first_row=first_line),
+            end_keys=frozenset({SUMMARY_KEY, PROBLEM_KEY}),
+        ),
+        Format(
+            name="json",
+            media_type="application/json",
+            suffix="json",
+            writer=JSONArrayWriter,
+            resuming=Resuming(first_row=first_object, separator=SEPARATOR),
+        ),
+        Format(
+            name="csv",
+            media_type="text/csv",
+            suffix="csv",
+            writer=csv_writer,
+            parameters="; charset=utf-8; header=present",
+            resuming=Resuming(first_row=first_record),
+            has_end=False,
+        ),
+        # These two need the extra dualsql[arrow]; without it, their writers say so.
+        Format(
+            name="arrow",
+            media_type="application/vnd.apache.arrow.stream",
+            suffix="arrows",
+            writer=ArrowWriter,
+            resuming=Resuming(),
+        ),
+        Format(
+            name="parquet",
+            media_type="application/vnd.apache.parquet",
+            suffix="parquet",
+            writer=ParquetWriter,
+            is_compressed=True,
+        ),
+    )
+}
+"""By name, in the order in which a caller that accepts several gets them; the first is the default."""
+
+DEFAULT_FORMAT = next(iter(FORMATS))
+
+
+def format_named(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        BadParameterError: there is none.
+    """
+    if name not in FORMATS:
+        raise BadParameterError(
+            f"There is no format {name[:40]!r}.", hint=f"Known here: {', '.join(FORMATS)}."
+        )
+    return FORMATS[name]
