@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -26,17 +26,15 @@ from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
 from dualsql.databases import Database, open_sources, prove
 from dualsql.errors import ConfigurationError
-from dualsql.freeze.document import Statement
 from dualsql.http.router import FeatureRoutes, build_router
 from dualsql.http.well_known import well_known_route
 from dualsql.identity import Audit, Authenticate
 from dualsql.mcp.tool import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
-from dualsql.query import ResultQuery
 from dualsql.query.http import query_routes
 from dualsql.query.service import QueryService, RefineService, question_forms
-from dualsql.resource import Addresses, Count, Principal, Resource, SampleOption
+from dualsql.resource import Addresses, Count, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authorize, Listing, seal_for
 from dualsql.results.create import Creator
@@ -44,9 +42,8 @@ from dualsql.results.cursors import Cursors
 from dualsql.results.jobs import Jobs
 from dualsql.results.links import Links
 from dualsql.results.options import (
-    ProfileOption,
+    CreateOptions,
     checked_count,
-    checked_create_options,
     checked_listing,
     checked_queries,
     checked_registry,
@@ -154,7 +151,6 @@ class DualResponseServer:
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
         self.inquiries = QueryService(self._reader, self.settings)
-        self._refinements = RefineService(self._gate, self.inquiries, self.settings, self._addresses)
         made = (self._sources, self._reader, self._gate, self._jobs)
         self.responses = Creator(
             *made,
@@ -162,6 +158,9 @@ class DualResponseServer:
             addresses=self._addresses,
             profiler=profile_sample,
             forms=[question_forms],
+        )
+        self._refinements = RefineService(
+            self._gate, self.inquiries, self.responses, settings=self.settings, addresses=self._addresses
         )
         self.profiles = ProfileService(self._reader, self._gate)
         parts = (self.responses, self._reader, self._gate, self.inquiries)
@@ -190,25 +189,8 @@ class DualResponseServer:
 
     # Creating -------------------------------------------------------------------------------------------
 
-    @checked_keywords()
-    async def create_response(
-        self,
-        select: Statement | None = None,
-        *,
-        name: str,
-        sample_size: int | None = None,
-        sample: SampleOption = "head",
-        expiration: timedelta | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        count: Count = "auto",
-        profile: ProfileOption = "none",
-        principal: Principal | None = None,
-        source: str | None = None,
-        wait: timedelta | None = None,
-        parent: Resource | str | None = None,
-        refinement: Mapping[str, Any] | ResultQuery | None = None,
-        is_text: bool = False,
-    ) -> DualResponse:
+    @takes(CreateOptions)
+    async def create_response(self, options: CreateOptions) -> DualResponse:
         """Store `select` as a resource and show its first rows.
 
         Args:
@@ -249,25 +231,11 @@ class DualResponseServer:
             TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
             StorageError: the resource could not be kept.
         """
-        creation = checked_create_options(
-            self.settings,
-            name=name,
-            sample_size=sample_size,
-            sample=sample,
-            expiration=expiration,
-            metadata=metadata,
-            count=count,
-            profile=profile,
-            principal=principal,
-            source=source,
-            wait=wait,
-            parent=parent,
-            refinement=refinement,
-            is_text=is_text,
-        )
+        checked = options.checked(self.settings)
         await self._ready()
-        with self._refinements.told(creation):
-            return await self.responses.create(*await self._refinements.resolve(select, creation))
+        if checked.select is None or checked.parent is not None or checked.refinement is not None:
+            return await self._refinements.create(checked)
+        return await self.responses.create(checked)
 
     # Serving --------------------------------------------------------------------------------------------
 

@@ -311,27 +311,32 @@ Settings.__doc__ = f"{Settings.__doc__}\n\nAttributes:\n" + "\n".join(
 
 
 def takes(
-    options: Callable[P, Options], *, made: Callable[..., Options]
-) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, P], None]]:
-    """A decorator: the method has the parameters of the dataclass `options`, and gets what `made` makes of them.
+    options: Callable[P, Options], *, made: Callable[..., Options] | None = None
+) -> Callable[[Callable[[Owner, Options], T]], Callable[Concatenate[Owner, P], T]]:
+    """A decorator: the method has the parameters of the dataclass `options`, and gets one made of them.
 
     Type checkers and help() see each field with its type and default, though it is written once.
+
+    Args:
+        made: makes the dataclass of the arguments; its own constructor unless given.
 
     Raises:
         TypeError: a keyword is no field. The message names the field that is spelled most like it.
     """
     signature = _signature_of(options)
+    make: Callable[..., Options] = made or options
 
-    def decorated(method: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, P], None]:
+    def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
         name = method.__qualname__
 
         @wraps(method)
-        def call(*given: Any, **keywords: Any) -> None:
+        def call(*given: Any, **keywords: Any) -> T:
             refuse_unknown_keywords(name, keywords, list(signature.parameters))
-            method(given[0], made(*given[1:], **keywords))
+            return method(given[0], make(*given[1:], **keywords))
 
-        call.__dict__["__signature__"] = signature
-        return cast("Callable[Concatenate[Owner, P], None]", call)
+        returned = method.__annotations__.get("return", inspect.Signature.empty)
+        call.__dict__["__signature__"] = signature.replace(return_annotation=_AsWritten(returned))
+        return cast("Callable[Concatenate[Owner, P], T]", call)
 
     return decorated
 

@@ -19,7 +19,7 @@ from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
-from dualsql.results.options import checked_create_options
+from dualsql.results.options import CreateOptions
 from dualsql.results.reader import ResultReader
 from dualsql.results.view import View
 from dualsql.settings import Settings
@@ -36,16 +36,16 @@ class ChartService:
         self,
         creator: Creator,
         reader: ResultReader,
-        gate: AccessControl,
-        inquiries: QueryService,
+        access: AccessControl,
+        query: QueryService,
         *,
         settings: Settings,
         start: Callable[[], Awaitable[None]],
     ) -> None:
         self._creator = creator
         self._reader = reader
-        self._gate = gate
-        self._inquiries = inquiries
+        self._access = access
+        self._query = query
         self._settings = settings
         self._start = start
         self._drawing = asyncio.Semaphore(_AT_ONCE)
@@ -79,12 +79,12 @@ class ChartService:
         """
         await self._start()
         chart = read_chart(specification)
-        parent = await self._gate.open(_id_of(result), principal, "read")
+        parent = await self._access.open(_id_of(result), principal, "read")
         _require_range(chart, parent)
         question = question_of(chart)
-        select = self._inquiries.statement(parent, question, principal)
-        creation = checked_create_options(
-            self._settings,
+        select = self._query.statement(parent, question, principal)
+        options = CreateOptions(
+            select,
             name=name or chart.title or chart.words[:200],
             expiration=expiration,
             metadata={METADATA_KEY: dict(specification)},
@@ -93,10 +93,10 @@ class ChartService:
             parent=parent,
             refinement=question,
         )
-        response = await self._creator.create(select, creation)
+        response = await self._creator.create(options.checked(self._settings))
         picture = None
         if image is not None:
-            resource = await self._gate.open(response.resource_id, principal, "read")
+            resource = await self._access.open(response.resource_id, principal, "read")
             picture = await self.picture(resource, image, principal=principal)
         return replace(
             response,
@@ -117,7 +117,7 @@ class ChartService:
         view = self._reader.view_of(resource, principal)
         chart = _chart_of(resource, view)
         rows, is_cut = await (_bins(view) if chart.mark == "histogram" else _marks(view))
-        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        await self._access.note("read", principal, resource=resource, rows=len(rows))
         await self._reader.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), rows, is_cut=is_cut)
 

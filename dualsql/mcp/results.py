@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
@@ -16,44 +16,46 @@ from dualsql.errors import ConfigurationError
 from dualsql.freeze.document import Statement
 from dualsql.mcp.calls import Caller
 from dualsql.mcp.negotiation import OFFER, ResultStyle, ToolCall, refused, reporting, written
-from dualsql.resource import Count, SampleOption
 from dualsql.response import DualResponse, ResultsFormat, problem_tool_result, text_block
-from dualsql.results.options import ProfileOption
+from dualsql.results.options import ResultKeywords
+from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import ColumnType, Encoding, ToolProblem, TotalCountKind
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
 
 
-@dataclass(frozen=True, slots=True)
+class AnswerKeywords(ResultKeywords, total=False):
+    """What an `Answer` may say of its result; each as `DualResponseServer.create_response` has it."""
+
+    name: str | None
+    metadata: Mapping[str, Any] | None
+    is_text: bool
+
+
 class Answer:
-    """A Select, and what is to be said of its result; what is None is as the tool has it.
+    """A Select, and options of its result that are other ones than those of the tool.
+
+    Args:
+        select: as for `DualResponseServer.create_response`.
+        description: a sentence that the model reads above the rows; kept with the resource's metadata.
+        options: as there; one that is left out or None is the tool's.
 
     Attributes:
-        name: a title that a person understands, 200 characters at most.
-        description: a sentence the model reads above the rows; kept with the resource's metadata.
-        sample_size, sample: rows to show, and which: as for `DualResponseServer.create_response`.
-        expiration: lifetime of the link.
-        count, profile: as there.
-        metadata: JSON values kept with the resource.
-        source: which of several databases.
-        wait: how long to wait for the query, before it goes on in the background.
-        is_text: a caller has written the Select as SQL; see there, too.
+        options: those that are not None, by name.
     """
 
-    select: Statement
-    _: KW_ONLY
-    name: str | None = None
-    description: str | None = None
-    sample_size: int | None = None
-    sample: SampleOption | None = None
-    expiration: timedelta | None = None
-    count: Count | None = None
-    profile: ProfileOption | None = None
-    metadata: Mapping[str, Any] | None = None
-    source: str | None = None
-    wait: timedelta | None = None
-    is_text: bool | None = None
+    __slots__ = ("description", "options", "select")
+
+    @checked_keywords(AnswerKeywords)
+    def __init__(
+        self, select: Statement, *, description: str | None = None, **options: Unpack[AnswerKeywords]
+    ) -> None:
+        self.select = select
+        self.description = description
+        self.options: Mapping[str, Any] = {
+            name: value for name, value in options.items() if value is not None
+        }
 
 
 _TEXT = {"type": "string"}
@@ -170,12 +172,12 @@ class DualResultAdapter:
     """A Select becomes a dual response.
 
     Attributes:
-        answer: what holds where the function does not say otherwise.
+        options: of `create_response`, where the `Answer` has none of its own.
     """
 
     dual: DualResponseServer
     name: str
-    answer: Mapping[str, Any]
+    options: Mapping[str, Any]
     style: ResultStyle
 
     @property
@@ -206,25 +208,16 @@ class DualResultAdapter:
         answer = Answer(returned) if isinstance(returned, _STATEMENTS) else returned
         if not isinstance(answer, Answer):
             raise TypeError(f"the tool returned a {type(returned).__name__}, and neither Select nor Answer")
-        options = {**self.answer, **_said(answer)}
-        description = options.pop("description", None)
-        if description is not None:
-            options["metadata"] = {**options.get("metadata", {}), "description": description}
+        options = {**self.options, **answer.options}
+        if answer.description is not None:
+            options["metadata"] = {**options.get("metadata", {}), "description": answer.description}
         if caller.is_task:
             # It has all the time there is for a query, which ends before this does.
             options["wait"] = 2 * self.dual.settings.pending_timeout
         elif options.get("wait") is None:
             options["wait"] = wait
         response = await self.dual.create_response(answer.select, principal=caller.principal, **options)
-        return replace(response, description=description)
-
-
-def _said(answer: Answer) -> dict[str, Any]:
-    names = (
-        "name", "description", "sample_size", "sample", "expiration", "count", "profile", "metadata", "source", "wait",
-        "is_text",
-    )  # fmt: skip
-    return {name: value for name in names if (value := getattr(answer, name)) is not None}
+        return replace(response, description=answer.description)
 
 
 class PlainResultAdapter:

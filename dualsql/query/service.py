@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -18,11 +18,13 @@ from dualsql.errors import (
     blaming,
 )
 from dualsql.formats.writer import Chunk
-from dualsql.freeze.document import AnySelect, Statement
+from dualsql.freeze.document import AnySelect
 from dualsql.query import answering, read_question, read_result_query
 from dualsql.query.question import Question, ResultQuery, TextQuestion, in_words
 from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
+from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
+from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.reader import ReadTarget, ResultReader
@@ -171,70 +173,73 @@ _MOST_PARENTS = 10_000
 
 
 class RefineService:
-    """Makes resources of resources of one server."""
+    """Makes results of other results of one server: the answer to a question about a parent is stored as a result."""
 
     def __init__(
-        self, gate: AccessControl, inquiries: QueryService, settings: Settings, addresses: Addresses
+        self,
+        access: AccessControl,
+        query: QueryService,
+        creator: Creator,
+        *,
+        settings: Settings,
+        addresses: Addresses,
     ) -> None:
-        self._gate = gate
-        self._inquiries = inquiries
+        self._access = access
+        self._query = query
+        self._creator = creator
         self._settings = settings
         self._addresses = addresses
         self._children: Counter[str] = Counter()
 
-    async def resolve(
-        self, select: Statement | None, creation: CreateOptions
-    ) -> tuple[Statement, CreateOptions]:
-        """The statement to store, and what is known of it: `select` itself, or the refinement of a parent.
+    async def create(self, options: CreateOptions) -> DualResponse:
+        """The response of a refinement; what cannot be stored of it is its caller's to correct, who wrote it.
 
         Raises:
-            BadParameterError: neither a Select is given nor a parent and its refinement; or both are.
+            BadParameterError: a Select is given, too, or a parent or its refinement is missing; or the statement of
+                the refinement cannot be stored.
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: the principal may not read the parent.
             LimitExceededError: it is refined too deeply, or too often.
-            UnknownColumnError, InvalidSQLError, ...: see `Inquiries.page`.
+            UnknownColumnError, InvalidSQLError, ...: see `QueryService.page`.
         """
-        if creation.parent is None and creation.refinement is None and select is not None:
-            return select, creation
-        if select is not None or creation.parent is None or creation.refinement is None:
+        try:
+            return await self._creator.create(await self._resolve(options))
+        except (NotFreezableError, NoTotalOrderError) as error:
+            if options.refinement is None:
+                raise
+            logger.warning("A refinement of %s could not be stored: %s", options.parent, error)
+            raise BadParameterError(
+                "This result cannot be refined in this way: what it is asked for cannot be stored.",
+                hint="Ask it without making a result (query), or refine it by other columns.",
+            ) from error
+
+    async def _resolve(self, options: CreateOptions) -> CreateOptions:
+        """The options with the statement of the refinement, the parent's database, and where the result comes from."""
+        if options.select is not None or options.parent is None or options.refinement is None:
             raise BadParameterError(
                 "A response is made of a Select, or of a parent and a refinement.",
                 hint="Give the result's URI and what to ask of it.",
                 developer_hint='create_response(name=..., parent="resource://...", refinement={"filters": [...]})',
             )
-        named = creation.parent
-        refinement = read_result_query(creation.refinement)
-        parent_id = named.id if isinstance(named, Resource) else id_in(named)
-        parent = await self._gate.open(parent_id, creation.principal, "read")
+        refinement = read_result_query(options.refinement)
+        parent_id = options.parent.id if isinstance(options.parent, Resource) else id_in(options.parent)
+        parent = await self._access.open(parent_id, options.principal, "read")
         depth = depth_of(parent) + 1
         self._require_room(parent, depth)
-        statement = self._inquiries.statement(parent, refinement, creation.principal)
+        statement = self._query.statement(parent, refinement, options.principal)
         lineage = {
             "parent": self._addresses.uri(parent.id),
             "depth": depth,
             "refinement": in_words(refinement),
         }
         self._count(parent)
-        metadata = {**creation.metadata, LINEAGE: lineage}
-        is_text = isinstance(refinement, TextQuestion)
-        return statement, replace(creation, source=parent.source, metadata=metadata, is_text=is_text)
-
-    @contextmanager
-    def told(self, creation: CreateOptions) -> Iterator[None]:
-        """In the block, what cannot be stored of a refinement is its caller's to mend: they have written it.
-
-        Raises:
-            BadParameterError: in place of NotFreezableError and NoTotalOrderError.
-        """
-        try:
-            yield
-        except (NotFreezableError, NoTotalOrderError) as error:
-            if creation.refinement is None:
-                raise
-            logger.warning("A refinement of %s could not be stored: %s", creation.parent, error)
-            raise BadParameterError(
-                "This result cannot be refined in this way: what it is asked for cannot be stored.",
-                hint="Ask it without making a result (query), or refine it by other columns.",
-            ) from error
+        return replace(
+            options,
+            select=statement,
+            source=parent.source,
+            metadata={**(options.metadata or {}), LINEAGE: lineage},
+            refinement=refinement,
+            is_text=isinstance(refinement, TextQuestion),
+        )
 
     def _require_room(self, parent: Resource, depth: int) -> None:
         if depth > self._settings.maximum_refinement_depth:

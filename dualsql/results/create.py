@@ -24,7 +24,7 @@ from dualsql.errors import (
     blaming,
 )
 from dualsql.formats import json
-from dualsql.freeze.document import AnySelect, Statement
+from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.log import log_unforeseen
 from dualsql.plan import KeysetPosition
@@ -207,7 +207,7 @@ class Creator:
         self,
         sources: Mapping[str, Source],
         reader: ResultReader,
-        gate: AccessControl,
+        access: AccessControl,
         jobs: Jobs,
         *,
         settings: Settings,
@@ -217,38 +217,41 @@ class Creator:
     ) -> None:
         self._sources = sources
         self._reader = reader
-        self._gate = gate
+        self._access = access
         self._jobs = jobs
         self._settings = settings
         self._addresses = addresses
         self._profiler = profiler
         self._compile_checks = CompileChecks(*forms)
 
-    async def create(self, select: Statement, creation: CreateOptions) -> DualResponse:
-        """See `DualResponseServer.create_response`."""
-        with _refusals(), blaming(creation.asked):
-            return await self._create(select, creation)
+    async def create(self, options: CreateOptions) -> DualResponse:
+        """Freeze, thaw, narrow, compile, sample, count, sign and store the Select of checked options.
 
-    async def _create(self, select: Statement, creation: CreateOptions) -> DualResponse:
-        source = chosen_source(self._sources, creation.source)
-        document = _frozen(source, select, creation)
-        if creation.wait is not None:
-            # Whoever asks for all of the same asks the same.
-            key = (source.name, document, repr(replace(creation, wait=None)))
-            return await self._jobs.answer(key, lambda: self._work(source, document, creation), creation.wait)
-        view = self._reader.view(source, document, creation.principal)
+        With a `wait`, `Jobs` runs the query and stores the resource; see `DualResponseServer.create_response`.
+        """
+        with _refusals(), blaming(options.asked):
+            return await self._create(options)
+
+    async def _create(self, options: CreateOptions) -> DualResponse:
+        source = chosen_source(self._sources, options.source)
+        document = _frozen(source, options)
+        if options.wait is not None:
+            # The document says what the Select is: callers with equal options share one query.
+            key = (source.name, document, repr(replace(options, select=None, wait=None)))
+            return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
+        view = self._reader.view(source, document, options.principal)
         self._compile_checks.require(view)
-        sample = await take_sample(view, creation.sample_size, creation.count, creation.sample)
-        profiled = await self._profiled(view, creation, sample)
-        resource = self._resource(view, document, creation, sample.total)
+        sample = await take_sample(view, options.rows, options.count_method, options.sample_method)
+        profiled = await self._profiled(view, options, sample)
+        resource = self._resource(view, document, options, sample.total)
         answered = self._answered(resource, view, sample, profiled)
-        await self._gate.keep(answered.resource, creation.principal, rows=len(sample.rows))
+        await self._access.keep(answered.resource, options.principal, rows=len(sample.rows))
         return answered.response
 
     async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
         """The dual response of a resource that was made before; without a sample where rows take too long to read.
 
-        Neither rights nor expiry are checked here: `Gate.open` gives a resource that may be read.
+        Neither rights nor expiry are checked here: `AccessControl.open` gives a resource that may be read.
 
         Raises:
             ResourcePendingError, ResourceFailedError: it has no rows, yet or ever.
@@ -256,14 +259,14 @@ class Creator:
         resource.require_ready()
         response = self._jobs.response_of(resource.id, principal)
         if response is not None:
-            await self._gate.note("read", principal, resource=resource, rows=len(response.sample))
+            await self._access.note("read", principal, resource=resource, rows=len(response.sample))
             return replace(response, expires_at=resource.expires_at)
         source = chosen_source(self._sources, resource.source)
         view = self._reader.view(source, resource.document, principal)
         rows: Rows = ()
         with suppress(QueryTimeoutError, DatabaseBusyError):
             rows = (await view.sample(self._settings.default_sample_size, CountMethod("none"))).rows
-        await self._gate.note("read", principal, resource=resource, rows=len(rows))
+        await self._access.note("read", principal, resource=resource, rows=len(rows))
         return self._respond(resource, view, Sample(rows, UNCOUNTED))
 
     async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
@@ -271,52 +274,53 @@ class Creator:
 
         Nobody's rights are checked (see `DualResponseServer.open_resource`); `principal` is for the audit.
         """
-        await self._gate.note("cancel", principal, resource=resource)
+        await self._access.note("cancel", principal, resource=resource)
         return await self._jobs.cancel(resource)
 
-    def _work(self, source: Source, document: bytes, creation: CreateOptions) -> QueryWork:
+    def _work(self, source: Source, document: bytes, options: CreateOptions) -> QueryWork:
         """What a query that may outlast its caller does, with places and time of its own."""
-        view = self._reader.view(source.in_background(), document, creation.principal)
+        view = self._reader.view(source.in_background(), document, options.principal)
         self._compile_checks.require(view)
         patient = replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
-        latest = self._settings.pending_timeout + creation.lifetime
-        pending = self._resource(view, document, creation, UNCOUNTED)
+        latest = self._settings.pending_timeout + options.lifetime
+        pending = self._resource(view, document, options, UNCOUNTED)
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def run() -> FinishedQuery:
-            with blaming(creation.asked):
-                sample = await take_sample(patient, creation.sample_size, creation.count, creation.sample)
-                profiled = await self._profiled(patient, creation, sample)
+            with blaming(options.asked):
+                sample = await take_sample(patient, options.rows, options.count_method, options.sample_method)
+                profiled = await self._profiled(patient, options, sample)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
                 pending,
                 status="ready",
                 total_count=sample.total.rows,
                 total_count_kind=sample.total.kind,
-                expires_at=self._expiry(pending, lasted + creation.lifetime),
+                expires_at=self._expiry(pending, lasted + options.lifetime),
             )
             return self._answered(ready, view, sample, profiled)
 
         response = self._respond(pending, view, Sample((), UNCOUNTED))
-        return QueryWork(resource=pending, response=response, principal=creation.principal, run=run)
+        return QueryWork(resource=pending, response=response, principal=options.principal, run=run)
 
-    async def _profiled(self, view: View, creation: CreateOptions, sample: Sample) -> ProfiledSample | None:
-        return None if creation.profile is None else await self._profiler(view, creation.profile, sample.rows)
+    async def _profiled(self, view: View, options: CreateOptions, sample: Sample) -> ProfiledSample | None:
+        kind = options.profile_kind
+        return None if kind is None else await self._profiler(view, kind, sample.rows)
 
     def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
         return resource.created_at + min(lifetime, self._settings.maximum_lifetime)
 
-    def _resource(self, view: View, document: bytes, creation: CreateOptions, total: Total) -> Resource:
+    def _resource(self, view: View, document: bytes, options: CreateOptions, total: Total) -> Resource:
         return new_resource(
-            name=creation.name,
+            name=options.name,
             source=view.source.name,
             document=document,
             columns=json.describe(view.columns),
             total_count=total.rows,
             total_count_kind=total.kind,
-            lifetime=creation.lifetime,
-            principal=creation.principal,
-            metadata=creation.metadata,
+            lifetime=options.lifetime,
+            principal=options.principal,
+            metadata=options.metadata or {},
         )
 
     def _answered(
@@ -332,12 +336,12 @@ class Creator:
         return respond(resource, view, sample, profiled, addresses=self._addresses, settings=self._settings)
 
 
-def _frozen(source: Source, select: Statement, creation: CreateOptions) -> bytes:
+def _frozen(source: Source, options: CreateOptions) -> bytes:
     """The document; a result that a caller refined until it can no longer be stored is the caller's mistake."""
     try:
-        return source.freeze(select)
+        return source.freeze(options.statement)
     except NotFreezableError as error:
-        if creation.parent is None:
+        if options.parent is None:
             raise
         raise LimitExceededError(
             "What that makes of the result is too large to keep.",

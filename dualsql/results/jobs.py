@@ -94,8 +94,8 @@ class Job:
 class Jobs:
     """The jobs of one server."""
 
-    def __init__(self, gate: AccessControl, store: ResourceStore, settings: Settings) -> None:
-        self._gate = gate
+    def __init__(self, access: AccessControl, store: ResourceStore, settings: Settings) -> None:
+        self._access = access
         self._store = store
         self._settings = settings
         self._running: set[Job] = set()
@@ -221,7 +221,7 @@ class Jobs:
             if not job.is_over and not job.is_kept:
                 until = datetime.now(UTC) + self._settings.pending_lease
                 resource = replace(job.work.resource, pending_until=until)
-                await self._gate.keep(resource, job.work.principal, rows=0)
+                await self._access.keep(resource, job.work.principal, rows=0)
                 job.is_kept = True
 
     async def _claimed(self, job: Job) -> DualResponse:
@@ -231,7 +231,7 @@ class Jobs:
             raise answered
         if job.is_kept:
             shown = len(answered.response.sample)
-            await self._gate.note("read", job.work.principal, resource=answered.resource, rows=shown)
+            await self._access.note("read", job.work.principal, resource=answered.resource, rows=shown)
         return answered.response
 
     async def _run(self, job: Job) -> FinishedQuery | DualResponseError:
@@ -262,7 +262,7 @@ class Jobs:
         self, job: Job, found: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
         if isinstance(found, FinishedQuery):
-            await self._gate.keep(found.resource, job.work.principal, rows=len(found.response.sample))
+            await self._access.keep(found.resource, job.work.principal, rows=len(found.response.sample))
         return found
 
     async def _settled(

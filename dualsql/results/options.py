@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from dualsql.databases import Source, chosen_source
 from dualsql.errors import (
@@ -18,7 +18,17 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.freeze import Registry
-from dualsql.resource import CountMethod, Principal, Resource, SampleMethod, parse_count, parse_sample
+from dualsql.freeze.document import Statement
+from dualsql.resource import (
+    Count,
+    CountMethod,
+    Principal,
+    Resource,
+    SampleMethod,
+    SampleOption,
+    parse_count,
+    parse_sample,
+)
 from dualsql.saved_queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
 from dualsql_client.conversions import shown
@@ -158,54 +168,104 @@ def checked_queries(queries: Iterable[SavedQuery], sources: Mapping[str, Source]
 
 
 ProfileOption = Literal["none", "sample", "full"]
-"""Whether the columns are looked at: not at all, in the first rows (`Settings.profile_sample`), in all of them."""
+"""Whether the columns are profiled: not at all, in the first rows (`Settings.profile_sample`), in all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateOptions:
-    """A response that may be made: every option in bounds, and what was left out by its default."""
+class ResultOptions:
+    """The options of a response that a tool may set for all of its results."""
 
-    name: str
-    sample_size: int
-    sample: SampleMethod
-    lifetime: timedelta
-    metadata: Mapping[str, Any]
-    count: CountMethod
-    profile: ProfileKind | None
-    principal: Principal | None
+    sample_size: int | None = None
+    sample: SampleOption = "head"
+    expiration: timedelta | None = None
+    count: Count = "auto"
+    profile: ProfileOption = "none"
+    source: str | None = None
+    wait: timedelta | None = None
+
+
+class ResultKeywords(TypedDict, total=False):
+    """The fields of `ResultOptions` as keyword arguments, for type checkers; a test compares the two."""
+
+    sample_size: int | None
+    sample: SampleOption
+    expiration: timedelta | None
+    count: Count
+    profile: ProfileOption
     source: str | None
     wait: timedelta | None
-    parent: Resource | str | None
-    refinement: Mapping[str, Any] | ResultQuery | None
-    is_text: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions(ResultOptions):
+    """A request for a new response; `DualResponseServer.create_response` explains each field.
+
+    A field that is None has a default in the settings. `checked` fills it in.
+    """
+
+    select: Statement | None = field(default=None, kw_only=False)
+    name: str
+    metadata: Mapping[str, Any] | None = None
+    principal: Principal | None = None
+    parent: Resource | str | None = None
+    refinement: Mapping[str, Any] | ResultQuery | None = None
+    is_text: bool = False
+
+    def checked(self, settings: Settings) -> CreateOptions:
+        """The same options, each within its bounds and with the defaults of the settings.
+
+        Raises:
+            BadParameterError, LimitExceededError: an option is malformed or out of bounds.
+        """
+        checked_name(self.name)
+        parse_sample(self.sample)
+        checked_count(self.count, settings)
+        checked_wait(self.wait)
+        if self.profile != "none":
+            checked_profile(self.profile)
+        return replace(
+            self,
+            sample_size=checked_size(self.sample_size, settings),
+            expiration=checked_lifetime(self.expiration, settings),
+            metadata=checked_metadata(self.metadata),
+        )
+
+    @property
+    def statement(self) -> Statement:
+        """The Select to store, which a refinement has once its parent was read."""
+        assert self.select is not None
+        return self.select
+
+    @property
+    def rows(self) -> int:
+        """The number of sample rows, once checked."""
+        assert self.sample_size is not None
+        return self.sample_size
+
+    @property
+    def lifetime(self) -> timedelta:
+        """How long the resource lives, once checked."""
+        assert self.expiration is not None
+        return self.expiration
+
+    @property
+    def sample_method(self) -> SampleMethod:
+        """Which rows the sample has."""
+        return parse_sample(self.sample)
+
+    @property
+    def count_method(self) -> CountMethod:
+        """How the rows are counted."""
+        return parse_count(self.count)
+
+    @property
+    def profile_kind(self) -> ProfileKind | None:
+        """Which rows are profiled."""
+        return None if self.profile == "none" else checked_profile(self.profile)
 
     @property
     def asked(self) -> Asked | None:
-        """What of the statement its caller gave; see `dualsql.errors.blaming`."""
+        """Which part of the statement the caller wrote; see `dualsql.errors.blaming`."""
         if self.is_text:
             return "text"
         return None if self.refinement is None else "question"
-
-
-def checked_create_options(settings: Settings, *, name: Any, **asked: Any) -> CreateOptions:
-    """What is asked for; each as `DualResponseServer.create_response` has it, and its default where it is left out.
-
-    Raises:
-        BadParameterError, LimitExceededError: an option is malformed or out of bounds.
-    """
-    profile = asked.get("profile", "none")
-    return CreateOptions(
-        name=checked_name(name),
-        sample_size=checked_size(asked.get("sample_size"), settings),
-        sample=parse_sample(asked.get("sample", "head")),
-        lifetime=checked_lifetime(asked.get("expiration"), settings),
-        metadata=checked_metadata(asked.get("metadata")),
-        count=checked_count(asked.get("count", "auto"), settings),
-        profile=None if profile == "none" else checked_profile(profile),
-        principal=asked.get("principal"),
-        source=asked.get("source"),
-        wait=checked_wait(asked.get("wait")),
-        parent=asked.get("parent"),
-        refinement=asked.get("refinement"),
-        is_text=bool(asked.get("is_text")),
-    )

@@ -7,9 +7,9 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from sqlalchemy import select
@@ -19,6 +19,7 @@ import dualsql_client
 from dualsql import DualResponseServer, Principal, Settings
 from dualsql.envelope import wrap_dual_mode, wrap_tool_response
 from dualsql.mcp.tool import make_tool
+from dualsql.results.options import CreateOptions, ResultKeywords, ResultOptions
 from tests.schools import Base, School
 
 
@@ -120,8 +121,14 @@ def test_help_shows_every_option_with_its_default() -> None:
     assert all(
         shown == written[name] for name, shown in _options(DualResponseServer.tool) if name != "server"
     )
-    created = dict(_options(DualResponseServer.create_response))
-    assert created["sample"].default == "head" and created["count"].default == "auto"
+    created = inspect.signature(DualResponseServer.create_response).parameters
+    for field in fields(CreateOptions):
+        assert str(created[field.name].annotation) == field.type
+        assert field.default in (MISSING, created[field.name].default)
+
+
+def test_the_keywords_of_a_result_have_the_types_of_its_options() -> None:
+    assert get_type_hints(ResultKeywords) == get_type_hints(ResultOptions)
 
 
 def _options(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter]]:
