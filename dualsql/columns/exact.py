@@ -459,7 +459,7 @@ ODD = frozenset((*_OIDS_OF_INFINITIES, *_ODD))
 
 
 def _spelled(oid: int, text: str, listed: Callable[[], Any], unreadable: Unreadable) -> Any:
-    """The value of a text as asyncpg shows it; see `dualsql.databases.postgresql_streams`."""
+    """The value of a text as asyncpg shows it; see `dualsql.databases.postgresql.streams`."""
     if oid in _OIDS_OF_INFINITIES and text in INFINITIES:
         return text
     match oid:

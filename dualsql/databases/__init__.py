@@ -1,5 +1,6 @@
 """The only package that runs the caller's SQL. Read-only and bounded in time."""
 
+from dualsql.databases.backends import Backend
 from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_rows, fetch_sample
 from dualsql.databases.proof import prove, prove_read_only, prove_row_security
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
@@ -9,6 +10,7 @@ from dualsql.databases.stream_job import StreamJob
 from dualsql.databases.streams import stream_rows
 
 __all__ = [
+    "Backend",
     "Database",
     "ReflectedTables",
     "RowCounter",

@@ -7,16 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.own_types import SQLType
-from dualsql.databases.sqlite import next_rows
 from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import Processor
-from dualsql.formats.writer import Rows
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
 
@@ -74,13 +71,6 @@ def _is_described(found: str, described: str) -> bool:
     one, other = (_NUMBER.sub("", name.casefold()) for name in (found, described))
     is_cut = len(found.encode()) >= _SHORTEST_CUT and described.startswith(found)
     return one == other or one.endswith("_" + other) or is_cut
-
-
-def fetched(connection: Connection, sent: DriverStatement) -> Rows:
-    """All rows of a statement from sqlite3; see `require_described`."""
-    cursor = connection.execute(sent.sql, sent.parameters)
-    require_described([column[0] for column in cursor.description], sent.described)
-    return next_rows(cursor)
 
 
 def is_listened_to(engine: Any, connection: Any = None) -> bool:

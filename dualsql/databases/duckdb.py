@@ -5,10 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
+from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.columns.own_types import plain_type
+from dualsql.columns.result import DriverValue
+from dualsql.databases.backends import Backend
+from dualsql.databases.generic import (
+    Expression,
+    comes_back_as_given,
+    grouped,
+    md5_of_values,
+    parameter,
+    raw_form,
+    text_parameter,
+    unchanged,
+)
 from dualsql.databases.guard import (
     FailureKind,
     Guard,
@@ -79,3 +95,64 @@ async def _require_closed(connection: AsyncConnection) -> None:
             "This DuckDB engine can read and write files.",
             hint=f"Pass the URL itself, or connect_args={{'config': {CONNECT_ARGUMENTS['config']}}}.",
         )
+
+
+def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+    """The driver's own value; of dates, DuckDB's text: the driver reads infinity as 9999-12-31."""
+    plain = plain_type(expression.type)
+    if isinstance(plain, types.JSON):
+        # Ordered as its text; a parameter beside it would make it a number, or an error.
+        return raw_form(cast(expression, Text), is_stored=False)
+    bare = type_coerce(grouped(expression), DriverValue())
+    is_date = isinstance(plain, types.Date | types.DateTime)
+    if is_date or (isinstance(plain, types.Enum) and plain.native_enum):
+        # An ENUM is ordered by position; beside a text without a type it is compared as a text.
+        return KeyForm(
+            compared=bare,
+            read=cast(expression, Text),
+            carried=expression,
+            given=lambda value: cast(text_parameter(value), plain),
+        )
+    form = KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
+    return replace(form, comes_back=comes_back_as_given) if isinstance(plain, types.NullType) else form
+
+
+def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    # 0.0 equals -0.0; a column may have a collation.
+    is_loose = isinstance(plain_type(expression.type), types.Numeric | types.Float | types.NullType)
+    is_text = isinstance(plain_type(expression.type), types.String)
+    if is_text:
+        # CAST to BLOB reads escapes, and refuses what is not ASCII.
+        return [func.encode(cast(expression, Text), type_=types.LargeBinary())]
+    return [expression, cast(expression, Text)] if is_loose else [expression]
+
+
+CAPABILITIES = Capabilities(
+    name="DuckDB",
+    nulls_last=True,
+    splits_statements=True,
+    groups_strictly=True,
+    has_row_security=False,
+    has_roles=False,
+    has_schemas=False,
+    has_loose_types=False,
+    sortable=unchanged,
+    distinguishing=_keys,
+    nulls_last_by_default=(True, True),
+    searches_row_values=False,
+    keeps_zones=True,
+    key_form=_key_form,
+    is_bytes=lambda expression: func.typeof(expression) == "BLOB",
+    approximate_distinct="approx_count_distinct",
+    has_infinite_dates=True,
+    divides_in_doubles=True,
+    floors_in_doubles=True,
+    scramble=md5_of_values,
+)
+
+BACKEND = Backend(
+    capabilities=CAPABILITIES,
+    guard=DuckDBGuard(),
+    package="'dualsql[duckdb]'",
+    engine_options={"connect_args": CONNECT_ARGUMENTS},
+)

@@ -8,49 +8,54 @@ from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from dualsql.columns.exact import read_document
+from dualsql.databases.backends import Backend, backend_named, known_names
 from dualsql.errors import ConfigurationError
-
-# The async driver of each database, chosen when the URL names none or only a synchronous one.
-ASYNC_DRIVERS = {
-    "sqlite": "aiosqlite",
-    "postgresql": "asyncpg",
-    "mysql": "asyncmy",
-    "mariadb": "asyncmy",
-}
-
-# Databases that have no async driver: their queries run in threads.
-SYNCHRONOUS = frozenset({"duckdb"})
-
-# Spellings that hosting services hand out and SQLAlchemy does not know.
-ALIASES = {"postgres": "postgresql"}
 
 
 def async_url(url: str | URL) -> URL:
     """The same database by its async driver; a URL that has an async driver keeps it.
 
-    libpq's `sslmode=` becomes asyncpg's `ssl=`, which takes the same words.
-
     Raises:
         ConfigurationError: it is not a URL, or no async driver is known for the database.
     """
     parsed = parsed_url(url)
-    backend, _, driver = parsed.drivername.partition("+")
-    backend = ALIASES.get(backend, backend)
-    parsed = parsed.set(drivername=f"{backend}+{driver}" if driver else backend)
+    name, _, driver = parsed.drivername.partition("+")
+    backend = backend_named(name)
+    if backend is not None:
+        name = backend.spellings.get(name, name)
+    parsed = parsed.set(drivername=f"{name}+{driver}" if driver else name)
     if driver and _is_async(parsed):
         return parsed
-    if backend not in ASYNC_DRIVERS:
+    if backend is None or not backend.driver:
         raise ConfigurationError(
-            f"No async driver is known for the database {backend[:40]!r}.",
-            hint=f"Use one of {', '.join(sorted(ASYNC_DRIVERS))}.",
+            f"No async driver is known for the database {name[:40]!r}.",
+            hint=f"Use one of {', '.join(sorted(filter(_has_async_driver, known_names())))}.",
         )
-    return _as_asyncpg_wants(parsed.set(drivername=f"{backend}+{ASYNC_DRIVERS[backend]}"))
+    return backend.adapt_url(parsed.set(drivername=f"{name}+{backend.driver}"))
+
+
+def _has_async_driver(name: str) -> bool:
+    backend = backend_named(name)
+    return backend is not None and bool(backend.driver)
 
 
 def is_synchronous(url: URL) -> bool:
-    """Whether queries on this database run in threads."""
-    return url.get_backend_name() in SYNCHRONOUS
+    """Whether queries on this database run in threads, as it has no async driver."""
+    backend = _backend_of(url)
+    return backend is not None and not backend.driver
+
+
+def has_pool(url: URL) -> bool:
+    """Whether an engine on the URL has a pool whose size can be chosen."""
+    backend = _backend_of(url)
+    return backend is None or backend.has_pool(url)
+
+
+def require_there(url: URL) -> None:
+    """Raise ConfigurationError for a URL that leads to no database, as far as that can be told without connecting."""
+    backend = _backend_of(url)
+    if backend is not None:
+        backend.require_url(url)
 
 
 def parsed_url(url: str | URL) -> URL:
@@ -68,6 +73,10 @@ def parsed_url(url: str | URL) -> URL:
         ) from None
 
 
+def _backend_of(url: URL) -> Backend | None:
+    return backend_named(url.get_backend_name())
+
+
 def _is_async(url: URL) -> bool:
     """Whether SQLAlchemy knows the driver and can await it; a driver that serves both ways counts."""
     try:
@@ -76,35 +85,26 @@ def _is_async(url: URL) -> bool:
         return False
 
 
-def _as_asyncpg_wants(url: URL) -> URL:
-    sslmode = url.query.get("sslmode")
-    if url.drivername != "postgresql+asyncpg" or sslmode is None:
-        return url
-    return url.difference_update_query(["sslmode"]).update_query_dict({"ssl": sslmode})
-
-
-_EXTRAS = {"asyncmy": "'dualsql[mariadb]'"}
-"""Of a driver, what brings it."""
+# A restarted server leaves dead connections in the pool: they are found before they are used.
+_OF_ANY_SERVER = {"pool_pre_ping": True}
 
 
 def new_engine(url: URL, **options: Any) -> AsyncEngine:
-    """An async engine on `url`, which names an async driver already (see `dualsql.databases.engines`).
+    """An async engine on `url`, which names an async driver already (see `async_url`).
 
     Raises:
         ConfigurationError: the driver is not installed.
     """
+    backend = _backend_of(url)
+    own = _OF_ANY_SERVER if backend is None else backend.engine_options
     try:
         # An error's text reaches the log; bound values, a tenant's among them, must not.
-        # A restarted server leaves dead connections in the pool: they are found before they are used.
-        has_server = url.get_backend_name() != "sqlite"
-        if url.get_backend_name() == "postgresql":
-            options.setdefault("json_deserializer", read_document)
-        return create_async_engine(url, hide_parameters=True, pool_pre_ping=has_server, **options)
+        return create_async_engine(url, hide_parameters=True, **{**own, **options})
     except ImportError as error:
         driver = url.get_driver_name()
+        package = backend.package if backend is not None and driver == backend.driver else driver
         raise ConfigurationError(
-            f"The driver {driver} is not installed.",
-            hint=f"Install it: pip install {_EXTRAS.get(driver, driver)}",
+            f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
 
 
@@ -114,10 +114,13 @@ def new_synchronous_engine(url: URL, **options: Any) -> Engine:
     Raises:
         ConfigurationError: the driver is not installed.
     """
+    backend = _backend_of(url)
+    own = {} if backend is None else backend.engine_options
     try:
-        return create_engine(url, hide_parameters=True, **options)
+        return create_engine(url, hide_parameters=True, **{**own, **options})
     except (ImportError, NoSuchModuleError) as error:
-        backend = url.get_backend_name()
+        name = url.get_backend_name()
+        package = name if backend is None else backend.package
         raise ConfigurationError(
-            f"The driver of {backend} is not installed.", hint=f"Install it: pip install 'dualsql[{backend}]'"
+            f"The driver of {name} is not installed.", hint=f"Install it: pip install {package}"
         ) from error

@@ -8,18 +8,17 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
 from dualsql.columns.result import driver_names
+from dualsql.databases.backends import HeldUpError
 from dualsql.databases.driver import driver_statement, is_listened_to, require_described
-from dualsql.databases.postgresql_streams import are_cut, are_read_otherwise, fetch_readably
-from dualsql.databases.session import apart, database_errors, in_session, metered, ran_too_long
+from dualsql.databases.session import apart, database_errors, in_session, ran_too_long
 from dualsql.databases.source import Source
-from dualsql.databases.sqlite_reader import HeldUpError
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan import Shape
@@ -37,8 +36,8 @@ async def fetch_estimate(
         QueryTimeoutError, DatabaseBusyError: planning took longer than `timeout`, or had no connection.
         QueryExecutionError: the database refused.
     """
-    planner = source.capabilities.planner
-    if planner is None:
+    estimate = source.capabilities.row_estimate
+    if estimate is None:
         return None
     with database_errors(source, limit=timeout):
         dialect = rules.dialect(source.engine.dialect)
@@ -47,11 +46,11 @@ async def fetch_estimate(
             return None
 
         async def fetch(connection: AsyncConnection) -> Any:
-            result = await connection.exec_driver_sql(planner.explain + sent.sql, sent.parameters)
+            result = await connection.exec_driver_sql(estimate.explain + sent.sql, sent.parameters)
             return result.scalar_one()
 
         plan = await in_session(source, rules, fetch, timeout=timeout)
-    return planner.rows(_parsed(plan))
+    return estimate.rows(_parsed(plan))
 
 
 def _parsed(plan: Any) -> Any:
@@ -89,7 +88,7 @@ async def fetch_rows(
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
-        with metered(connection, source.limits.page_bytes), source.guard.reading(connection):
+        with source.guard.metered(connection, source.limits.page_bytes), source.guard.reading(connection):
             return await _rows(source, statement, rules, connection, described)
 
     with database_errors(source, failure, limit=timeout):
@@ -106,26 +105,30 @@ async def _rows(
     opened = connection.sync_connection
     assert opened is not None
     # Where somebody listens, only SQLAlchemy executes.
-    may_read_again = connection.dialect.driver == "asyncpg" and not is_listened_to(opened.engine, opened)
+    exact = source.backend.exact_fetches.get(connection.dialect.driver)
+    if exact is not None and is_listened_to(opened.engine, opened):
+        exact = None
     try:
         result: Any = await connection.execute(
             statement, rules.values, execution_options={"compiled_cache": source.compiled}
         )
         require_described(list(result.keys()), described)
-        codes = _codes(result) if may_read_again else []
-        if not are_read_otherwise(codes):
+        if exact is None:
+            return cast("Rows", result.all())
+        codes = _codes(result)
+        if not exact.is_needed_for(codes):
             found: Rows = result.all()
-            if not are_cut(found, codes, connection.dialect):
+            if not exact.is_needed_after(found, codes, connection.dialect):
                 return found
-    except (ValueError, OverflowError):  # asyncpg's, of a value that Python has no class for
-        if not may_read_again:
+    except (ValueError, OverflowError):  # a driver's, of a value that Python has no class for
+        if exact is None:
             raise
     sent = driver_statement(opened.dialect, statement, rules.values, source.compiled, described)
     if sent is None:
         raise QueryExecutionError(
             "A value of the result cannot be read.", hint="CAST its column to text: a date, or an interval."
         )
-    return await fetch_readably(connection, sent)
+    return await exact.fetch(connection, sent)
 
 
 def _codes(result: Any) -> list[Any]:

@@ -23,6 +23,8 @@ from sqlalchemy import Engine, PoolProxiedConnection
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
+from dualsql.errors import LimitExceededError
+
 _STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 
 
@@ -45,6 +47,27 @@ class FailureKind(Enum):
     """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
     SIZE = auto()
     """A value was larger than the connection allows."""
+
+
+class Refusal(Enum):
+    """Why a database takes no connection."""
+
+    USER = auto()
+    """The user may not connect, or the password is another one."""
+    DATABASE = auto()
+    """The server has no such database."""
+    ROLE = auto()
+    """The database has no such role."""
+    HOST = auto()
+    """Nobody answers at that address."""
+
+
+def too_large() -> LimitExceededError:
+    """The error for rows that are too large to be held."""
+    return LimitExceededError(
+        "The rows are too large to be shown.",
+        hint="Select fewer or shorter columns, or fewer rows; a stream carries more.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +116,18 @@ class Guard(ABC):
     def reading(self, connection: AsyncConnection) -> AbstractContextManager[None]:
         """While the block reads rows by SQLAlchemy, a value that the driver cannot read is an Unfit."""
         return nullcontext()
+
+    def metered(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
+        """While the block reads a page, at most so many bytes come from the database, where that can be counted.
+
+        Raises:
+            LimitExceededError: more came; see `too_large`.
+        """
+        return nullcontext()
+
+    def refusal_of(self, error: BaseException | None) -> Refusal | None:
+        """Why the database did not take a connection, by the driver's `error`; None for any other reason."""
+        return None
 
     @abstractmethod
     def fault_of(self, error: BaseException | None) -> FailureKind | None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from math import prod
 from typing import Any
 
+from sqlalchemy import ColumnElement, cast, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
+from dualsql.columns.own_types import plain_type
+from dualsql.databases.backends import Backend
+from dualsql.databases.generic import Expression, grouped, md5_of_values, raw_form, unchanged
 from dualsql.databases.guard import (
     FailureKind,
     Guard,
+    Refusal,
     SessionTerms,
     driver_of,
     repeated_until_over,
@@ -42,6 +49,15 @@ _FAULTS = {
     1271: FailureKind.UNSUITED,  # ER_CANT_AGGREGATE_NCOLLATIONS
     4078: FailureKind.UNSUITED,  # ER_ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION
     4079: FailureKind.UNSUITED,  # ER_ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION
+}
+
+
+_REFUSALS = {
+    1044: Refusal.USER,  # ER_DBACCESS_DENIED_ERROR
+    1045: Refusal.USER,  # ER_ACCESS_DENIED_ERROR
+    1698: Refusal.USER,  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+    1049: Refusal.DATABASE,  # ER_BAD_DB_ERROR
+    2003: Refusal.HOST,  # CR_CONN_HOST_ERROR
 }
 
 
@@ -81,10 +97,18 @@ class MariaDBGuard(Guard):
     async def put_away(self, result: Any) -> None:
         """See `Guard.put_away`. A result that was left is not closed: its driver would read it to its end."""
 
+    def refusal_of(self, error: BaseException | None) -> Refusal | None:
+        """See `Guard.refusal_of`."""
+        return _REFUSALS.get(_code_of(error))
+
     def fault_of(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.fault_of`."""
-        code = error.args[0] if error is not None and error.args else None
-        return _FAULTS.get(code) if isinstance(code, int) else None
+        return _FAULTS.get(_code_of(error))
+
+
+def _code_of(error: BaseException | None) -> int:
+    code = error.args[0] if error is not None and error.args else None
+    return code if isinstance(code, int) else 0
 
 
 def _enter(terms: SessionTerms) -> tuple[str, ...]:
@@ -117,3 +141,98 @@ async def _leave(connection: AsyncConnection) -> None:
 def _has_unread_rows(driver: Any) -> bool:
     result = getattr(driver, "_result", None)
     return bool(getattr(result, "unbuffered_active", False))
+
+
+def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+    """The driver's own value, but for a float of four bytes and an ENUM."""
+    plain = plain_type(expression.type)
+    if isinstance(plain, types.Enum) and plain.native_enum:
+        if not is_stored:
+            return None  # by number or by name? That depends on how the value came here.
+        # An ENUM is ordered by number, and compared with a text by name.
+        return raw_form(type_coerce(grouped(expression), types.Integer) + 0, is_stored=True)
+    if isinstance(plain, types.Float) and not isinstance(plain, types.Double):
+        # FLOAT is written with six digits; as DOUBLE it has all that tell it from its neighbours.
+        return raw_form(cast(expression, types.Double), is_stored=is_stored)
+    return raw_form(expression, is_stored=is_stored)
+
+
+# What passes on as many rows as it gets: sorting, and reading a derived table again.
+_PASSING = ("read_sorted_file", "filesort", "temporary_table")
+_DRIVING = ("table", "read_sorted_file", "block-nl-join")
+
+
+def _rows_expected(plan: Any) -> int | None:
+    """Of EXPLAIN FORMAT=JSON: a join is as many rows as its tables' rows, each in the share that passes its filter.
+
+    Grouping, DISTINCT and set operations are not estimated there.
+    """
+    try:
+        rows = _joined_rows(plan["query_block"])
+    except (LookupError, TypeError, ValueError):
+        return None
+    return None if rows is None else round(rows)
+
+
+def _joined_rows(block: dict[str, Any]) -> float | None:
+    joined = block.get("nested_loop")
+    if joined is None:
+        return None
+    return prod(_table_rows(part) for part in joined)
+
+
+def _table_rows(part: dict[str, Any]) -> float:
+    found: Any = part
+    while "table_name" not in found:
+        found = next(found[name] for name in (*_DRIVING, *_PASSING) if name in found)
+    if "materialized" in found:
+        raise LookupError("a subquery that merges or cuts rows, whose number is a guess")
+    return float(found["rows"]) * float(found.get("filtered", 100)) / 100
+
+
+def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    plain = plain_type(expression.type)
+    if isinstance(plain, types.String) and not isinstance(plain, types.Enum):
+        # The default collations take 'a', 'A' and 'á' as equal.
+        return [cast(expression, types.LargeBinary)]
+    # 0.0 equals -0.0, 1.0 equals 1.00, and what has no type may be text.
+    is_loose = isinstance(plain, types.Numeric | types.Float | types.NullType)
+    return [expression, cast(expression, types.LargeBinary)] if is_loose else [expression]
+
+
+def _is_bytes(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    # Numbers and dates are "binary", too, until they are texts.
+    return func.charset(func.concat(expression)) == "binary"
+
+
+CAPABILITIES = Capabilities(
+    name="MariaDB",
+    nulls_last=False,
+    splits_statements=True,
+    groups_strictly=False,
+    has_row_security=False,
+    has_roles=False,
+    has_schemas=False,
+    has_loose_types=False,
+    sortable=unchanged,
+    distinguishing=_keys,
+    nulls_last_by_default=(False, True),
+    searches_row_values=False,
+    keeps_zones=False,
+    key_form=_key_form,
+    is_bytes=_is_bytes,
+    has_loose_comparisons=True,
+    row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),
+    text_length="char_length",
+    shortens_reals=True,
+    scramble=md5_of_values,
+)
+
+BACKEND = Backend(
+    capabilities=CAPABILITIES,
+    guard=MariaDBGuard(),
+    driver="asyncmy",
+    package="'dualsql[mariadb]'",
+    # A restarted server leaves dead connections in the pool: they are found before they are used.
+    engine_options={"pool_pre_ping": True},
+)

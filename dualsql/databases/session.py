@@ -3,99 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.guard import FailureKind, SessionTerms, driver_of
+from dualsql.databases.guard import FailureKind, SessionTerms, too_large
 from dualsql.databases.source import Source
 from dualsql.errors import (
     DatabaseBusyError,
     DatabaseUnreachableError,
     DualResponseError,
-    LimitExceededError,
     QueryExecutionError,
     QueryTimeoutError,
 )
 from dualsql.tenancy import ActiveRules
-
-
-class _Meter(asyncio.Protocol):
-    """Stands before a driver's protocol, and breaks the connection off when too much comes."""
-
-    def __init__(self, transport: asyncio.Transport, driver: asyncio.Protocol) -> None:
-        self._transport = transport
-        self._driver = driver
-        self.left = math.inf
-
-    def data_received(self, data: bytes) -> None:
-        self.left -= len(data)
-        if self.left < 0:
-            self._transport.abort()
-        else:
-            self._driver.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._driver.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._driver.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._driver.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._driver.resume_writing()
-
-
-@contextmanager
-def metered(connection: AsyncConnection, most: int) -> Iterator[None]:
-    """Let at most so many bytes come from the database; where the driver is asyncpg.
-
-    Raises:
-        LimitExceededError: more came. The connection is broken off then, which ends the statement, too.
-    """
-    meter = _meter_of(driver_of(connection))
-    if meter is None:
-        yield
-        return
-    meter.left = most
-    try:
-        yield
-    except Exception as error:
-        if meter.left >= 0:
-            raise
-        raise too_large() from error
-    finally:
-        meter.left = math.inf
-
-
-def too_large() -> LimitExceededError:
-    """The error for rows that are too large to be held."""
-    return LimitExceededError(
-        "The rows are too large to be shown.",
-        hint="Select fewer or shorter columns, or fewer rows; a stream carries more.",
-    )
-
-
-def _meter_of(driver: Any) -> _Meter | None:
-    """The meter of asyncpg's connection, put before its protocol once; None for other drivers."""
-    transport = getattr(driver, "_transport", None)
-    if not hasattr(driver, "get_server_pid") or transport is None:
-        return None
-    found = transport.get_protocol()
-    if not isinstance(found, _Meter):
-        found = _Meter(transport, found)
-        transport.set_protocol(found)
-    return found
-
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)

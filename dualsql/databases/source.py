@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 from sqlalchemy import URL, Connection, Engine, func, inspect, select, util
@@ -17,19 +16,19 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 
 from dualsql import plan
-from dualsql.capabilities import Capabilities, capabilities_of
+from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.duckdb import CONNECT_ARGUMENTS
+from dualsql.databases.backends import Backend, PageReader, backend_of, known_databases
 from dualsql.databases.engines import (
     async_url,
+    has_pool,
     is_synchronous,
     new_engine,
     new_synchronous_engine,
     parsed_url,
+    require_there,
 )
-from dualsql.databases.guard import Guard
-from dualsql.databases.guards import guard_of
-from dualsql.databases.sqlite_reader import FileReader, file_reader
+from dualsql.databases.guard import Guard, Refusal
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError
 from dualsql.freeze import Registry, freeze, thaw
@@ -140,11 +139,11 @@ class Source:
 
     Attributes:
         engine: for a database without an async driver, a ThreadedEngine that does the same.
-        guard: keeps its sessions read-only and bounded in time.
+        backend: what kind of database it is.
         limits: how many of them there may be.
         owns_engine: made here from a URL, so disposed here.
         turn: taken by every session when the pool has one connection for all.
-        quick: reads pages of a SQLite file without the pool.
+        quick: reads pages without the pool, where the database has a way to.
         role: whose rights its sessions have, in place of its user's.
         meanings: what the application's own types show.
         finishing: sessions whose caller was cancelled, on their way to give back their connection.
@@ -153,16 +152,25 @@ class Source:
     name: str
     engine: AsyncEngine
     registry: Registry
-    capabilities: Capabilities
-    guard: Guard
+    backend: Backend
     limits: QueryLimits
     owns_engine: bool
     turn: asyncio.Lock | None
-    quick: FileReader | None = None
+    quick: PageReader | None = None
     role: str | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
     meanings: Meanings = STANDARD
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its SQL can do."""
+        return self.backend.capabilities
+
+    @property
+    def guard(self) -> Guard:
+        """What keeps its sessions read-only and bounded in time."""
+        return self.backend.guard
 
     def freeze(self, statement: Statement) -> bytes:
         """The statement, its columns written out, as a document that is verified on this database's dialect."""
@@ -198,7 +206,7 @@ class Source:
             self,
             limits=QueryLimits(settings),
             turn=None if self.turn is None else asyncio.Lock(),
-            quick=None if self.quick is None else file_reader(self.engine.sync_engine),
+            quick=None if self.quick is None else self.backend.page_reader(self.engine.sync_engine),
             finishing=set(),
         )
 
@@ -236,12 +244,14 @@ def open_source(
     settings = settings or Settings()
     owned = isinstance(database, URL | str)
     engine = _engine_of(database, settings)
-    capabilities, guard = capabilities_of(engine.dialect), guard_of(engine.dialect)
-    if capabilities is None or guard is None:
+    backend = backend_of(engine.dialect)
+    if backend is None:
+        *others, last = known_databases()
         raise ConfigurationError(
             f"dualsql cannot keep a {engine.dialect.name} database read-only.",
-            hint="Use SQLite, PostgreSQL, MariaDB or DuckDB.",
+            hint=f"Use {', '.join(others)} or {last}.",
         )
+    capabilities = backend.capabilities
     role = settings.read_only_roles.get(name)
     if role is not None and not capabilities.has_roles:
         raise ConfigurationError(
@@ -249,16 +259,15 @@ def open_source(
             hint="Give dualsql a database user that may only read.",
         )
     if owned:
-        guard.prepare(engine.sync_engine)
+        backend.guard.prepare(engine.sync_engine)
     return Source(
         name=name,
         engine=engine,
         registry=registry,
-        capabilities=capabilities,
-        guard=guard,
+        backend=backend,
         limits=QueryLimits(settings),
         owns_engine=owned,
-        quick=file_reader(engine.sync_engine) if owned else None,
+        quick=backend.page_reader(engine.sync_engine) if owned else None,
         role=role,
         turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
         meanings=Meanings(
@@ -278,10 +287,10 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
         return _threaded(database)
     url = parsed_url(database)
     if is_synchronous(url):
-        return _threaded(new_synchronous_engine(url, **_pool(settings), connect_args=CONNECT_ARGUMENTS))
+        return _threaded(new_synchronous_engine(url, **_pool(settings)))
     url = async_url(url)
-    _require_file(url)
-    return new_engine(url, **({} if _is_in_memory(url) else _pool(settings)))
+    require_there(url)
+    return new_engine(url, **(_pool(settings) if has_pool(url) else {}))
 
 
 def _pool(settings: Settings) -> dict[str, int]:
@@ -298,21 +307,6 @@ def _threaded(engine: Engine) -> AsyncEngine:
         )
     # It has what is used of one, and is used in its place.
     return cast("AsyncEngine", ThreadedEngine(engine))
-
-
-def _is_in_memory(url: URL) -> bool:
-    return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
-
-
-def _require_file(url: URL) -> None:
-    # SQLite would make an empty database of a misspelt path.
-    path = url.database or ":memory:"
-    if url.get_backend_name() != "sqlite" or path == ":memory:" or path.startswith("file:"):
-        return
-    if not Path(path).is_file():
-        raise ConfigurationError(
-            f"There is no SQLite database at {path!r}.", hint="Check the path in the URL."
-        )
 
 
 def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
@@ -340,12 +334,6 @@ def open_sources(
     return {name: open_source(name, database, registry, settings) for name, database in named.items()}
 
 
-# SQLSTATEs of PostgreSQL, numbers of MariaDB.
-_CREDENTIALS = ("28", "42501", "1044", "1045", "1698")
-_DATABASES = ("3D", "1049")
-_NO_ROLE = "42704"
-
-
 async def reach(source: Source, *, timeout: timedelta) -> None:
     """Open a connection, and have the database look at its catalogue.
 
@@ -360,7 +348,7 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
         raise
     # A driver, a resolver or the network may raise anything, with a URL in it.
     except Exception as error:
-        raise _refusal(error.orig if isinstance(error, DBAPIError) else error) from error
+        raise _refusal(source, error.orig if isinstance(error, DBAPIError) else error) from error
 
 
 def _look(role: str | None, connection: Connection) -> None:
@@ -371,34 +359,27 @@ def _look(role: str | None, connection: Connection) -> None:
         )
 
 
-def _refusal(error: BaseException | None) -> ConfigurationError:
-    said = _said(error)
-    if said.startswith(_CREDENTIALS):
-        return ConfigurationError(
-            "The database refuses this user.",
-            hint="Check user and password in the URL, and the user's rights.",
-        )
-    if said.startswith(_DATABASES):
-        return ConfigurationError("The server has no such database.", hint="Check the end of the URL's path.")
-    if said == _NO_ROLE:
-        return ConfigurationError(
-            "The database has no such role.", hint="CREATE ROLE it, and GRANT it SELECT."
-        )
+def _refusal(source: Source, error: BaseException | None) -> ConfigurationError:
+    refusal = source.guard.refusal_of(error)
+    if refusal is not None:
+        message, hint = _REFUSALS[refusal]
+        return ConfigurationError(message, hint=hint)
     if isinstance(error, TimeoutError):
         return ConfigurationError("The database does not answer.", hint="Check host and port in the URL.")
-    if isinstance(error, OSError) or said.startswith("2003"):
-        return ConfigurationError(
-            "Nobody answers there.", hint="Check host and port in the URL; does it run?"
-        )
+    if isinstance(error, OSError):
+        message, hint = _REFUSALS[Refusal.HOST]
+        return ConfigurationError(message, hint=hint)
     return ConfigurationError(
         "The database cannot be opened.", hint="Check that the URL names one, and options it knows."
     )
 
 
-def _said(error: BaseException | None) -> str:
-    """What the driver says went wrong, as a code."""
-    state = getattr(error, "sqlstate", None)
-    if state:
-        return str(state)
-    number = next(iter(getattr(error, "args", ())), "")
-    return str(number) if isinstance(number, int) else ""
+_REFUSALS = {
+    Refusal.USER: (
+        "The database refuses this user.",
+        "Check user and password in the URL, and the user's rights.",
+    ),
+    Refusal.DATABASE: ("The server has no such database.", "Check the end of the URL's path."),
+    Refusal.ROLE: ("The database has no such role.", "CREATE ROLE it, and GRANT it SELECT."),
+    Refusal.HOST: ("Nobody answers there.", "Check host and port in the URL; does it run?"),
+}

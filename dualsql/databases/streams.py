@@ -12,11 +12,8 @@ from typing import Any, cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import driver_names
-from dualsql.databases.driver import DriverStatement, driver_statement, is_listened_to, require_described
-from dualsql.databases.guard import driver_of
-from dualsql.databases.postgresql_streams import ReadableStatement, by_copy, prepare, prepare_readably
+from dualsql.databases.driver import driver_statement, is_listened_to, require_described
 from dualsql.databases.session import Session, database_errors
-from dualsql.databases.sqlite import next_rows
 from dualsql.databases.stream_job import Lane, Pace, Put, ReaderGone, StreamJob, without_collector
 from dualsql.formats.cells import Processor, processed
 from dualsql.formats.writer import Chunk, Rows
@@ -39,7 +36,7 @@ _SQLALCHEMY_ROWS = 500
 async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """On any synchronous engine: rows are fetched and encoded in the thread of its connection, bytes come back."""
     async with _rows(job, connection) as result:
-        fetching = partial(_chunk, job, Pace(), result.fetchmany)
+        fetching = partial(next_chunk, job, Pace(), result.fetchmany)
         while (chunk := await result.run(fetching)) is not None:
             await put(chunk)
 
@@ -57,24 +54,7 @@ async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[An
             await job.source.guard.put_away(result)
 
 
-def by_sqlite_thread(sent: DriverStatement) -> Lane:
-    """Fetched and encoded in the thread of aiosqlite's connection: one crossing for each batch, bytes come back."""
-
-    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-        driver = driver_of(connection)
-        cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
-        fetching = partial(_chunk, job, Pace(), partial(next_rows, cursor), sent.processors())
-        try:
-            require_described([column[0] for column in cursor.description], sent.described)
-            while (chunk := await driver._execute(fetching)) is not None:
-                await put(chunk)
-        finally:
-            await driver._execute(cursor.close)
-
-    return lane
-
-
-def _chunk(
+def next_chunk(
     job: StreamJob, pace: Pace, fetch: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
 ) -> Chunk | None:
     """In a connection's thread: the next rows as the writer writes them; None after the last."""
@@ -90,41 +70,19 @@ def _encoded(job: StreamJob, rows: Rows, processors: Sequence[tuple[int, Process
     return job.encode(processed(rows, processors)) if rows else None
 
 
-def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> Lane:
-    """A cursor of asyncpg's own, over a statement it prepared."""
-
-    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-        processors = readable.processors()
-        cursor, pace = await prepared.cursor(*parameters), Pace()
-        while records := await cursor.fetch(pace.rows):
-            chunk = job.encode(readable.rows(records, processors))
-            pace.note(chunk)
-            await put(chunk)
-
-    return lane
-
-
 async def chosen_lane(job: StreamJob, connection: AsyncConnection) -> Lane:
     """The fastest lane that is exact for this statement, this format and the driver of this connection."""
-    driver = connection.dialect.driver
+    choose = job.source.backend.stream_backends.get(connection.dialect.driver)
     opened = connection.sync_connection
     if not connection.dialect.is_async:
         return by_thread
-    if driver not in {"aiosqlite", "asyncpg"} or opened is None or is_listened_to(opened.engine, opened):
+    if choose is None or opened is None or is_listened_to(opened.engine, opened):
         return by_sqlalchemy
     described = driver_names(job.columns)
     sent = driver_statement(opened.dialect, job.statement, job.rules.values, job.source.compiled, described)
     if sent is None:
         return by_sqlalchemy
-    if driver == "aiosqlite":
-        return by_sqlite_thread(sent)
-    prepared = await prepare(connection, sent.sql)
-    require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
-    copied = by_copy(job, sent, driver_of(connection), prepared)
-    if copied is not None:
-        return copied
-    readable, prepared = await prepare_readably(connection, sent, prepared)
-    return by_asyncpg_cursor(readable, prepared, sent.parameters)
+    return await choose(job, connection, sent)
 
 
 _CHUNKS_AHEAD = 2

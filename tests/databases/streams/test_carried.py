@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from asyncpg.types import Type  # type: ignore[import-untyped]
 
-from dualsql.databases.postgresql_streams import setting_statement, without_parameters
+from dualsql.databases.postgresql.streams import setting_statement, without_parameters
 
 INTEGER = Type(23, "int4", "scalar", "pg_catalog")
 MOOD = Type(99_999, 'mo"od', "scalar", "public")

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import QueryTimeoutError, Registry
 from dualsql.databases import Source, fetch_page, open_source
 from dualsql.databases.sqlite import connect
+from dualsql.databases.sqlite.reader import FileReader
 from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
 
@@ -87,7 +88,7 @@ async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source)
 
 async def test_closing_ends_the_thread(source: Source) -> None:
     await ids(source)
-    assert source.quick is not None
+    assert isinstance(source.quick, FileReader)
     thread = source.quick._thread
     assert thread is not None
     await source.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from sqlalchemy import Select, func, select, true
@@ -14,10 +15,12 @@ from dualsql.columns.exact import loading_exactly, reading_documents
 from dualsql.databases.guard import (
     FailureKind,
     Guard,
+    Refusal,
     SessionTerms,
     driver_of,
     repeated_until_over,
     spare_connection,
+    too_large,
 )
 from dualsql.formats.cells import Unfit
 
@@ -72,6 +75,15 @@ _NOTICE_THE_DEAD = """SELECT set_config(name, '1s', true) FROM pg_settings
 WHERE name = 'client_connection_check_interval' AND position('linux' IN version()) > 0"""
 
 
+_REFUSALS = {
+    "28": Refusal.USER,  # class 28: invalid authorization specification
+    "42501": Refusal.USER,  # insufficient_privilege
+    "3D": Refusal.DATABASE,  # class 3D: invalid catalog name
+    "42704": Refusal.ROLE,  # undefined_object
+}
+"""By the beginning of an SQLSTATE."""
+
+
 def _set_locally(terms: SessionTerms) -> Select[Any]:
     settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
     return select(*(func.set_config(name, value, true()) for name, value in settings))
@@ -104,6 +116,28 @@ class PostgreSQLGuard(Guard):
         async with spare_connection(connection) as run:
             await repeated_until_over(working, lambda: run(statement))
 
+    @contextmanager
+    def metered(self, connection: AsyncConnection, most: int) -> Iterator[None]:
+        """See `Guard.metered`. The connection is broken off when more comes, which ends the statement, too."""
+        meter = _meter_of(driver_of(connection))
+        if meter is None:
+            yield
+            return
+        meter.left = most
+        try:
+            yield
+        except Exception as error:
+            if meter.left >= 0:
+                raise
+            raise too_large() from error
+        finally:
+            meter.left = math.inf
+
+    def refusal_of(self, error: BaseException | None) -> Refusal | None:
+        """See `Guard.refusal_of`."""
+        state = str(getattr(error, "sqlstate", None) or "")
+        return next((refusal for begin, refusal in _REFUSALS.items() if state.startswith(begin)), None)
+
     def fault_of(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.fault_of`."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
@@ -111,3 +145,43 @@ class PostgreSQLGuard(Guard):
             # asyncpg's and psycopg2's for a connection that was lost: a standby's conflict with recovery ends so.
             return FailureKind.BROKEN
         return _FAULTS.get(state or "")
+
+
+class _Meter(asyncio.Protocol):
+    """Stands before a driver's protocol, and breaks the connection off when too much comes."""
+
+    def __init__(self, transport: asyncio.Transport, driver: asyncio.Protocol) -> None:
+        self._transport = transport
+        self._driver = driver
+        self.left = math.inf
+
+    def data_received(self, data: bytes) -> None:
+        self.left -= len(data)
+        if self.left < 0:
+            self._transport.abort()
+        else:
+            self._driver.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._driver.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._driver.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._driver.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._driver.resume_writing()
+
+
+def _meter_of(driver: Any) -> _Meter | None:
+    """The meter of asyncpg's connection, put before its protocol once; None for other drivers."""
+    transport = getattr(driver, "_transport", None)
+    if not hasattr(driver, "get_server_pid") or transport is None:
+        return None
+    found = transport.get_protocol()
+    if not isinstance(found, _Meter):
+        found = _Meter(transport, found)
+        transport.set_protocol(found)
+    return found

@@ -19,9 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.exact import has_float, read_document, reads_floats, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
-from dualsql.databases.driver import DriverStatement
+from dualsql.databases.backends import ExactFetch
+from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.guard import driver_of
-from dualsql.databases.stream_job import Lane, Put, StreamJob
+from dualsql.databases.stream_job import Lane, Pace, Put, StreamJob
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.arrow import BatchWriter, is_list
 from dualsql.formats.cells import Processor, Unfit, processed
@@ -359,8 +360,37 @@ def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     return any(has_float(row[place]) for row in rows for place in places)
 
 
+EXACT_FETCH = ExactFetch(are_read_otherwise, are_cut, fetch_readably)
+"""Of asyncpg."""
+
+
 def _of(expression: str, place: int) -> str:
     return expression.replace("{c}", f"r.c{place}")
+
+
+async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> Lane:
+    """What streams the rows of the statement from asyncpg: COPY where it is exact, else a cursor."""
+    prepared = await prepare(connection, sent.sql)
+    require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
+    copied = by_copy(job, sent, driver_of(connection), prepared)
+    if copied is not None:
+        return copied
+    readable, prepared = await prepare_readably(connection, sent, prepared)
+    return by_asyncpg_cursor(readable, prepared, sent.parameters)
+
+
+def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> Lane:
+    """A cursor of asyncpg's own, over a statement it prepared."""
+
+    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        processors = readable.processors()
+        cursor, pace = await prepared.cursor(*parameters), Pace()
+        while records := await cursor.fetch(pace.rows):
+            chunk = job.encode(readable.rows(records, processors))
+            pace.note(chunk)
+            await put(chunk)
+
+    return lane
 
 
 PARSED_BYTES = 512 * 1024

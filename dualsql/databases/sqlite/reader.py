@@ -15,8 +15,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from dualsql.databases.driver import DriverStatement, fetched
-from dualsql.databases.sqlite import BLINK, TimeLimit, connect, is_file
+from dualsql.databases.backends import HeldUpError
+from dualsql.databases.driver import DriverStatement, require_described
+from dualsql.databases.sqlite.connection import BLINK, TimeLimit, connect, is_file, next_rows
 from dualsql.formats.cells import processed
 from dualsql.formats.writer import Rows
 
@@ -24,6 +25,13 @@ _QUICK = 0.002
 """Seconds of work for which no thread is worth the way."""
 
 _MOST_KNOWN = 1_000
+
+
+def fetched(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
+    """All rows of a statement from sqlite3; see `require_described`."""
+    cursor = connection.execute(sent.sql, sent.parameters)
+    require_described([column[0] for column in cursor.description], sent.described)
+    return next_rows(cursor)
 
 
 class EventLoopReader:
@@ -81,10 +89,6 @@ _PATIENCE = 0.1
 """Seconds that a statement waits to be begun."""
 
 _MOST_WAITING = 32
-
-
-class HeldUpError(Exception):
-    """The thread is busy with something long: take another way."""
 
 
 class FileReader:

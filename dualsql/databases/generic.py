@@ -1,0 +1,59 @@
+"""What several databases have in common: the parts that a database's own file is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BindParameter, ColumnElement, Text, cast, func, type_coerce, types
+from sqlalchemy.sql.elements import Grouping
+
+from dualsql.capabilities import KeyForm
+from dualsql.columns.own_types import SQLType
+from dualsql.columns.result import DriverValue
+
+Expression = ColumnElement[Any]
+
+
+def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+    """The driver's own value, which no type of SQLAlchemy's touches."""
+    bare = type_coerce(grouped(expression), DriverValue())
+    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
+
+
+def comes_back_as_given(value: Any) -> bool:
+    """Whether a driver gives back a value of whatever type exactly as it took it."""
+    if isinstance(value, datetime):
+        value = value.date()
+    if isinstance(value, date):
+        # Which stand for the infinities.
+        return value not in (date.min, date.max)
+    return isinstance(value, bool | int | float | Decimal | str | bytes | UUID)
+
+
+def parameter(value: Any, type_: SQLType = types.NULLTYPE) -> Expression:
+    """A bound value; without a type it takes that of what it stands beside."""
+    return BindParameter(None, value, type_=type_, unique=True)
+
+
+def text_parameter(value: Any) -> Expression:
+    """A bound text."""
+    return parameter(value, types.Text())
+
+
+def grouped(expression: Expression) -> Expression:
+    """In parentheses, unless it is a plain column: `a IS NULL > 0` is not what it looks like."""
+    return expression if getattr(expression, "table", None) is not None else Grouping(expression)
+
+
+def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The expression as it is."""
+    return expression
+
+
+def md5_of_values(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:
+    """A hash of the values and the seed: the order of a random sample."""
+    return func.md5(func.concat_ws("|", str(seed), *(cast(value, Text) for value in values)))

@@ -1,0 +1,36 @@
+"""PostgreSQL: how it is opened, kept read-only and bounded in time, and read."""
+
+from __future__ import annotations
+
+from sqlalchemy import URL
+
+from dualsql.columns.exact import read_document
+from dualsql.databases.backends import Backend
+from dualsql.databases.postgresql.capabilities import CAPABILITIES
+from dualsql.databases.postgresql.guard import PostgreSQLGuard
+from dualsql.databases.postgresql.streams import EXACT_FETCH, choose_stream
+
+__all__ = ["BACKEND", "PostgreSQLGuard"]
+
+
+def _as_asyncpg_wants(url: URL) -> URL:
+    """libpq's `sslmode=` becomes asyncpg's `ssl=`, which takes the same words."""
+    sslmode = url.query.get("sslmode")
+    if sslmode is None:
+        return url
+    return url.difference_update_query(["sslmode"]).update_query_dict({"ssl": sslmode})
+
+
+BACKEND = Backend(
+    capabilities=CAPABILITIES,
+    guard=PostgreSQLGuard(),
+    driver="asyncpg",
+    package="asyncpg",
+    # Hosting services write postgres://, which SQLAlchemy does not know.
+    spellings={"postgres": "postgresql"},
+    # A restarted server leaves dead connections in the pool: they are found before they are used.
+    engine_options={"pool_pre_ping": True, "json_deserializer": read_document},
+    adapt_url=_as_asyncpg_wants,
+    stream_backends={"asyncpg": choose_stream},
+    exact_fetches={"asyncpg": EXACT_FETCH},
+)

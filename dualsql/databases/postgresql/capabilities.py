@@ -1,0 +1,204 @@
+"""What PostgreSQL can do: its keys of an order, values of cursors and row estimates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Dialect, Text, cast, func, type_coerce, types
+from sqlalchemy.dialects import postgresql
+
+from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
+from dualsql.columns.own_types import SQLType, plain_type, stored_type
+from dualsql.columns.result import CharByte, DriverValue
+from dualsql.databases.generic import (
+    Expression,
+    comes_back_as_given,
+    grouped,
+    md5_of_values,
+    parameter,
+    text_parameter,
+)
+
+
+def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+    """asyncpg's own value where it is exact, else PostgreSQL's text of it, which PostgreSQL reads back."""
+    plain = plain_type(expression.type)
+    bare = type_coerce(grouped(expression), DriverValue())
+    if isinstance(plain, types.NullType):
+        return KeyForm(
+            compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back_as_given
+        )
+    if isinstance(plain, _EXACT_IN_ASYNCPG):
+        # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
+        return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_is_taken)
+    return KeyForm(
+        compared=bare,
+        read=cast(expression, Text),
+        carried=expression,
+        given=lambda value: cast(text_parameter(value), plain),
+    )
+
+
+_EXACT_IN_ASYNCPG = (
+    types.Integer,
+    types.Numeric,
+    types.Float,
+    types.String,  # Enum too
+    types.Boolean,
+    types.Uuid,
+    # Not bytes: psycopg2 gives memoryviews.
+)
+
+
+def _is_taken(value: Any) -> bool:
+    """Whether asyncpg takes this value for the type that the column has in PostgreSQL."""
+    return not isinstance(value, CharByte)
+
+
+# How many groups, distinct rows or rows of a set operation there are, statistics hardly tell: PostgreSQL expected
+# 400,000 rows of a UNION that has 10, and 200,000 of a DISTINCT that has 7.
+_MERGING = frozenset({"Aggregate", "Group", "Unique", "SetOp", "Recursive Union"})
+_ASIDE = frozenset({"InitPlan", "SubPlan"})
+
+
+def _rows_expected(plan: Any) -> int | None:
+    """Of EXPLAIN (FORMAT JSON): `[{"Plan": {"Plan Rows": 12000, ...}}]`; None where rows are merged."""
+    try:
+        top = plan[0]["Plan"]
+        return None if _merges(top) else int(top["Plan Rows"])
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def _merges(node: dict[str, Any]) -> bool:
+    """Whether the plan makes one row of several, other than one of all."""
+    if node["Node Type"] in _MERGING and node.get("Strategy") != "Plain":
+        return True
+    return any(
+        _merges(part) for part in node.get("Plans", ()) if part.get("Parent Relationship") not in _ASIDE
+    )
+
+
+def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    # json, xml, point and extension types have no ordering; their text tells any two of them apart.
+    return expression if _is_sortable(expression.type) else cast(expression, Text)
+
+
+def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    sortable = _as_text_if_unsortable(expression)
+    is_loose = sortable is expression and _has_equals_that_differ(_stored(expression.type))
+    return [sortable, cast(expression, Text)] if is_loose else [sortable]
+
+
+def _stored(type_: SQLType) -> SQLType:
+    # A TypeDecorator may have another type there than elsewhere, such as one for documents.
+    return plain_type(stored_type(type_, _DIALECT))
+
+
+_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+
+
+def _has_equals_that_differ(plain: SQLType) -> bool:
+    # 1.0 equals 1.00, and 0.0 equals -0.0, in a range, an array or a document too; citext takes 'a' for 'A'.
+    if isinstance(plain, types.ARRAY):
+        return _has_equals_that_differ(plain_type(plain.item_type))
+    return isinstance(
+        plain,
+        types.Numeric
+        | types.Float
+        | postgresql.JSONB
+        | postgresql.ranges.AbstractRange
+        | postgresql.INTERVAL
+        | types.Interval
+        | postgresql.CITEXT,
+    )
+
+
+def _type_name(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    return cast(func.pg_typeof(expression), Text)
+
+
+def _is_sortable(type_: SQLType) -> bool:
+    plain = _stored(type_)
+    if isinstance(plain, types.ARRAY):
+        return _is_sortable(plain.item_type)
+    return isinstance(plain, _SORTABLE) or plain._type_affinity is types.Interval
+
+
+# With an ordering of their own: https://www.postgresql.org/docs/current/indexes-opclass.html (btree).
+_SORTABLE = (
+    postgresql.BIT,
+    postgresql.CIDR,
+    postgresql.INET,
+    postgresql.JSONB,
+    postgresql.MACADDR,
+    postgresql.MACADDR8,
+    postgresql.MONEY,
+    postgresql.OID,
+    postgresql.REGCLASS,
+    postgresql.TSQUERY,
+    postgresql.TSVECTOR,
+    postgresql.ranges.AbstractRange,
+    types.String,
+    types.Integer,
+    types.Numeric,
+    types.Float,
+    types.Boolean,
+    types.Date,
+    types.DateTime,
+    types.Time,
+    types.Uuid,
+    types.LargeBinary,
+)
+
+
+_WITHOUT_EQUALITY = frozenset(
+    {"xml", "json", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle"}
+)
+"""Types of PostgreSQL that have no = or one of another meaning: boxes of one area are equal to it."""
+
+
+def _tells_apart(type_: SQLType) -> bool:
+    plain = plain_type(type_)
+    if isinstance(plain, types.ARRAY):
+        return _tells_apart(plain.item_type)
+    if not isinstance(plain, types.UserDefinedType):
+        return not isinstance(plain, postgresql.JSONPATH | postgresql.JSON) or isinstance(
+            plain, postgresql.JSONB
+        )
+    name = getattr(plain, "get_col_spec", lambda **_: "")()
+    return str(name).lower() not in _WITHOUT_EQUALITY
+
+
+def _compares(type_: SQLType) -> bool:
+    # The name of a table that is not there is an error: a comparison would tell which ones are.
+    is_name = isinstance(plain_type(type_), postgresql.REGCLASS | postgresql.REGCONFIG | postgresql.HSTORE)
+    return not is_name and _tells_apart(type_)
+
+
+CAPABILITIES = Capabilities(
+    name="PostgreSQL",
+    nulls_last=True,
+    splits_statements=False,
+    groups_strictly=True,
+    has_row_security=True,
+    has_roles=True,
+    has_schemas=True,
+    has_loose_types=False,
+    sortable=_as_text_if_unsortable,
+    distinguishing=_keys,
+    nulls_last_by_default=(True, False),
+    searches_row_values=True,
+    keeps_zones=True,
+    key_form=_key_form,
+    is_bytes=lambda expression: _type_name(expression) == "bytea",
+    type_name=_type_name,
+    shows_doubles_rounded=True,
+    has_infinite_dates=True,
+    has_months=True,
+    has_single_reals=True,
+    row_estimate=RowEstimate("EXPLAIN (FORMAT JSON) ", _rows_expected),
+    scramble=md5_of_values,
+    tells_apart=_tells_apart,
+    compares=_compares,
+)
