@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import ColumnElement, Dialect
 
 from dualsql.columns.own_types import SQLType
+from dualsql_client.query import Bucket
 
 Expression = ColumnElement[Any]
 
@@ -67,6 +68,31 @@ class MakeKeyForm(Protocol):
     def __call__(self, expression: ColumnElement[Any], *, is_stored: bool) -> KeyForm | None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryDialect:
+    """How one database is asked.
+
+    Attributes:
+        exact: a text as it is compared by code point, for equality and grouping.
+        ordered: ... and for which of two comes first.
+        finds_equal_by_index: `exact` hides the column from an index, so that equality is asked for twice.
+        position: function of a text and a part of it, from 1, 0 where it is not in there.
+        cut_date: the beginning of the bucket that a date, or an instant, lies in.
+        double: a number as one of eight bytes.
+        sum_of_integers: of numbers of 32 bits, and of 64.
+        has_percentiles: percentile_cont(x) WITHIN GROUP (ORDER BY y) is an aggregate.
+    """
+
+    exact: Transform
+    ordered: Transform
+    finds_equal_by_index: bool
+    position: Callable[[Expression, Expression], Expression]
+    cut_date: Callable[[Expression, Bucket], Expression]
+    double: Transform
+    sum_of_integers: tuple[Transform, Transform]
+    has_percentiles: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """One database's abilities, as far as dualsql depends on them.
@@ -100,6 +126,7 @@ class Capabilities:
         shows_doubles_rounded: a double that SQLAlchemy takes for a decimal is shown with the digits of its scale.
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
+        query: how questions about a result are written: conditions on texts, aggregates, buckets of dates.
         row_estimate: tells how many rows it expects; None where it does not.
         text_length: the function that counts the characters of a text.
         scramble: a hash of what tells a row from others, and of a seed; None where there is no function for it.
@@ -120,6 +147,7 @@ class Capabilities:
     searches_row_values: bool
     keeps_zones: bool
     key_form: MakeKeyForm
+    query: QueryDialect
     is_bytes: Transform
     type_name: Transform | None = None
     has_loose_comparisons: bool = False

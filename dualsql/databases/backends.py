@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
@@ -155,19 +156,21 @@ def backend_of(dialect: Dialect) -> Backend | None:
 
 def known_names() -> list[str]:
     """What SQLAlchemy calls the databases that there are."""
-    added = [found.name for found in entry_points(group=ENTRY_POINTS) if found.name not in _BUILT_IN]
-    return [name for name in [*_BUILT_IN, *added] if _is_own_name(name)]
+    return [name for name, backend in _known() if name not in backend.spellings]
 
 
 def known_databases() -> list[str]:
     """What people call them."""
-    found = [backend_named(name) for name in known_names()]
-    return list(dict.fromkeys(backend.capabilities.name for backend in found if backend is not None))
+    return list(dict.fromkeys(backend.capabilities.name for _, backend in _known()))
 
 
-def _is_own_name(name: str) -> bool:
-    found = backend_named(name)
-    return found is not None and name not in found.spellings
+def _known() -> Iterator[tuple[str, Backend]]:
+    for name in dict.fromkeys([*_BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]):
+        # Of one that cannot be loaded its own users are told.
+        with suppress(ConfigurationError):
+            backend = backend_named(name)
+            if backend is not None:
+                yield name, backend
 
 
 def _built_in(name: str) -> Backend:

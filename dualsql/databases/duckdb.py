@@ -11,19 +11,23 @@ from typing import Any
 from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
 from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.generic import (
     Expression,
+    as_double,
+    beginning_of_bucket,
     comes_back_as_given,
+    decimal_sum,
     grouped,
     md5_of_values,
     parameter,
     raw_form,
     text_parameter,
     unchanged,
+    whole_sum,
 )
 from dualsql.databases.guard import (
     FailureKind,
@@ -127,6 +131,18 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     return [expression, cast(expression, Text)] if is_loose else [expression]
 
 
+_QUERY = QueryDialect(
+    exact=unchanged,
+    ordered=unchanged,
+    finds_equal_by_index=True,
+    position=lambda text, part: func.instr(text, part, type_=types.Integer()),
+    cut_date=beginning_of_bucket,
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    has_percentiles=True,
+)
+
+
 CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
@@ -142,6 +158,7 @@ CAPABILITIES = Capabilities(
     searches_row_values=False,
     keeps_zones=True,
     key_form=_key_form,
+    query=_QUERY,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     approximate_distinct="approx_count_distinct",
     has_infinite_dates=True,

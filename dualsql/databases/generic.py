@@ -12,8 +12,9 @@ from sqlalchemy import BindParameter, ColumnElement, Text, cast, func, type_coer
 from sqlalchemy.sql.elements import Grouping
 
 from dualsql.capabilities import KeyForm
-from dualsql.columns.own_types import SQLType
+from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import DriverValue
+from dualsql_client.query import Bucket
 
 Expression = ColumnElement[Any]
 
@@ -57,3 +58,36 @@ def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
 def md5_of_values(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:
     """A hash of the values and the seed: the order of a random sample."""
     return func.md5(func.concat_ws("|", str(seed), *(cast(value, Text) for value in values)))
+
+
+DECIMAL = types.Numeric(38, 0)
+"""A sum of 64-bit integers."""
+
+
+def as_double(element: Expression) -> Expression:
+    """A number as one of eight bytes."""
+    return cast(element, types.Double())
+
+
+def whole_sum(element: Expression) -> Expression:
+    """The exact sum of numbers of 32 bits."""
+    return cast(func.sum(element), types.BigInteger())
+
+
+def decimal_sum(element: Expression) -> Expression:
+    """The exact sum of numbers of 64 bits."""
+    return cast(func.sum(element), DECIMAL)
+
+
+def beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+    """By date_trunc()."""
+    plain: Any = plain_type(element.type)
+    is_zoned = isinstance(plain, types.DateTime) and plain.timezone
+    # A date alone would be taken for midnight in the session's zone.
+    local = func.timezone("UTC", element) if is_zoned else cast(element, types.DateTime())
+    cut = func.date_trunc(bucket, local)
+    if bucket != "hour":
+        return cast(cut, types.Date())
+    if is_zoned:
+        return func.timezone("UTC", cast(cut, types.DateTime()), type_=types.DateTime(timezone=True))
+    return cast(cut, types.DateTime())

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from math import prod
 from typing import Any
 
-from sqlalchemy import ColumnElement, cast, func, type_coerce, types
+from sqlalchemy import ColumnElement, cast, collate, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
 from dualsql.columns.own_types import plain_type
 from dualsql.databases.backends import Backend
-from dualsql.databases.generic import Expression, grouped, md5_of_values, raw_form, unchanged
+from dualsql.databases.generic import (
+    Expression,
+    as_double,
+    decimal_sum,
+    grouped,
+    md5_of_values,
+    raw_form,
+    unchanged,
+    whole_sum,
+)
 from dualsql.databases.guard import (
     FailureKind,
     Guard,
@@ -24,6 +33,7 @@ from dualsql.databases.guard import (
     repeated_until_over,
     spare_connection,
 )
+from dualsql_client.query import Bucket
 
 _KEPT = ("tx_read_only", "max_statement_time")
 _ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _KEPT)
@@ -205,6 +215,40 @@ def _is_bytes(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.charset(func.concat(expression)) == "binary"
 
 
+_FORMATS: Mapping[Bucket, str] = {
+    "year": "%Y-01-01",
+    "month": "%Y-%m-01",
+    "day": "%Y-%m-%d",
+    "hour": "%Y-%m-%d %H:00:00",
+}
+
+
+def _unpadded(element: Expression) -> Expression:
+    return collate(cast(element, types.String()), "utf8mb4_nopad_bin")
+
+
+def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+    if bucket == "week":
+        return cast(func.subdate(element, func.weekday(element)), types.Date())
+    if bucket == "quarter":
+        month = func.lpad(func.quarter(element, type_=types.Integer()) * 3 - 2, 2, "0")
+        return cast(func.concat(func.year(element), "-", month, "-01"), types.Date())
+    kind = types.DateTime() if bucket == "hour" else types.Date()
+    return cast(func.date_format(element, _FORMATS[bucket]), kind)
+
+
+_QUERY = QueryDialect(
+    exact=_unpadded,
+    ordered=_unpadded,
+    finds_equal_by_index=False,
+    position=lambda text, part: func.locate(part, _unpadded(text), type_=types.Integer()),
+    cut_date=_beginning_of_bucket,
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    has_percentiles=False,  # of windows only
+)
+
+
 CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
@@ -220,6 +264,7 @@ CAPABILITIES = Capabilities(
     searches_row_values=False,
     keeps_zones=False,
     key_form=_key_form,
+    query=_QUERY,
     is_bytes=_is_bytes,
     has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),

@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlalchemy import func, type_coerce, types
 
+from dualsql.capabilities import QueryDialect
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
-from dualsql.query.comparisons import Element, QueryDialect, bound
+from dualsql.query.comparisons import Element, bound
 from dualsql.query.conditions import (
     Conditions,
     holds,

@@ -16,13 +16,13 @@ from sqlalchemy import ColumnElement, and_, case, cast, func, not_, null, or_, t
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 
-from dualsql.capabilities import Capabilities
+from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns import instants
 from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
-from dualsql.query.comparisons import Element, QueryDialect, bound, equal, one_of
+from dualsql.query.comparisons import Element, bound, equal, one_of
 from dualsql.query.question import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder

@@ -30,7 +30,6 @@ from dualsql.plan.order import is_table, leaves_of, sole_key
 from dualsql.plan.page import projected, with_outputs
 from dualsql.plan.shape import with_criteria_of
 from dualsql.query.aggregates import aggregated, group_key
-from dualsql.query.comparisons import query_dialect_of
 from dualsql.query.conditions import Conditions
 from dualsql.query.parse import read_question
 from dualsql.query.question import AllOf, AnyOf, Comparison, Condition, Negation, Question, TextQuestion
@@ -169,7 +168,7 @@ def _finished(
     """
     columns = {column.name: column for column in _outputs(statement, meanings)}
     if question.having is not None:
-        answer = Conditions(columns, query_dialect_of(capabilities), capabilities, of="The answer")
+        answer = Conditions(columns, capabilities.query, capabilities, of="The answer")
         statement = statement.having(answer.write(question.having))
     if not question.groups and not question.order:
         return statement
@@ -217,7 +216,7 @@ def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list
 
 def _conditions(columns: Sequence[ResultColumn], capabilities: Capabilities) -> Conditions:
     named = {column.name: column for column in columns}
-    return Conditions(named, query_dialect_of(capabilities), capabilities)
+    return Conditions(named, capabilities.query, capabilities)
 
 
 MAXIMUM_PARAMETERS = 100

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, Text, cast, func, type_coerce, types
+from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, type_coerce, types
 from sqlalchemy.dialects import postgresql
 
-from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
 from dualsql.columns.result import CharByte, DriverValue
 from dualsql.databases.generic import (
     Expression,
+    as_double,
+    beginning_of_bucket,
     comes_back_as_given,
+    decimal_sum,
     grouped,
     md5_of_values,
     parameter,
     text_parameter,
+    unchanged,
+    whole_sum,
 )
 
 
@@ -176,6 +181,22 @@ def _compares(type_: SQLType) -> bool:
     return not is_name and _tells_apart(type_)
 
 
+def _by_code_point(element: Expression) -> Expression:
+    return collate(element, "C")
+
+
+_QUERY = QueryDialect(
+    exact=unchanged,
+    ordered=_by_code_point,
+    finds_equal_by_index=True,
+    position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
+    cut_date=beginning_of_bucket,
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    has_percentiles=True,
+)
+
+
 CAPABILITIES = Capabilities(
     name="PostgreSQL",
     nulls_last=True,
@@ -191,6 +212,7 @@ CAPABILITIES = Capabilities(
     searches_row_values=True,
     keeps_zones=True,
     key_form=_key_form,
+    query=_QUERY,
     is_bytes=lambda expression: _type_name(expression) == "bytea",
     type_name=_type_name,
     shows_doubles_rounded=True,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, collate, func, types
+from sqlalchemy import ColumnElement, Dialect, cast, collate, func, types
 from sqlalchemy.dialects import sqlite
 
-from dualsql.capabilities import Capabilities
+from dualsql.capabilities import Capabilities, QueryDialect
+from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
-from dualsql.databases.generic import raw_form, unchanged
+from dualsql.databases.generic import Expression, raw_form, unchanged
+from dualsql_client.query import Bucket
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -30,6 +33,50 @@ def _scale(type_: SQLType) -> int | None:
 
 _DIALECT: Dialect = sqlite.dialect()
 
+_FORMATS: Mapping[Bucket, str] = {
+    "year": "%Y-01-01",
+    "month": "%Y-%m-01",
+    "day": "%Y-%m-%d",
+    "hour": "%Y-%m-%d %H:00:00.000000",  # as SQLAlchemy keeps instants
+}
+
+
+def _binary(element: Expression) -> Expression:
+    return collate(element, "BINARY")
+
+
+def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+    if is_instant(element):
+        # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
+        element = func.substr(instant(element), 1, 19, type_=types.String())
+    if bucket == "week":
+        # Back six days, then on to the next Monday, which may be that very day.
+        return func.date(element, "-6 days", "weekday 1", type_=types.Date())
+    if bucket == "quarter":
+        month = cast(func.strftime("%m", element), types.Integer())
+        past = func.printf("-%d months", (month - 1) % 3)
+        return func.date(element, "start of month", past, type_=types.Date())
+    kind = types.DateTime() if bucket == "hour" else types.Date()
+    return func.strftime(_FORMATS[bucket], element, type_=kind)
+
+
+def _sum(element: Expression) -> Expression:
+    # An overflow is an error there, and never a wrong number.
+    return func.sum(element, type_=types.BigInteger())
+
+
+_QUERY = QueryDialect(
+    exact=_binary,
+    ordered=_binary,
+    finds_equal_by_index=True,
+    position=lambda text, part: func.instr(text, part, type_=types.Integer()),
+    cut_date=_beginning_of_bucket,
+    double=unchanged,
+    sum_of_integers=(_sum, _sum),
+    has_percentiles=False,
+)
+
+
 CAPABILITIES = Capabilities(
     name="SQLite",
     nulls_last=True,
@@ -45,6 +92,7 @@ CAPABILITIES = Capabilities(
     searches_row_values=True,
     keeps_zones=False,
     key_form=raw_form,
+    query=_QUERY,
     is_bytes=lambda expression: func.typeof(expression) == "blob",
     has_loose_comparisons=True,
     spells_instants=True,

@@ -1,0 +1,105 @@
+"""Another package adds a database by an entry point of the group `dualsql.databases`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import ConfigurationError, Registry
+from dualsql.capabilities import capabilities_named
+from dualsql.databases import backends, open_source
+from dualsql.databases.engines import async_url
+from tests.http.application import fill, running
+from tests.schools import Base
+
+MODULE = """
+from dataclasses import replace
+
+from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
+
+from dualsql.databases.sqlite import BACKEND as SQLITE
+
+
+class KioskDialect(SQLiteDialect_aiosqlite):
+    name = "kiosk"
+    supports_statement_cache = True
+
+
+BACKEND = replace(SQLITE, capabilities=replace(SQLITE.capabilities, name="Kiosk"))
+NO_BACKEND = "kiosk"
+"""
+ENTRY_POINTS = """
+[sqlalchemy.dialects]
+kiosk.aiosqlite = kiosk_database:KioskDialect
+
+[dualsql.databases]
+kiosk = kiosk_database:BACKEND
+kiosk_of_nothing = kiosk_database:NO_BACKEND
+kiosk_that_is_gone = kiosk_database.gone:BACKEND
+sqlite = kiosk_database:NO_BACKEND
+"""
+
+
+@pytest.fixture
+def kiosk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The distribution `kiosk-database`, installed beside dualsql for one test."""
+    site, metadata = tmp_path / "site", tmp_path / "site" / "kiosk_database-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "kiosk_database.py").write_text(MODULE)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: kiosk-database\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(backends, "_loaded", {})
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("kiosk_database", None)
+
+
+@pytest.mark.usefixtures("kiosk")
+async def test_pages_and_streams_are_served_from_it(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    await fill(make_engine(sqlite_url))
+    url = sqlite_url.replace(sqlite_url.partition(":")[0], "kiosk", 1)
+    assert async_url(url).drivername == "kiosk+aiosqlite"
+    async with running(url) as application:
+        [source] = application.server._sources.values()
+        assert (source.engine.dialect.name, source.capabilities.name) == ("kiosk", "Kiosk")
+        path = await application.create()
+        page = await application.http.get(path, params={"limit": 7, "sort": "-id"})
+        assert [row["id"] for row in page.json()["data"]] == list(range(60, 53, -1))
+        stream = await application.http.get(path, headers={"Accept": "application/x-ndjson"})
+        assert len(stream.text.splitlines()) == 60 + 1  # and a summary
+
+
+@pytest.mark.usefixtures("kiosk")
+def test_none_takes_the_place_of_a_built_in_database() -> None:
+    found = capabilities_named("sqlite")
+    assert found is not None
+    assert found.name == "SQLite"
+
+
+@pytest.mark.usefixtures("kiosk")
+@pytest.mark.parametrize("name", ["kiosk_of_nothing", "kiosk_that_is_gone"])
+def test_an_entry_point_that_is_no_database_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="kiosk_") as caught:
+        capabilities_named(name)
+    assert caught.value.hint
+
+
+@pytest.mark.usefixtures("kiosk")
+def test_the_error_for_an_unknown_database_names_those_that_are_added() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        async_url("nosuch://host/database")
+    assert "kiosk," in str(caught.value.hint)
+
+
+def test_without_it_the_database_is_unknown(tmp_path: Path) -> None:
+    assert capabilities_named("kiosk") is None
+    with pytest.raises(ConfigurationError):
+        open_source("default", f"kiosk:///{tmp_path}/a.db", Registry(Base))
