@@ -5,7 +5,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sdks check bench constraints clean
+.PHONY: help demo test test-all test-sdks test-sqlalchemy check bench constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,6 +27,10 @@ test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/sdk_environments
 	.venv/bin/pytest tests/sdks $(ARGS)
 
+test-sqlalchemy: ## what depends on SQLAlchemy's private names, with the newest SQLAlchemy 2.1 of the index
+	@scripts/environment dev
+	@scripts/newest_sqlalchemy $(ARGS)
+
 check: ## lint, format, types and the import laws
 	@scripts/environment dev
 	.venv/bin/ruff check .
@@ -46,5 +50,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache

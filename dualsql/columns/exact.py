@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import CharByte
 from dualsql_client.wire import INFINITIES
@@ -68,12 +69,12 @@ _THOROUGH = json.JSONDecoder(parse_float=_fraction, parse_int=_whole)
 
 def reads_for_an_application(dialect: Any) -> bool:
     """Whether the application gave its engine a reader of documents of its own."""
-    return getattr(dialect, "_json_deserializer", None) not in {None, read_document}
+    return internals.json_reader(dialect) not in {None, read_document}
 
 
 def reads_floats(dialect: Any) -> bool:
     """Whether the driver reads documents, and nobody told it how: with json.loads."""
-    return dialect.supports_native_json_deserialization and dialect._json_deserializer is None
+    return dialect.supports_native_json_deserialization and internals.json_reader(dialect) is None
 
 
 def has_float(document: Any) -> bool:
@@ -149,9 +150,9 @@ _OIDS_OF_DIGITS = (114, 3802)
 
 def with_all_digits(dialect: Any) -> None:
     """Have a copy of an engine's dialect read documents so, where SQLAlchemy and not the driver reads them."""
-    reads = hasattr(dialect, "_json_deserializer") and not dialect.supports_native_json_deserialization
+    reads = internals.has_json_reader(dialect) and not dialect.supports_native_json_deserialization
     if reads and not reads_for_an_application(dialect):
-        dialect._json_deserializer = read_document
+        internals.set_json_reader(dialect, read_document)
 
 
 _OIDS_OF_INFINITIES = (1082, 1114, 1184)
@@ -254,7 +255,7 @@ def with_exact_dates(dialect: Any) -> None:
     if dialect.driver not in _TYPES:
         return
     dialect.colspecs = {**dialect.colspecs, **_TYPES[dialect.driver]}
-    dialect._type_memos = WeakKeyDictionary()
+    internals.set_type_memos(dialect, WeakKeyDictionary())
 
 
 def bound_as_text(type_: Any) -> str | None:

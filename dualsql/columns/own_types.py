@@ -16,6 +16,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeEngine
 
+from dualsql import sqlalchemy_internals as internals
+
 SQLType = TypeEngine[Any]
 Hook = Callable[[Any], Any]
 
@@ -326,7 +328,7 @@ def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:
     wants_zone = keeps_zones and bool(getattr(plain, "timezone", False))
     if isinstance(plain, types.Numeric | types.Float):
         cls: type[Any] = Decimal if plain.asdecimal else float
-    elif isinstance(plain, types.Interval) or plain._type_affinity is types.Interval:
+    elif isinstance(plain, types.Interval) or internals.type_affinity(plain) is types.Interval:
         cls = timedelta
     elif isinstance(plain, types.Uuid):
         cls = UUID if plain.as_uuid else str
@@ -387,7 +389,7 @@ def _are_distinct(values: Sequence[Any]) -> bool:
 
 def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
     """The type as this database has it, without the application's code."""
-    type_ = type_._variant_mapping.get(dialect.name, type_)
+    type_ = internals.type_variants(type_).get(dialect.name, type_)
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         try:
             inner = type_.load_dialect_impl(dialect)

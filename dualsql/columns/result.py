@@ -24,6 +24,7 @@ from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql_client.wire import Column, ColumnType, Encoding
@@ -339,7 +340,7 @@ def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
     plain = plain_type(type_)  # an Interval is a decorator, too
     if isinstance(plain, types.Numeric | types.Float):
         return "number", "decimal" if plain.asdecimal else "float"
-    if plain._type_affinity is types.Interval:
+    if internals.type_affinity(plain) is types.Interval:
         return "string", "interval"
     if isinstance(plain, types.ARRAY):
         return "string", "array"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Dialect
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import SQLType
 from dualsql.errors import QueryExecutionError
 from dualsql.formats.cells import Processor
@@ -42,7 +43,7 @@ class DriverStatement:
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
         """What SQLAlchemy does to the values of some columns, by position, given the driver's codes of their types."""
         found = [
-            (position, type_._cached_result_processor(self.dialect, codes and codes[position]))
+            (position, internals.result_processor(type_, self.dialect, codes and codes[position]))
             for position, type_ in enumerate(self.types)
         ]
         return [(position, processor) for position, processor in found if processor is not None]
@@ -75,34 +76,28 @@ def _is_described(found: str, described: str) -> bool:
 
 def is_listened_to(engine: Any, connection: Any = None) -> bool:
     """Whether somebody listens to what is executed, which then has to go through SQLAlchemy."""
-    return bool(engine._has_events or engine.dialect._has_events or (connection and connection._has_events))
+    return bool(
+        internals.has_events(engine)
+        or internals.has_events(engine.dialect)
+        or (connection and internals.has_events(connection))
+    )
 
 
 def driver_statement(
     dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any, described: Sequence[str]
 ) -> DriverStatement | None:
     """The statement compiled on `dialect`, its values bound; None when its columns are not known by their position."""
-    compiled: Any
-    compiled, extracted, collected, hit = statement._compile_w_cache(
-        dialect=dialect, compiled_cache=cache, column_keys=sorted(values), schema_translate_map=None
-    )
-    if not (compiled._ordered_columns or compiled._textual_ordered_columns):
+    found = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    compiled = found.compiled
+    if not internals.has_columns_by_position(compiled):
         return None
     own: Any = type(dialect)
     nowhere: Any = _Nowhere(dialect)
-    context = _context(own)._init_compiled(
-        dialect,
-        nowhere,
-        nowhere,
-        statement._execution_options,
-        compiled,
-        [dict(values)] if values else [],
-        statement,
-        extracted,
-        cache_hit=hit,
-        param_dict=collected,
+    bindings = [dict(values)] if values else []
+    context = internals.unsent_context(
+        _context(own), nowhere, statement=statement, found=found, values=bindings
     )
-    types = tuple(column.type for column in compiled._result_columns)
+    types = tuple(column.type for column in internals.result_columns_of(compiled))
     bound = context.parameters[0]
     parameters = tuple(bound) if compiled.positional else bound
     return DriverStatement(context.statement, parameters, types, dialect, described)

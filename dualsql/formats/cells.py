@@ -19,6 +19,7 @@ from sqlalchemy import types
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.exact import ODD, ValueReader
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
@@ -243,7 +244,7 @@ def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
 
 def read_tolerantly(dialect: Any) -> None:
     """Give a copy of an engine's dialect the processors of this module."""
-    dialect._type_memos = _Memos(dialect.driver)  # noqa: SLF001
+    internals.set_type_memos(dialect, _Memos(dialect.driver))
 
 
 class _Memos(WeakKeyDictionary[Any, Any]):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from sqlalchemy.sql.elements import BindParameter, _anonymous_label
+from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import FromGrouping, Join, SelectBase
 from sqlalchemy.sql.sqltypes import TupleType
 from sqlalchemy.sql.type_api import TypeEngine
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze import registry, types
 from dualsql.freeze.document import changed, expect, located, malformed, refuse
@@ -167,7 +168,7 @@ class Encoder:
 
     def resolved(self, element: LambdaElement) -> Any:
         """What a lambda gives: the same object however often it is asked for."""
-        return self.once(element, lambda: element._resolved)
+        return self.once(element, lambda: internals.resolved_lambda(element))
 
     def is_numbered(self, element: Any) -> bool:
         """Whether the element's node is already written."""
@@ -222,7 +223,7 @@ class Encoder:
             for position, (key, column) in enumerate(columns.items()):
                 plain = (
                     isinstance(key, str)
-                    and not isinstance(key, _anonymous_label)
+                    and not isinstance(key, internals.AnonymousLabel)
                     and not ANONYMOUS.search(key)
                     and columns.get(key) is column
                 )

@@ -15,6 +15,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import OperatorClass, custom_op
 from sqlalchemy.util import immutabledict
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.types import OPERATOR_NAMES, OPERATORS, POSTGRESQL_OPERATORS
@@ -27,8 +28,8 @@ _OPEN_ENDED = (
     aggregate_order_by,
     elements.CollationClause,
     elements.Slice,
-    elements._label_reference,
-    elements._textual_label_reference,
+    internals.LabelReference,
+    internals.TextualLabelReference,
 )
 _CLOSED = (selectable.SelectStatementGrouping, selectable.FromGrouping, elements.TextClause)
 _MEMBERSHIP = (operators.in_op, operators.not_in_op)
@@ -76,7 +77,7 @@ def check_one(element: Any) -> Any:
     is_list = isinstance(element, elements.ClauseList | elements.ElementList) or (
         isinstance(element, elements.ExpressionClauseList) and element.operator is operators.comma_op
     )
-    is_bundle = "bundle" in getattr(element, "_annotations", ())
+    is_bundle = "bundle" in internals.annotations_of(element)
     if is_list and not is_bundle and not isinstance(element, elements.Tuple | array):
         malformed("a list where one value is due")
     return element
@@ -97,7 +98,7 @@ def _check_members(element: Any) -> Any:
     """The right side of IN: to SQLite, a bare name there is a table, whoever registered it."""
     bare = element
     while isinstance(bare, elements.Label | elements.TypeCoerce):
-        bare = bare._element if isinstance(bare, elements.Label) else bare.clause
+        bare = internals.labelled_element(bare) if isinstance(bare, elements.Label) else bare.clause
     if isinstance(bare, elements.NamedColumn):
         malformed("a name where the members of IN are due")
     if isinstance(bare, elements.BindParameter):

@@ -14,6 +14,7 @@ from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGroup
 from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names, types
 from dualsql.freeze.document import expect, malformed
 from dualsql.freeze.fields import (
@@ -74,7 +75,7 @@ def _derive_match(element: Any) -> None:
 def _derive_list(element: Any) -> None:
     against = element.operator
     element.clauses = tuple([clause.self_group(against=against) for clause in element.clauses])
-    element._is_implicitly_boolean = operators.is_boolean(against)
+    internals.set_implicitly_boolean(element, is_boolean=operators.is_boolean(against))
 
 
 def _derive_clause_list(element: Any) -> None:
@@ -82,7 +83,7 @@ def _derive_clause_list(element: Any) -> None:
         element.clauses = [clause.self_group(against=element.operator) for clause in element.clauses]
     else:
         malformed("list that is not separated by commas")
-    element._is_implicitly_boolean = False
+    internals.set_implicitly_boolean(element, is_boolean=False)
 
 
 def _derive_unary(element: Any) -> None:
@@ -98,7 +99,7 @@ def _derive_exists(element: Any) -> None:
 
 def _derive_as_boolean(element: Any) -> None:
     element.element = enclosed(element.element, operators.eq)
-    element._is_implicitly_boolean = getattr(element.element, "_is_implicitly_boolean", False)
+    internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
 
 
 def _derive_grouping(element: Any) -> None:
@@ -106,7 +107,7 @@ def _derive_grouping(element: Any) -> None:
 
 
 def _derive_scalar(element: Any) -> None:
-    element.type = element.element._scalar_type()
+    element.type = internals.scalar_type(element.element)
 
 
 def _derive_cast(element: Any) -> None:
@@ -117,7 +118,7 @@ def _derive_label(element: Any) -> None:
     state = element.__dict__
     state["key"] = state["_tq_key_label"] = state.get("key", element.name)
     state["_tq_label"] = element.name
-    state["_proxies"] = [element._element]
+    state["_proxies"] = [internals.labelled_element(element)]
 
 
 def _write_chain(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element = elements.ExpressionClauseList.__new__(elements.ExpressionClauseList)
     element.__dict__.update({"type": NULLTYPE, "clauses": (), "group": False})
     dec.fill_state(kind, fields, element.__dict__)
-    element._is_implicitly_boolean = False
+    internals.set_implicitly_boolean(element, is_boolean=False)
     return Bare(element)
 
 
@@ -320,8 +321,8 @@ KINDS = (
         _derive_label,
         _write_label,
     ),
-    NodeKind("label reference", elements._label_reference, (needed("element"), *NOTED)),
-    NodeKind("label name", elements._textual_label_reference, (name_("element", "element"),)),
+    NodeKind("label reference", internals.LabelReference, (needed("element"), *NOTED)),
+    NodeKind("label name", internals.TextualLabelReference, (name_("element", "element"),)),
     _followed(
         "over",
         elements.Over,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
-from sqlalchemy.sql import elements, functions
+from sqlalchemy.sql import elements
 from sqlalchemy.sql.base import SyntaxExtension
 from sqlalchemy.sql.elements import (
     ClauseElement,
@@ -14,14 +14,13 @@ from sqlalchemy.sql.elements import (
     ColumnElement,
     ElementList,
     Grouping,
-    _anonymous_label,
 )
 from sqlalchemy.sql.functions import Function, FunctionElement, GenericFunction, ScalarFunctionColumn
-from sqlalchemy.sql.selectable import _OffsetLimitParam
 from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
 from sqlalchemy.sql.visitors import InternalTraversal
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
@@ -59,7 +58,7 @@ def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
         refuse(f"the parameter name {str(key)!r}"[:120], "Choose a name of letters, digits and _.")
     if written.get("was") == original:
         del written["was"]
-    if type(key) is not _anonymous_label and element.unique:
+    if type(key) is not internals.AnonymousLabel and element.unique:
         refuse(
             "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
         )
@@ -90,7 +89,7 @@ def _derive_bind(element: Any) -> None:
         malformed("one value as a row")
     state = element.__dict__
     state["_identifying_key"] = key
-    state["unique"] = type(key) is _anonymous_label
+    state["unique"] = type(key) is internals.AnonymousLabel
     if state["unique"]:
         state["_anon_map_key"] = key[2:-2]
     state["_orig_key"] = state.get("_orig_key") or original
@@ -105,7 +104,7 @@ def _original_key(key: str) -> str:
 
 def _is_rendered(key: str, original: str) -> bool:
     """Whether every dialect can render the name of a bound parameter."""
-    if type(key) is not _anonymous_label:
+    if type(key) is not internals.AnonymousLabel:
         return names.is_bind_name(str(key))
     return names.is_bind_name(names.bodies(key) if original is key else original)
 
@@ -125,7 +124,7 @@ _BIND_IGNORED = frozenset({"_identifying_key", "_anon_map_key", "unique", "calla
 
 BIND_KINDS = tuple(
     NodeKind(tag, cls, _BIND_FIELDS, _BIND_IGNORED, _BIND_STATE, _derive_bind, _write_bind)
-    for tag, cls in (("bind", elements.BindParameter), ("count", _OffsetLimitParam), ("row", Row))
+    for tag, cls in (("bind", elements.BindParameter), ("count", internals.OffsetLimitParam), ("row", Row))
 )
 
 
@@ -134,7 +133,10 @@ def _write_type(enc: Encoder, value: Any) -> Any:
         return enc.type(value)
     return [
         "table",
-        [[write_name(column.name, enc.seeds), enc.type(column.type)] for column in value._elements],
+        [
+            [write_name(column.name, enc.seeds), enc.type(column.type)]
+            for column in internals.columns_of_row_type(value)
+        ],
     ]
 
 
@@ -153,7 +155,7 @@ def _column(name: str, type_: Any) -> Any:
 def check_rows(kind: Any, rows: Any) -> None:
     """Refuse two row types of other columns: SQLAlchemy's cache keys tell only one of them apart."""
     wanted, found = (
-        [(column.name, column.type._static_cache_key) for column in getattr(type_, "_elements", ())]
+        [(column.name, internals.type_key(column.type)) for column in internals.columns_of_row_type(type_)]
         for type_ in (kind, rows)
     )
     if wanted != found:
@@ -251,7 +253,7 @@ def _check_arguments(state: dict[str, Any]) -> None:
 
 def _class_of(name: str) -> type[GenericFunction[Any]] | None:
     """SQLAlchemy's own class for a function name; classes that applications define are found by the same name."""
-    found = functions._registry["_default"].get(name.lower())
+    found = internals.registered_function(name)
     if isinstance(found, type) and issubclass(found, GenericFunction) and found.name == name:
         return found
     return None

@@ -9,15 +9,11 @@ from sqlalchemy.orm.interfaces import MapperProperty
 from sqlalchemy.orm.path_registry import PathRegistry, PathToken
 from sqlalchemy.orm.strategy_options import (
     Load,
-    _AttributeStrategyLoad,
-    _ClassStrategyLoad,
-    _LoadElement,
-    _TokenStrategyLoad,
-    _WildcardLoad,
 )
 from sqlalchemy.orm.util import LoaderCriteriaOption
 from sqlalchemy.util import EMPTY_DICT, immutabledict
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import registry
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import LEAVE, Field, NodeKind, check_operand
@@ -50,7 +46,7 @@ def _read_path(dec: Decoder, wire: Any) -> Any:
             continue
         mark, text = step
         if mark == "token":
-            path = path[PathToken._intern[text]]
+            path = path[internals.path_token(text)]
         else:
             path = path[mapped_property(dec, entity, text)]
     return path
@@ -144,7 +140,7 @@ def _read_load(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 def _part(found: Any) -> Any:
-    return found if isinstance(found, _LoadElement) else malformed("part of a loader option")
+    return found if isinstance(found, internals.LoadElement) else malformed("part of a loader option")
 
 
 def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
@@ -152,13 +148,13 @@ def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
         "path": _write_path(enc, part.path),
         "strategy": _write_strategy(enc, part.strategy),
         "with": _write_options(enc, part.local_opts),
-        "and": [enc.ref(criterion) for criterion in part._extra_criteria],
+        "and": [enc.ref(criterion) for criterion in internals.extra_criteria(part)],
         "deep": part.propagate_to_loaders,
-        "merged": part._reconcile_to_other,
+        "merged": internals.is_merged_option(part),
     }
-    if isinstance(part, _AttributeStrategyLoad) and part._of_type is not None:
-        written["of type"] = enc.ref(part._of_type)
-        written["polymorphic path"] = _write_path(enc, part._path_with_polymorphic_path)
+    if isinstance(part, internals.AttributeLoad) and internals.of_type(part) is not None:
+        written["of type"] = enc.ref(internals.of_type(part))
+        written["polymorphic path"] = _write_path(enc, internals.polymorphic_path(part))
     return written
 
 
@@ -167,15 +163,17 @@ def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     part.path = _read_path(dec, fields["path"])
     part.strategy = _read_strategy(dec, fields["strategy"])
     part.local_opts = _read_options(dec, fields["with"])
-    part._extra_criteria = tuple([_criterion(dec, number) for number in expect(fields["and"], list)])
+    criteria = tuple([_criterion(dec, number) for number in expect(fields["and"], list)])
     part.propagate_to_loaders = expect(fields["deep"], bool)
-    part._reconcile_to_other = None if fields["merged"] is None else expect(fields["merged"], bool)
+    is_merged = None if fields["merged"] is None else expect(fields["merged"], bool)
+    internals.fill_option(part, criteria, is_merged=is_merged)
     if part.is_token_strategy != part.path.is_token:
         malformed("path of a loader option")
-    if isinstance(part, _AttributeStrategyLoad):
+    if isinstance(part, internals.AttributeLoad):
         typed = "of type" in fields
-        part._of_type = as_entity(dec.element(fields["of type"])) if typed else None
-        part._path_with_polymorphic_path = _read_path(dec, fields["polymorphic path"]) if typed else None
+        entity = as_entity(dec.element(fields["of type"])) if typed else None
+        path = _read_path(dec, fields["polymorphic path"]) if typed else None
+        internals.fill_typed_option(part, entity, path)
     return part
 
 
@@ -196,8 +194,8 @@ def _write_wildcard(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
 
 
 def _read_wildcard(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    load = _WildcardLoad()
-    load.path = (str(PathToken._intern[expect(fields["token"], str)]),)
+    load = internals.WildcardLoad()
+    load.path = (str(internals.path_token(expect(fields["token"], str))),)
     load.strategy = _read_strategy(dec, fields["strategy"])
     load.local_opts = _read_options(dec, fields["with"])
     return load
@@ -216,7 +214,7 @@ def _write_criteria(enc: Encoder, kind: NodeKind, option: Any) -> dict[str, Any]
 def _resolved(option: Any) -> Iterator[tuple[Any, Any]]:
     for entity in _targets(option):
         if option.deferred_where_criteria:
-            yield entity, option.where_criteria._resolve_with_args(entity.entity)
+            yield entity, internals.criteria_for(option.where_criteria, entity.entity)
         else:
             yield entity, option.where_criteria
 
@@ -225,7 +223,7 @@ def _targets(option: Any) -> Sequence[Any]:
     """The entity of the option, or the topmost mapped classes below its mixin."""
     if option.entity is not None:
         return [option.entity]
-    mappers = list(option._all_mappers())
+    mappers = list(internals.mappers_of_criteria(option))
     return [mapper for mapper in dict.fromkeys(mappers) if mapper.inherits not in mappers]
 
 
@@ -250,15 +248,15 @@ class Criteria(list[LoaderCriteriaOption]):
 
 def has_options(statement: Any) -> bool:
     """Whether the statement itself has loader options; those of a subquery never matter to SQLAlchemy."""
-    earlier = getattr(statement, "_memoized_select_entities", ())
-    return any(getattr(part, "_with_options", ()) for part in (statement, *earlier))
+    earlier = internals.earlier_selects(statement)
+    return any(internals.statement_options(part) for part in (statement, *earlier))
 
 
 def _write_all(enc: Encoder, options: Any) -> list[int] | None:
     if enc.leaves_options_out:
         return None
     # Others are for a Session and its events; SQLAlchemy's compiler passes them over.
-    return [enc.ref(option) for option in options if option._is_compile_state] or None
+    return [enc.ref(option) for option in options if internals.is_compile_state_option(option)] or None
 
 
 def _read_all(dec: Decoder, wire: Any) -> tuple[Any, ...]:
@@ -267,7 +265,7 @@ def _read_all(dec: Decoder, wire: Any) -> tuple[Any, ...]:
         option = dec.element(number)
         if isinstance(option, Criteria):
             options += option
-        elif isinstance(option, Load | _WildcardLoad):
+        elif isinstance(option, Load | internals.WildcardLoad):
             options.append(option)
         else:
             malformed("something else where an option is due")
@@ -285,9 +283,9 @@ def _kind(tag: str, cls: Any, write: Callable[..., Any], read: Callable[..., Any
 
 KINDS = (
     _kind("load", Load, _write_load, _read_load),
-    _kind("load attribute", _AttributeStrategyLoad, _write_part, _read_part),
-    _kind("load token", _TokenStrategyLoad, _write_part, _read_part),
-    _kind("load class", _ClassStrategyLoad, _write_part, _read_part),
-    _kind("load all", _WildcardLoad, _write_wildcard, _read_wildcard),
+    _kind("load attribute", internals.AttributeLoad, _write_part, _read_part),
+    _kind("load token", internals.TokenLoad, _write_part, _read_part),
+    _kind("load class", internals.ClassLoad, _write_part, _read_part),
+    _kind("load all", internals.WildcardLoad, _write_wildcard, _read_wildcard),
     _kind("criteria", LoaderCriteriaOption, _write_criteria, _read_criteria),
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Bundle, DictBundle, Mapper, RelationshipProperty
-from sqlalchemy.orm.attributes import QueryableAttribute, _AdHocHasEntityNamespace
-from sqlalchemy.orm.util import AliasedClass, AliasedInsp, _ORMJoin
+from sqlalchemy.orm.attributes import QueryableAttribute
+from sqlalchemy.orm.util import AliasedClass, AliasedInsp
 from sqlalchemy.sql import selectable
 from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.util import immutabledict
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import changed, expect, malformed, refuse
 from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, is_plain, needed, operand
 from dualsql.freeze.names import read_name, write_name
@@ -54,12 +55,14 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
 
 
 def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
-    base = entity._base_alias()
+    base = internals.base_alias(entity)
     if base is not None and base is not entity:
         return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
-    target = entity._target
+    target = internals.alias_target(entity)
     written: dict[str, Any] = {
-        "of": enc.ref(target._aliased_insp if isinstance(target, AliasedClass) else entity.mapper),
+        "of": enc.ref(
+            internals.inspected_alias(target) if isinstance(target, AliasedClass) else entity.mapper
+        ),
         "selectable": enc.ref(entity.selectable),
     }
     if entity.name is not None:
@@ -67,7 +70,7 @@ def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
     for name, attribute in _ALIASED_FLAGS.items():
         if getattr(entity, attribute):
             written[name] = True
-    if entity._is_with_polymorphic:
+    if internals.is_with_polymorphic(entity):
         written["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
         if entity.polymorphic_on is not None:
             written["discriminator"] = enc.ref(entity.polymorphic_on)
@@ -98,16 +101,16 @@ def _read_aliased(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Alias
         ),
     )
     dec.keep(entity)  # the inspection object holds it by a weak reference only
-    found: AliasedInsp[Any] = entity._aliased_insp
+    found: AliasedInsp[Any] = internals.inspected_alias(entity)
     return found
 
 
 def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
     mapper, whole = dec.neighbour(fields["mapper"]), dec.element(fields["within"])
-    entities = whole._with_polymorphic_entities
+    entities = internals.polymorphic_entities(whole)
     found: AliasedInsp[Any] = next(entity for entity in entities if entity.mapper is mapper)
     # SQLAlchemy holds the whole by a weak reference, and compiles nothing once it is gone.
-    found._memoized_values["dualsql.freeze: whole"] = whole
+    internals.keep_with_alias(found, "dualsql.freeze: whole", whole)
     return found
 
 
@@ -140,14 +143,14 @@ def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
 
 
 def _write_attribute(enc: Encoder, kind: NodeKind, attribute: Any) -> dict[str, Any]:
-    owner = attribute._parententity
+    owner = internals.parent_entity(attribute)
     if _attribute(enc, owner, attribute.key) is None:
         refuse(f"the attribute {attribute}", "Use a mapped column, or a relationship to a registered class.")
     written: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
-    if attribute._of_type is not None:
-        written["of type"] = enc.ref(attribute._of_type)
-    if attribute._extra_criteria:
-        written["and"] = [enc.ref(criterion) for criterion in attribute._extra_criteria]
+    if internals.of_type(attribute) is not None:
+        written["of type"] = enc.ref(internals.of_type(attribute))
+    if internals.extra_criteria(attribute):
+        written["and"] = [enc.ref(criterion) for criterion in internals.extra_criteria(attribute)]
     return written
 
 
@@ -161,7 +164,7 @@ def _read_attribute(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any
 
 
 def _tables_of(secondary: Any) -> list[Any]:
-    froms = [] if secondary is None else secondary._from_objects
+    froms = [] if secondary is None else internals.from_objects(secondary)
     return [source for source in froms if not isinstance(source, selectable.Join)]
 
 
@@ -170,7 +173,7 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     reference = _write_reference(enc, element)
     if reference is not None:
         return reference
-    base = element._Annotated__element
+    base = internals.unannotated(element)
     state = vars(base)
     base_kind = enc.kind_of(base)
     if base_kind is None:
@@ -181,7 +184,10 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
         for key, value in vars(element).items()
         if key in known and key not in ("type", "_annotations") and value is not state.get(key)
     }
-    written: dict[str, Any] = {"of": enc.ref(base), "notes": _write_notes(enc, element._annotations)}
+    written: dict[str, Any] = {
+        "of": enc.ref(base),
+        "notes": _write_notes(enc, internals.annotations_of(element)),
+    }
     if changed:
         written["changed"] = {known[key].name: known[key].write(enc, value) for key, value in changed.items()}
     return written
@@ -190,8 +196,8 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
 def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for key, value in notes.items():
-        if isinstance(value, _AdHocHasEntityNamespace):
-            written[_HYBRID_NOTE] = enc.ref(value._entity_namespace)
+        if isinstance(value, internals.HybridNamespace):
+            written[_HYBRID_NOTE] = enc.ref(internals.hybrid_entity(value))
         elif key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
             written[key] = enc.ref(value)
         elif key == "proxy_key":
@@ -211,7 +217,7 @@ def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
 
 
 def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
-    notes = element._annotations
+    notes = internals.annotations_of(element)
     owner = notes.get("proxy_owner") or notes.get("parententity")
     for form, candidate in _candidates(enc, owner, notes.get("proxy_key")):
         if candidate is element or _is_same(candidate, element):
@@ -240,8 +246,8 @@ def _is_same(one: Any, other: Any) -> bool:
     return (
         type(one) is type(other)
         and hash(one) == hash(other)
-        and one._annotations == other._annotations
-        and one._propagate_attrs == other._propagate_attrs
+        and internals.annotations_of(one) == internals.annotations_of(other)
+        and internals.orm_state(one) == internals.orm_state(other)
     )
 
 
@@ -254,7 +260,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     notes = dict(_read_note_item(dec, key, wire) for key, wire in fields["notes"].items())
     if "bundle" in notes:
         notes["entity_namespace"] = notes["bundle"]
-    element = base._annotate(notes)
+    element = internals.annotated(base, notes)
     changed = fields.get("changed")
     if changed:
         base_kind: Any = dec.kind_of(base)
@@ -269,7 +275,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
     if key == _HYBRID_NOTE:
-        return "entity_namespace", _AdHocHasEntityNamespace(as_entity(dec.neighbour(wire)))
+        return "entity_namespace", internals.HybridNamespace(as_entity(dec.neighbour(wire)))
     if key in _ENTITY_NOTES:
         return key, as_entity(dec.neighbour(wire))
     if key == "proxy_key":
@@ -285,8 +291,8 @@ def _write_bundle(enc: Encoder, kind: NodeKind, bundle: Any) -> dict[str, Any]:
         "parts": [enc.ref(part) for part in bundle.exprs],
         "single": bool(bundle.single_entity),
     }
-    if bundle._annotations:
-        written["notes"] = _write_notes(enc, bundle._annotations)
+    if internals.annotations_of(bundle):
+        written["notes"] = _write_notes(enc, internals.annotations_of(bundle))
     return written
 
 
@@ -295,7 +301,7 @@ def _read_bundle(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     name = read_name(fields["name"], dec.seeds)
     bundle = kind.cls(name, *parts, single_entity=expect(fields["single"], bool))
     notes = dict(_read_note_item(dec, key, wire) for key, wire in fields.get("notes", {}).items())
-    return bundle._annotate(notes) if notes else bundle
+    return internals.annotated(bundle, notes) if notes else bundle
 
 
 def _bundle(found: Any) -> Any:
@@ -341,7 +347,7 @@ KINDS = (
     NodeKind("aliased", AliasedInsp, write=_write_aliased, read=_read_aliased, is_own=False),
     NodeKind(
         "orm join",
-        _ORMJoin,
+        internals.ORMJoin,
         (
             needed("left"),
             needed("right"),

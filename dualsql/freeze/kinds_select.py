@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
-from sqlalchemy.orm.context import _ORMCompileState
 from sqlalchemy.sql import elements, selectable
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.util import immutabledict
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import expect, malformed, refuse
 from dualsql.freeze.fields import (
@@ -131,7 +131,7 @@ def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
 def _read_compile_options(dec: Decoder, wire: Any) -> Any:
     if not set(expect(wire, list)) <= _QUERY_OPTIONS:
         malformed("compile options")
-    default = _ORMCompileState.default_compile_options
+    default = internals.ORMCompileState.default_compile_options
     return default + {name: not getattr(default, name) for name in wire}
 
 
@@ -160,7 +160,7 @@ _COMPILE_OPTIONS = Field(
 
 def _check_dialect_options(enc: Encoder, options: Any) -> None:
     for dialect, found in options.items():
-        if found._non_defaults:
+        if internals.non_default_options(found):
             refuse(f"an option of the dialect {dialect}", "Leave it out.")
 
 
@@ -265,7 +265,7 @@ def _write_text(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     return {
         **written,
         "text": element.text,
-        "binds": [[k, enc.ref(b)] for k, b in element._bindparams.items()],
+        "binds": [[k, enc.ref(b)] for k, b in internals.text_parameters(element).items()],
     }
 
 
@@ -278,7 +278,7 @@ def _read_text(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         names.is_bind_name(key) and isinstance(bind, elements.BindParameter) for key, bind in binds.items()
     ):
         malformed("parameters of a text")
-    element._bindparams = binds
+    internals.set_text_parameters(element, binds)
     dec.fill_state(kind, fields, element.__dict__)
     return element
 
@@ -329,7 +329,7 @@ KINDS = (
         selectable.CompoundSelect,
         (
             parts("selects", cls=list),
-            choice("keyword", "keyword", selectable._CompoundSelectKeyword, REQUIRED),
+            choice("keyword", "keyword", internals.CompoundSelectKeyword, REQUIRED),
             *_LIMITS,
             *_STATEMENT,
         ),
@@ -339,7 +339,7 @@ KINDS = (
     NodeKind("statement grouping", selectable.SelectStatementGrouping, (needed("element"), ORM)),
     NodeKind(
         "earlier select",
-        selectable._MemoizedSelectEntities,
+        internals.MemoizedSelectEntities,
         (_COLUMNS, _JOINS, LOADER_OPTIONS),
         constants={"_with_options": ()},
     ),

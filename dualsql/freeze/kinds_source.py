@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Table
 from sqlalchemy.sql import elements, selectable
-from sqlalchemy.sql.elements import ColumnClause, _anonymous_label
+from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import types
 from dualsql.freeze.document import changed, expect, malformed, refuse
 from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, name_, needed, operand, part, parts
@@ -38,7 +39,7 @@ def base_table(source: Any) -> Any:
     """The table under aliases, or the source itself."""
     while isinstance(source, selectable.AliasedReturnsRows):
         source = source.element
-    return getattr(source, "_Annotated__element", source)
+    return internals.unannotated(source)
 
 
 def note_whole(codec: Encoder | Decoder, source: Any) -> None:
@@ -136,23 +137,23 @@ def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
 
 def _derive_alias(element: Any) -> None:
     name = element.name
-    element._orig_name = None if isinstance(name, _anonymous_label) else name
+    internals.set_original_name(element, None if isinstance(name, internals.AnonymousLabel) else name)
 
 
 def _derive_cte(element: Any) -> None:
     _derive_alias(element)
-    for linked in (element._cte_alias, element._restates):
+    for linked in (internals.cte_alias(element), internals.restated_cte(element)):
         if linked is not None and not isinstance(linked, selectable.CTE):
             malformed("CTE linked to something else")
 
 
 def _derive_rows(element: Any) -> None:
     _derive_alias(element)
-    if element._tableval_type is not TABLEVALUE:
+    if internals.table_value_type(element) is not TABLEVALUE:
         called = element.element
         while isinstance(called, selectable.TableValuedAlias):  # .table_valued(...).alias(name)
             called = called.element
-        check_rows(getattr(called, "type", None), element._tableval_type)
+        check_rows(getattr(called, "type", None), internals.table_value_type(element))
 
 
 def _prefixes(name: str, attribute: str) -> Field:
@@ -183,9 +184,12 @@ SUFFIXES = _prefixes("suffixes", "_suffixes")
 def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     written = enc.fields(kind, element.__dict__)
     written["columns"] = [
-        [write_name(column.name, enc.seeds), enc.type(column.type)] for column in element._column_args
+        [write_name(column.name, enc.seeds), enc.type(column.type)]
+        for column in internals.values_columns(element)
     ]
-    written["rows"] = [[[_cell(enc, cell) for cell in row] for row in rows] for rows in element._data]
+    written["rows"] = [
+        [[_cell(enc, cell) for cell in row] for row in rows] for rows in internals.values_rows(element)
+    ]
     if getattr(element, "_unnamed", False):
         del written["name"]
     return written
@@ -220,10 +224,10 @@ def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         return selectable.ScalarValues(columns, data, expect(fields.get("literal", False), bool))
     name = read_name(fields["name"], dec.seeds) if "name" in fields else None
     element = selectable.Values(*columns, name=name, literal_binds=expect(fields.get("literal", False), bool))
-    element._data = data
+    internals.set_values_rows(element, data)
     lateral = expect(fields.get("lateral", False), bool)
     if lateral:
-        element._is_lateral = True
+        internals.set_lateral(element)
     dec.fill_state(
         kind, {name: fields[name] for name in ("ctes", "nested") if name in fields}, element.__dict__
     )
@@ -236,7 +240,7 @@ CTES = (
         name="nested",
         attribute="_independent_ctes_opts",
         write=lambda enc, value: [bool(opts.nesting) for opts in value],
-        read=lambda dec, wire: tuple([selectable._CTEOpts(expect(item, bool)) for item in wire]),
+        read=lambda dec, wire: tuple([internals.CTEOptions(expect(item, bool)) for item in wire]),
         absent=LEAVE,
     ),
 )
@@ -252,7 +256,7 @@ def _alias(
 
 def _derive_table_valued_column(element: Any) -> None:
     element.key = element.name
-    element._render_label_in_columns_clause = True
+    internals.set_labelled_in_columns(element)
 
 
 KINDS = (

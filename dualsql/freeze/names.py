@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from sqlalchemy import Table
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
-from sqlalchemy.sql.elements import _anonymous_label, _truncated_label, conv, quoted_name
+from sqlalchemy.sql.elements import conv, quoted_name
 from sqlalchemy.sql.selectable import Alias, CompoundSelect
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
 
 # Rendered without quotes by at least one dialect: bind names (Oracle), collations (SQL Server). Of a bind
@@ -35,7 +36,11 @@ _RESERVED = frozenset(
 # Seeds for anonymous names of thawed statements: SQLAlchemy's own are decimal or hexadecimal, never a "t".
 _fresh = itertools.count(1)
 
-_MARKS: dict[str, type[quoted_name]] = {"quoted": quoted_name, "short": _truncated_label, "conv": conv}
+_MARKS: dict[str, type[quoted_name]] = {
+    "quoted": quoted_name,
+    "short": internals.TruncatedLabel,
+    "conv": conv,
+}
 _MARK_OF = {cls: mark for mark, cls in _MARKS.items()}
 
 
@@ -74,7 +79,7 @@ def write_name(name: Any, seeds: Seeds) -> Any:
     kind = type(name)
     if kind is str:
         return _checked(name, refuse_name)
-    if kind is _anonymous_label:
+    if kind is internals.AnonymousLabel:
         return _write_anonymous(name, seeds)
     mark = _MARK_OF.get(kind)
     if mark is None:
@@ -99,7 +104,7 @@ def read_name(wire: Any, seeds: Seeds) -> str:
     return _MARKS[mark](_checked(expect(text, str), malformed), quote)
 
 
-def _write_anonymous(name: _anonymous_label, seeds: Seeds) -> list[Any]:
+def _write_anonymous(name: internals.AnonymousLabel, seeds: Seeds) -> list[Any]:
     whole = ANONYMOUS.fullmatch(name)
     if whole:
         return ["anon", seeds.seed(whole[1]), whole[2]]
@@ -115,7 +120,7 @@ def _write_anonymous(name: _anonymous_label, seeds: Seeds) -> list[Any]:
     return pieces
 
 
-def _read_anonymous(pieces: list[Any], seeds: Seeds) -> _anonymous_label:
+def _read_anonymous(pieces: list[Any], seeds: Seeds) -> internals.AnonymousLabel:
     """Numbers are followed by the body of their name; other pieces are text with every % doubled."""
     text = ""
     remaining = iter(pieces)
@@ -129,7 +134,7 @@ def _read_anonymous(pieces: list[Any], seeds: Seeds) -> _anonymous_label:
             malformed("format directive in a name")
         else:
             text += piece
-    return _anonymous_label(text)
+    return internals.AnonymousLabel(text)
 
 
 def _checked(name: str, complain: Any) -> str:
@@ -193,7 +198,7 @@ class Spelling:
     def of(cls, name: Any) -> Spelling:
         text = str(name).lower()
         plain = bodies(text)
-        is_cut = isinstance(name, _truncated_label) and len(plain) > _CUT
+        is_cut = isinstance(name, internals.TruncatedLabel) and len(plain) > _CUT
         return cls(_NUMBER.sub("", plain)[:_CUT], text, plain != text or is_cut)
 
 
@@ -216,10 +221,10 @@ def _identity(source: Any) -> int:
     """
     if isinstance(source, Alias) and isinstance(source.element, Table):
         return hash((str(source.name), source.element))
-    earlier = getattr(source, "_restates", None)
+    earlier = internals.restated_cte(source)
     grown = getattr(source, "element", None)
     while earlier is not None and isinstance(grown, CompoundSelect) and grown.selects[0] is earlier.element:
-        source, grown, earlier = earlier, earlier.element, earlier._restates
+        source, grown, earlier = earlier, earlier.element, internals.restated_cte(earlier)
     return hash(source)
 
 

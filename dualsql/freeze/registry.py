@@ -22,6 +22,7 @@ from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy.sql.sqltypes import TypeDecorator
 from sqlalchemy.sql.type_api import TypeEngine
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ConfigurationError
 from dualsql.freeze import names, types
 from dualsql.freeze.document import malformed
@@ -291,7 +292,7 @@ def _described(type_: TypeEngine[Any]) -> str:
 def _same(one: TypeEngine[Any], other: TypeEngine[Any]) -> bool:
     """Whether two types of one class were made with the same arguments."""
     # Some types keep an argument out of their repr, others out of their cache key.
-    return repr(one) == repr(other) and one._static_cache_key == other._static_cache_key
+    return repr(one) == repr(other) and internals.type_key(one) == internals.type_key(other)
 
 
 # Functions that return one of their arguments as it is: even lower() makes other bytes of them.
@@ -309,7 +310,7 @@ def check(statement: Any, registry: Registry) -> None:
             if not registry.is_trusted(column.type):
                 malformed("own type of a column on text")
     else:
-        for column in statement._raw_columns:
+        for column in internals.raw_columns(statement):
             check_column(column, registry)
 
 
@@ -327,7 +328,7 @@ def check_names(found: list[Any], registry: Registry) -> None:
     names.check_sources(_sources(found), lambda source: any(map(is_own, source.c)))
     for element in found:
         if isinstance(element, selectable.Select):
-            columns: list[Any] = list(element._all_selected_columns)
+            columns: list[Any] = list(internals.all_selected_columns(element))
             _check_outputs([*columns, *(one for column in columns for one in _listed(column))], is_own)
 
 
@@ -365,7 +366,7 @@ def _operands(element: Any) -> list[Any] | None:
     if isinstance(element, elements.Label | elements.Grouping | elements.Over):
         return [element.element]
     if isinstance(element, selectable.ScalarSelect):
-        columns: Any = element.element._all_selected_columns
+        columns: Any = internals.all_selected_columns(element.element)
         return list(columns)[:1]
     if isinstance(element, FunctionElement):
         return list(element.clauses) or None if element.name in _HANDING_ON else None
@@ -388,7 +389,7 @@ def _comes_back(bind: Any) -> bool:
 
 
 def _check_compound(statement: Any, registry: Registry) -> None:
-    rows = [list(select._all_selected_columns) for select in statement.selects]
+    rows = [list(internals.all_selected_columns(select)) for select in statement.selects]
     for position, first in enumerate(rows[0]):
         for row in rows[1:]:
             if position >= len(row) or not _agree(first.type, row[position].type, registry):
@@ -406,7 +407,9 @@ def _sources(found: list[Any]) -> Iterator[Any]:
             yield from (table for mapper in element.self_and_descendants for table in mapper.tables)
         elif isinstance(element, AliasedInsp):
             # The parts of a join are listed beside it.
-            yield from (source for source in element.selectable._from_objects if hasattr(source, "name"))
+            yield from (
+                source for source in internals.from_objects(element.selectable) if hasattr(source, "name")
+            )
         elif isinstance(element, selectable.NamedFromClause):
             yield element
 

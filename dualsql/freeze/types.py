@@ -14,6 +14,7 @@ from sqlalchemy.sql.operators import custom_op
 from sqlalchemy.sql.type_api import NULLTYPE, TypeEngine
 from sqlalchemy.util.langhelpers import get_cls_kwargs
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import malformed
 
@@ -254,7 +255,7 @@ def write_type(type_: TypeEngine[Any]) -> Any:
     name = CLASS_NAMES.get(cls)
     if cls in _ENUMS:
         return _write_enum(type_)
-    if name is None or type_._variant_mapping or vars(type_).get("should_evaluate_none"):
+    if name is None or internals.type_variants(type_) or vars(type_).get("should_evaluate_none"):
         raise UnnameableError(f"the type {cls.__name__}")
     arguments = dict(_written_arguments(type_, cls, name))
     return [name, arguments] if arguments else name
@@ -310,7 +311,7 @@ def _read_argument(cls: type[TypeEngine[Any]], key: str, wire: Any) -> Any:
 
 def _write_enum(type_: Any) -> Any:
     """An Enum of strings; one over a Python class is written as the type of its column."""
-    if type_.enum_class is not None or type_.validate_strings or type_._variant_mapping:
+    if type_.enum_class is not None or type_.validate_strings or internals.type_variants(type_):
         raise UnnameableError(f"the type {type(type_).__name__} over a Python class or with options")
     texts = [None if text is None else str(text) for text in (type_.name, type_.schema)]
     return [_ENUMS[type(type_)], [list(type_.enums), *texts, type_.native_enum]]
@@ -329,7 +330,7 @@ def _read_enum(cls: Any, arguments: Any) -> TypeEngine[Any]:
 
 def is_safe(type_: TypeEngine[Any]) -> bool:
     """Whether reading a value of this type runs no code that a user wrote, and unpickles nothing."""
-    if not all(is_safe(variant) for variant in type_._variant_mapping.values()):
+    if not all(is_safe(variant) for variant in internals.type_variants(type_).values()):
         return False
     if isinstance(type_, sqltypes.ARRAY) and not is_safe(type_.item_type):
         return False

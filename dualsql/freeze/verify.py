@@ -10,6 +10,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.exc import SQLAlchemyError
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import refuse
 
@@ -61,7 +62,8 @@ def _compiled(statement: Any, dialect: Dialect) -> Any:
 _NAMES: dict[str, Callable[[Any], list[Any]]] = {
     "order of parameters": lambda compiled: compiled.positiontup or [],
     "columns": lambda compiled: [
-        (_anonymized(entry.keyname), _anonymized(entry.name)) for entry in compiled._result_columns or ()
+        (_anonymized(entry.keyname), _anonymized(entry.name))
+        for entry in internals.result_columns_of(compiled)
     ],
     "names of parameters": lambda compiled: list(compiled.bind_names.values()),
     "literal parameters": lambda compiled: _names(compiled, compiled.literal_execute_params),
@@ -69,7 +71,7 @@ _NAMES: dict[str, Callable[[Any], list[Any]]] = {
 }
 
 _TYPES: dict[str, Callable[[Any], list[Any]]] = {
-    "types of columns": lambda compiled: [entry.type for entry in compiled._result_columns or ()],
+    "types of columns": lambda compiled: [entry.type for entry in internals.result_columns_of(compiled)],
     "types of parameters": lambda compiled: [bind.type for bind in compiled.bind_names],
 }
 
@@ -101,7 +103,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _described(type_: Any) -> Any:
-    key = type_._static_cache_key
+    key = internals.type_key(type_)
     if isinstance(key, tuple):
         return repr(key) if len(key) > 1 else key  # alone, the class says all
     return repr(type_)

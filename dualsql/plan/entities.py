@@ -13,17 +13,11 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, CompoundSelect, Select, TextClause, and_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import ColumnProperty, RelationshipProperty, aliased
-from sqlalchemy.orm.context import (
-    _BundleEntity,
-    _MapperEntity,
-    _ORMCompileState,
-    _ORMSelectCompileState,
-)
-from sqlalchemy.orm.strategies import _ExpressionColumnLoader, _JoinedLoader
 from sqlalchemy.sql.elements import ColumnClause, Label
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import SelectStatementGrouping
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.result import ResultColumn, own_name, result_columns
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
@@ -63,7 +57,7 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
     ]
     if not any(names):
         return statement
-    outputs = [output for column in raw for output in column._select_iterable]
+    outputs = [output for column in raw for output in internals.select_iterable(column)]
     return _with_columns(
         statement,
         [
@@ -91,48 +85,51 @@ def _is_renamed_by_its_source(source: Any) -> bool:
     inner = getattr(source, "element", None)
     if not isinstance(inner, Select) or not _is_open(inner):
         return False
-    hashes = [hash(column) for column in inner._all_selected_columns]
+    hashes = [hash(column) for column in internals.all_selected_columns(inner)]
     return len(set(hashes)) < len(hashes)
 
 
 def _raw(statement: Any) -> list[Any]:
     """What was passed to select(), lambdas resolved."""
     found: list[Any] = []
-    for column in statement._raw_columns:
-        given = column._resolved if isinstance(column, LambdaElement) else column
+    for column in internals.raw_columns(statement):
+        given = internals.resolved_lambda(column) if isinstance(column, LambdaElement) else column
         found += given if isinstance(given, list | tuple) else [given]
     return found
 
 
 def _with_columns(statement: AnySelect, columns: list[Any]) -> AnySelect:
     """The statement with these columns and no loader options, its joins as they are."""
-    found: Any = statement._generate()
-    found._raw_columns = columns
-    found._with_options = _criteria(statement)
-    found._memoized_select_entities = tuple(map(_without_loaders, statement._memoized_select_entities))
-    return cast("AnySelect", found)
+    return internals.copy_with(
+        statement,
+        raw_columns=columns,
+        with_options=_criteria(statement),
+        memoized_select_entities=tuple(map(_without_loaders, internals.earlier_selects(statement))),
+    )
 
 
 def _criteria(part: Any) -> tuple[Any, ...]:
-    return tuple(option for option in part._with_options if option._is_criteria_option)
+    return tuple(
+        option for option in internals.statement_options(part) if internals.is_criteria_option(option)
+    )
 
 
 def _without_loaders(earlier: Any) -> Any:
-    if len(_criteria(earlier)) == len(earlier._with_options):
+    if len(_criteria(earlier)) == len(internals.statement_options(earlier)):
         return earlier
-    found = earlier._clone()
-    found._with_options = _criteria(earlier)
+    found = internals.copy_of(earlier)
+    internals.set_statement_options(found, _criteria(earlier))
     return found
 
 
 def _written_compound(statement: AnyCompound) -> AnyCompound:
     selects = [_written_part(part) for part in statement.selects]
-    has_loaders = len(_criteria(statement)) < len(statement._with_options)
+    has_loaders = len(_criteria(statement)) < len(internals.statement_options(statement))
     if not has_loaders and all(one is other for one, other in zip(selects, statement.selects, strict=True)):
         return statement
-    found: Any = statement._generate()
-    found.selects, found._with_options = selects, _criteria(statement)
-    return cast("AnyCompound", found)
+    found = internals.copy_with(statement, with_options=_criteria(statement))
+    found.selects = selects
+    return found
 
 
 def _written_part(part: Any) -> Any:
@@ -156,7 +153,7 @@ def _written_select(statement: AnySelect) -> AnySelect:
     state = _compiled(statement, _enable_eagerloads=_has_loaders(statement))
     found = _with_columns(statement, list(_outputs(state)))
     required = [condition for entity in _mapped(state) for condition in _required_by(entity, state)]
-    if required and _compiled(statement)._should_nest_selectable:
+    if required and internals.nests_selectable(_compiled(statement)):
         raise NotFreezableError(
             "An eager load with innerjoin=True chooses among rows that DISTINCT, GROUP BY or LIMIT has made.",
             hint=_SPELL_OUT,
@@ -167,23 +164,21 @@ def _written_select(statement: AnySelect) -> AnySelect:
 def _is_open(statement: Any) -> bool:
     """Whether it is left to the ORM which columns there are."""
     return _has_loaders(statement) or any(
-        column._annotations.get("bundle") or (column.is_selectable and "parententity" in column._annotations)
+        internals.annotations_of(column).get("bundle")
+        or (column.is_selectable and "parententity" in internals.annotations_of(column))
         for column in _raw(statement)
     )
 
 
 def _has_loaders(statement: Any) -> bool:
-    parts = (statement, *statement._memoized_select_entities)
-    return any(len(_criteria(part)) < len(part._with_options) for part in parts)
+    parts = (statement, *internals.earlier_selects(statement))
+    return any(len(_criteria(part)) < len(internals.statement_options(part)) for part in parts)
 
 
 def _compiled(statement: Any, **options: bool) -> Any:
     """What the ORM makes of a statement."""
-    draft = statement._generate()
-    given = _ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
-    draft._compile_options = given + options
     try:
-        return _ORMSelectCompileState._create_orm_context(draft, toplevel=True, compiler=None)
+        return internals.orm_compile_state(statement, **options)
     except _UNCOMPILABLE as error:
         raise NotFreezableError(
             f"The statement cannot be stored: SQLAlchemy cannot compile it ({type(error).__name__}).",
@@ -192,14 +187,16 @@ def _compiled(statement: Any, **options: bool) -> Any:
 
 
 def _mapped(state: Any) -> list[Any]:
-    return [entity for entity in state._entities if isinstance(entity, _MapperEntity)]
+    return [
+        entity for entity in internals.selected_entities(state) if isinstance(entity, internals.MapperEntity)
+    ]
 
 
 def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
     """The columns that the ORM selects, each as what was passed for it, or as the attribute that it fills."""
     state.dedupe_columns = set()
-    for entity in _single(state._entities):
-        if isinstance(entity, _MapperEntity):
+    for entity in _single(internals.selected_entities(state)):
+        if isinstance(entity, internals.MapperEntity):
             yield from _loaded(entity, state)
             continue
         known = len(state.primary_columns)
@@ -210,15 +207,15 @@ def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
 
 def _single(entities: Any) -> Iterator[Any]:
     for entity in entities:
-        if isinstance(entity, _BundleEntity):
-            yield from _single(entity._entities)
+        if isinstance(entity, internals.BundleEntity):
+            yield from _single(internals.selected_entities(entity))
         else:
             yield entity
 
 
 def _loaded(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
     """The columns of a mapped class, as `sqlalchemy.orm.loading` sets them up."""
-    owner, adapter = entity.entity_zero, entity._get_entity_clauses(state)
+    owner, adapter = entity.entity_zero, internals.entity_adapter(entity, state)
     for property_ in _properties(entity):
         if not isinstance(property_, ColumnProperty):
             continue
@@ -232,20 +229,16 @@ def _loaded(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
             memoized_populators={},
             check_for_adapt=adapter and owner.is_aliased_class,
         )
-        is_given = isinstance(property_.strategy, _ExpressionColumnLoader)
+        is_given = isinstance(property_.strategy, internals.ExpressionColumnLoader)
         for column in columns:
             yield column.label(property_.key) if is_given else _attributed(column, owner, property_)
-    discriminator = entity._polymorphic_discriminator
+    discriminator = internals.polymorphic_discriminator(entity)
     if discriminator is not None and discriminator is not entity.mapper.polymorphic_on:
         yield _annotated(adapter.columns[discriminator] if adapter else discriminator, owner, None)
 
 
 def _properties(entity: Any) -> Iterator[Any]:
-    if entity._with_polymorphic_mappers:
-        return cast(
-            "Iterator[Any]", entity.mapper._iterate_polymorphic_properties(entity._with_polymorphic_mappers)
-        )
-    return iter(entity.mapper._polymorphic_properties)
+    return iter(internals.polymorphic_properties(entity.mapper, internals.polymorphic_mappers(entity)))
 
 
 def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> ColumnElement[Any]:
@@ -263,7 +256,7 @@ def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
     notes = {"parententity": owner, "parentmapper": owner.mapper, "entity_namespace": owner}
     if key is not None and key in owner.mapper.attrs:
         notes["proxy_key"] = key
-    return cast("ColumnElement[Any]", column._annotate(notes))
+    return cast("ColumnElement[Any]", internals.annotated(column, notes))
 
 
 def _required_by(entity: Any, state: Any) -> Iterator[Any]:
@@ -277,12 +270,14 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
     for property_ in properties:
         if not isinstance(property_, RelationshipProperty):
             continue
-        option = property_._get_context_loader(state, path)
+        option = internals.loader_option(property_, state, path)
         strategy = (
-            property_._get_strategy(option.strategy) if option and option.strategy else property_.strategy
+            internals.loader_strategy(property_, option.strategy)
+            if option and option.strategy
+            else property_.strategy
         )
         given = option.local_opts if option else {}
-        if not isinstance(strategy, _JoinedLoader):
+        if not isinstance(strategy, internals.JoinedLoader):
             continue
         further = path[property_]
         if "eager_from_alias" in given:  # contains_eager()
@@ -291,7 +286,11 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
         if not given.get("innerjoin", property_.innerjoin) or _is_cycle(further, strategy, state):
             continue
         attribute = getattr(cls, property_.key, None)
-        if attribute is None or (option and option._extra_criteria) or not property_.entity.is_mapper:
+        if (
+            attribute is None
+            or (option and internals.extra_criteria(option))
+            or not property_.entity.is_mapper
+        ):
             raise NotFreezableError(
                 f"The eager load {property_} with innerjoin=True decides which rows there are.",
                 hint=_SPELL_OUT,
@@ -299,7 +298,9 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
         # An alias of our own: SQLAlchemy adapts conditions within a tree of inheriting classes twice.
         partner = aliased(property_.mapper, flat=True)
         inner = list(
-            _partners(partner, property_.mapper._polymorphic_properties, further[property_.entity], state)
+            _partners(
+                partner, internals.polymorphic_properties(property_.mapper), further[property_.entity], state
+            )
         )
         joined = attribute.of_type(partner)
         yield (joined.any if property_.uselist else joined.has)(and_(*inner) if inner else None)
@@ -309,11 +310,7 @@ def _beyond_join(property_: Any, source: Any, path: Any, state: Any) -> Iterator
     """Conditions of the eager loads that go out from the rows that an author has joined for contains_eager()."""
     chosen = path.get(state.attributes, "path_with_polymorphic", None)
     mappers = chosen.with_polymorphic_mappers if chosen is not None else ()
-    properties = (
-        property_.mapper._iterate_polymorphic_properties(mappers)
-        if mappers
-        else property_.mapper._polymorphic_properties
-    )
+    properties = internals.polymorphic_properties(property_.mapper, mappers)
     joined: Any = None
     if source is None:
         joined = property_.entity.entity

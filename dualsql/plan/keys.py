@@ -16,11 +16,11 @@ from sqlalchemy.sql.elements import (
     ClauseElement,
     Label,
     UnaryExpression,
-    _label_reference,
 )
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
 
 _ORDER_MODIFIERS = frozenset(
@@ -106,7 +106,7 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
     while isinstance(clause, UnaryExpression) and clause.modifier in _ORDER_MODIFIERS:
         modifiers.append(clause.modifier)
         clause = clause.element
-    if isinstance(clause, _label_reference):
+    if isinstance(clause, internals.LabelReference):
         base, inner = split_modifiers(clause.element)
         return base, modifiers + inner
     return clause, modifiers
@@ -127,7 +127,7 @@ def column_identity(expression: Any) -> tuple[int, str] | None:
 
 def plain(element: Any) -> Any:
     """The element under SQLAlchemy's annotations."""
-    return getattr(element, "_Annotated__element", element)
+    return internals.unannotated(element)
 
 
 def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:

@@ -16,13 +16,12 @@ from sqlalchemy.sql.elements import (
     Null,
     Over,
     True_,
-    _anonymous_label,
-    _textual_label_reference,
 )
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
@@ -65,15 +64,18 @@ def tie_breaker(shape: Shape, capabilities: Capabilities) -> tuple[Expressions, 
 
 def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
-    extension = select._pre_columns_clause
+    extension = internals.extension_before_columns(select)
     clauses = getattr(extension, "clauses", [extension])
-    return [*select._distinct_on, *(key for clause in clauses for key in getattr(clause, "_distinct_on", ()))]
+    return [
+        *internals.distinct_on(select),
+        *(key for clause in clauses for key in internals.distinct_on(clause)),
+    ]
 
 
 def _row_identity(select: AnySelect) -> Expressions:
     """The primary keys of all tables, if each row of the result stands for one row of each; else nothing."""
-    outputs = [*select.selected_columns, *select._order_by_clauses]
-    if is_distinct(select) or select._group_by_clauses or select._having_criteria:
+    outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
+    if is_distinct(select) or internals.group_by_clauses(select) or internals.having_criteria(select):
         return []
     if any(may_aggregate(element) for element in outputs):
         return []
@@ -88,13 +90,15 @@ def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
 
     It makes another one whenever the statement is compiled, so that no ORDER BY can name it.
     """
-    unnamed = any(isinstance(leaf, Alias) and isinstance(leaf.name, _anonymous_label) for leaf in leaves)
+    unnamed = any(
+        isinstance(leaf, Alias) and isinstance(leaf.name, internals.AnonymousLabel) for leaf in leaves
+    )
     return unnamed and set(leaves) != set(leaves_of(select))
 
 
 def _group_identity(select: AnySelect) -> Expressions:
     """The GROUP BY keys, which tell groups apart; not under ROLLUP and its kin, where a NULL is ambiguous."""
-    groups = select._group_by_clauses
+    groups = internals.group_by_clauses(select)
     if is_distinct(select) or any(_is_superaggregate(group) for group in groups):
         return []
     return [part for group in groups for part in _parts(group)]
@@ -112,7 +116,7 @@ def _parts(group: Any) -> Iterator[Any]:
 def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
     """Every output: rows equal in all of them cannot be told apart by anyone."""
     expressions = [column.expression for column in shape.columns if not is_constant(column.expression)]
-    if shape.select._distinct and not distinct_on(shape.select):
+    if internals.distinct_word(shape.select) and not distinct_on(shape.select):
         # Values that compare equal were merged, and PostgreSQL takes no other expressions here.
         return expressions
     return [key for expression in expressions for key in capabilities.distinguishing(expression)]
@@ -120,7 +124,7 @@ def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
 
 def is_distinct(select: AnySelect) -> bool:
     """Whether it merges rows, wholly or by DISTINCT ON."""
-    return bool(select._distinct or distinct_on(select))
+    return bool(internals.distinct_word(select) or distinct_on(select))
 
 
 def _is_superaggregate(group: ClauseElement) -> bool:
@@ -162,11 +166,13 @@ def sources_of(select: AnySelect) -> Iterator[FromClause]:
 
 def reads_row_by_row(select: AnySelect) -> bool:
     """Whether a row of its sources is left as it is, so that taking some away leaves the others alone."""
-    if select._group_by_clauses or select._having_criteria or distinct_on(select):
+    if internals.group_by_clauses(select) or internals.having_criteria(select) or distinct_on(select):
         return False
-    if select._post_criteria_clause is not None:  # of a class of the application's own, such as QUALIFY
+    if (
+        internals.extension_after_criteria(select) is not None
+    ):  # of a class of the application's own, such as QUALIFY
         return False
-    outputs = [*select.selected_columns, *select._order_by_clauses]
+    outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
     return not any(may_aggregate(element) or _has_window(element) for element in outputs)
 
 
@@ -284,7 +290,7 @@ class _KeyReader:
         """The keys a reader asked for; NULLs come last in both directions."""
         named = {column.name: column for column in self._shape.columns}
         # PostgreSQL puts DISTINCT rows in order by what they show, and by nothing made of it.
-        is_merged = bool(self._shape.select._distinct)
+        is_merged = bool(internals.distinct_word(self._shape.select))
         for wanted in sort:
             column = named.get(wanted["field"])
             if column is None:
@@ -298,7 +304,7 @@ class _KeyReader:
     def authored(self) -> Iterator[Key]:
         """The author's ORDER BY, or the keys of DISTINCT ON, which put rows in order too."""
         select = self._shape.select
-        for clause in list(select._order_by_clauses) or distinct_on(select):
+        for clause in list(internals.order_by_clauses(select)) or distinct_on(select):
             base, modifiers = split_modifiers(clause)
             expression = self._resolved(base)
             if expression is None:
@@ -343,7 +349,7 @@ class _KeyReader:
 
     def _resolved(self, base: Any) -> ColumnElement[Any] | None:
         """The expression itself where a name stands for it; None for text that only a database reads."""
-        if isinstance(base, _textual_label_reference):
+        if isinstance(base, internals.TextualLabelReference):
             return self._named(base.element)
         # A bare number is the position of a column.
         is_text = isinstance(base, TextClause) or (
@@ -353,14 +359,14 @@ class _KeyReader:
 
     def _named(self, name: str) -> ColumnElement[Any] | None:
         for output in self._shape.select.selected_columns:
-            if name in (getattr(output, "name", None), getattr(output, "_tq_label", None)):
+            if name in (getattr(output, "name", None), internals.table_qualified_label(output)):
                 return output
         found = (leaf.c[name] for leaf in leaves_of(self._shape.select) if name in leaf.c)
         return next(found, None)
 
     def _output(self, expression: ColumnElement[Any]) -> int | None:
         position = self._outputs.get(_identity(expression))
-        if position is not None or not self._shape.select._distinct:
+        if position is not None or not internals.distinct_word(self._shape.select):
             return position
         value = unlabelled(expression)
         same = (
@@ -390,7 +396,7 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
     """Why the place of a row cannot be told by its keys; empty when it can."""
     if len(keys) > _MOST_KEYS:
         return _TOO_MANY
-    is_merged = bool(select._distinct) and not distinct_on(select)
+    is_merged = bool(internals.distinct_word(select)) and not distinct_on(select)
     for key in keys:
         if key.is_text:
             return _UNREADABLE

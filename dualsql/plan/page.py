@@ -9,11 +9,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.sql import visitors
-from sqlalchemy.sql.elements import ColumnClause, Label, Over, _textual_label_reference
+from sqlalchemy.sql.elements import ColumnClause, Label, Over
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.util import extract_first_column_annotation
 from sqlalchemy.sql.visitors import iterate
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Order, unlabelled
@@ -39,7 +40,7 @@ def projected(statement: AnySelect, places: Sequence[int]) -> AnySelect | None:
 
 def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) -> AnySelect:
     """The statement with these columns, from the tables that its own columns come from."""
-    entities = [found for column in statement._raw_columns for found in _entity_of(column)]
+    entities = [found for column in internals.raw_columns(statement) for found in _entity_of(column)]
     return statement.select_from(*entities).with_only_columns(*outputs, maintain_column_froms=True)
 
 
@@ -49,10 +50,12 @@ def _entity_of(column: Any) -> list[Any]:
     As `sqlalchemy.orm.context._ORMColumnEntity` has it; SQLAlchemy's own `maintain_column_froms` sees plain columns
     alone, and leaves the joins of inheritance out.
     """
-    if "parententity" in column._annotations:
+    if "parententity" in internals.annotations_of(column):
         return []
     entity: Any = extract_first_column_annotation(column, "parententity")  # type: ignore[no-untyped-call]
-    if entity is None or not set(column._from_objects).intersection(entity.selectable._from_objects):
+    if entity is None or not set(internals.from_objects(column)).intersection(
+        internals.from_objects(entity.selectable)
+    ):
         return []
     return [entity.__clause_element__()]
 
@@ -65,15 +68,17 @@ def _is_plain(output: Any) -> bool:
 
 def _orders_by_name(statement: Any) -> bool:
     """Whether its ORDER BY or GROUP BY names a column by a text, which has to be there then."""
-    clauses = (*statement._order_by_clauses, *statement._group_by_clauses)
+    clauses = (*internals.order_by_clauses(statement), *internals.group_by_clauses(statement))
     return any(
-        isinstance(part, _textual_label_reference) for clause in clauses for part in visitors.iterate(clause)
+        isinstance(part, internals.TextualLabelReference)
+        for clause in clauses
+        for part in visitors.iterate(clause)
     )
 
 
 def _guesses_a_join(statement: Any) -> bool:
     """Whether the left side of a join is to be found among what the columns come from."""
-    return any(left is None for _, _, left, _ in statement._setup_joins)
+    return any(left is None for _, _, left, _ in internals.setup_joins(statement))
 
 
 def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
@@ -104,7 +109,12 @@ def _without_windows(select: AnySelect) -> AnySelect:
     columns = list(select.selected_columns)
     windows = [column for column in columns if isinstance(unlabelled(column), Over)]
     kept = [column for column in columns if column not in windows]
-    if not windows or is_distinct(select) or select._group_by_clauses or select._having_criteria:
+    if (
+        not windows
+        or is_distinct(select)
+        or internals.group_by_clauses(select)
+        or internals.having_criteria(select)
+    ):
         return select
     # An aggregate makes one row of many, also from inside a window; a mapped class may bring a criterion.
     if any(map(_may_aggregate, windows)) or not _sources(windows) <= _sources(kept):
@@ -117,7 +127,7 @@ def _may_aggregate(window: Any) -> bool:
 
 
 def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
-    return {source for column in columns for source in column._from_objects}
+    return {source for column in columns for source in internals.from_objects(column)}
 
 
 @dataclass(frozen=True)

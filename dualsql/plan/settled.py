@@ -17,10 +17,11 @@ from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql import operators, visitors
-from sqlalchemy.sql.elements import ClauseElement, ColumnClause, Label, UnaryExpression, _anonymous_label
+from sqlalchemy.sql.elements import ClauseElement, ColumnClause, Label, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import plain
@@ -58,7 +59,7 @@ def told_apart(statement: AnyGenerative) -> AnyGenerative:
     if not read:
         return statement
     digest = sha256(repr(read).encode()).hexdigest()[:16]
-    noted: AnyGenerative = statement._annotate({"unnamed_columns": digest})
+    noted: AnyGenerative = internals.annotated(statement, {"unnamed_columns": digest})
     return noted
 
 
@@ -80,7 +81,7 @@ def _unnamed_reads(statement: Any) -> list[int]:
             continue
         seen[id(element)] = len(seen)
         kept.append(element)
-        if isinstance(element, ColumnClause) and isinstance(element.name, _anonymous_label):
+        if isinstance(element, ColumnClause) and isinstance(element.name, internals.AnonymousLabel):
             source = element.table
             if source is not None:
                 has_unnamed = True
@@ -92,35 +93,37 @@ def _unnamed_reads(statement: Any) -> list[int]:
 
 def _with_distinct(select: AnySelect) -> AnySelect:
     is_distinct = _refuse_unknown_words(select)
-    columns = list(select._raw_columns)
+    columns = list(internals.raw_columns(select))
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
     _refuse_stray_words(select)
     if not is_distinct:
         return select
-    distinct = select if select._distinct else select.distinct()
-    return _with_prefixes(distinct, [part for part in distinct._prefixes if not _is_distinct_word(part)])
+    distinct = select if internals.distinct_word(select) else select.distinct()
+    return _with_prefixes(
+        distinct, [part for part in internals.prefixes(distinct) if not _is_distinct_word(part)]
+    )
 
 
 def _refuse_unknown_words(select: Any) -> bool:
     """Whether one of the prefixes is DISTINCT; raises NotFreezableError for what plans know nothing of."""
-    for part in select._prefixes:
+    for part in internals.prefixes(select):
         text, dialect = part
         known = _is_comment(text) or _word(text) in _HARMLESS or (_is_distinct_word(part) and dialect == "*")
         if not known:
             _refuse(f"The prefix {str(text)[:60]!r}")
-    for text, _ in select._suffixes:
+    for text, _ in internals.suffixes(select):
         if not _is_comment(text):
             _refuse(f"The suffix {str(text)[:60]!r}")
-    for _, hint in select._statement_hints:
+    for _, hint in internals.statement_hints(select):
         if not _COMMENTS.fullmatch(hint):
             _refuse(f"The hint {hint[:60]!r}")
-    for extension in (select._pre_columns_clause, select._post_select_clause, select._post_body_clause):
+    for extension in internals.syntax_extensions(select):
         clauses = () if extension is None else getattr(extension, "clauses", [extension])
         if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
             _refuse("A clause of an own class")
-    return any(map(_is_distinct_word, select._prefixes))
+    return any(map(_is_distinct_word, internals.prefixes(select)))
 
 
 def _refuse(what: str) -> NoReturn:
@@ -141,11 +144,10 @@ def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
 
 def _with_prefixes(select: Any, prefixes: Iterable[Any]) -> AnySelect:
     kept = tuple(prefixes)
-    if len(kept) == len(select._prefixes):
+    if len(kept) == len(internals.prefixes(select)):
         found: AnySelect = select
         return found
-    bare: AnySelect = select._generate()
-    bare._prefixes = kept
+    bare: AnySelect = internals.copy_with(select, prefixes=kept)
     return bare
 
 
@@ -173,22 +175,25 @@ def _without_word(column: Any) -> Any:
 
 def _with_first(select: AnySelect, column: Any) -> AnySelect:
     """The Select with another first column, and the same in its ORDER BY and GROUP BY."""
-    first, *others = select._raw_columns
+    first, *others = internals.raw_columns(select)
     found: AnySelect = select.with_only_columns(column, *others)
 
     def replaced(element: Any, **_: Any) -> Any:
         return column if element is first else None
 
-    for attribute in ("_order_by_clauses", "_group_by_clauses"):
-        clauses = getattr(select, attribute)
-        moved = tuple(visitors.replacement_traverse(clause, {}, replaced) for clause in clauses)
-        setattr(found, attribute, moved)
-    return found
+    def moved(clauses: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(visitors.replacement_traverse(clause, {}, replaced) for clause in clauses)
+
+    return internals.copy_with(
+        found,
+        order_by_clauses=moved(internals.order_by_clauses(select)),
+        group_by_clauses=moved(internals.group_by_clauses(select)),
+    )
 
 
 def _refuse_stray_words(select: AnySelect) -> None:
     """Raise NotFreezableError where the word is left outside of an aggregate function."""
-    if any(map(_has_stray_word, (*select._raw_columns, *select._order_by_clauses))):
+    if any(map(_has_stray_word, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
         _refuse_word()
 
 
@@ -232,13 +237,20 @@ def _with_left_side(select: Any) -> AnySelect:
     All later joins are to what is in FROM already.
     """
     found: AnySelect = select
-    joining = next((part for part in (*select._memoized_select_entities, select) if part._setup_joins), None)
-    if joining is None or select._from_obj or _says_its_left_side(joining._setup_joins[0]):
+    joining = next(
+        (part for part in (*internals.earlier_selects(select), select) if internals.setup_joins(part)), None
+    )
+    if (
+        joining is None
+        or internals.explicit_froms(select)
+        or _says_its_left_side(internals.setup_joins(joining)[0])
+    ):
         return found
-    selecting = select._generate()
-    selecting._raw_columns = joining._raw_columns
+    selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
     sources = _sources([*selecting.columns_clause_froms, *_read_by_conditions(select)])
-    joined = _sources(target for target, *_ in joining._setup_joins if isinstance(target, FromClause))
+    joined = _sources(
+        target for target, *_ in internals.setup_joins(joining) if isinstance(target, FromClause)
+    )
     lefts = [source for key, source in sources.items() if key not in joined]
     if len(lefts) == 1:
         return found.select_from(lefts[0])
@@ -248,7 +260,11 @@ def _with_left_side(select: Any) -> AnySelect:
 
 
 def _read_by_conditions(select: Any) -> list[Any]:
-    return [source for condition in select._where_criteria for source in condition._from_objects]
+    return [
+        source
+        for condition in internals.where_criteria(select)
+        for source in internals.from_objects(condition)
+    ]
 
 
 def _says_its_left_side(join: tuple[Any, ...]) -> bool:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, select
-from sqlalchemy.sql.elements import BindParameter, UnaryExpression, _textual_label_reference
+from sqlalchemy.sql.elements import BindParameter, UnaryExpression
 from sqlalchemy.sql.selectable import GenerativeSelect
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, own_name, result_columns
 from dualsql.errors import NotFreezableError, NoTotalOrderError
@@ -27,8 +28,10 @@ def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
 
 
 def _criteria(statement: Any) -> Iterator[Any]:
-    for part in (statement, *getattr(statement, "_memoized_select_entities", ())):
-        yield from (option for option in getattr(part, "_with_options", ()) if option._is_criteria_option)
+    for part in (statement, *internals.earlier_selects(statement)):
+        yield from (
+            option for option in internals.statement_options(part) if internals.is_criteria_option(option)
+        )
 
 
 _TOKEN = re.compile(
@@ -130,16 +133,16 @@ def _select_from_text(statement: TextualSelect) -> AnySelect:
 
 
 def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
-    options = statement._fetch_clause_options or {}
+    options = internals.fetch_options(statement)
     if options.get("with_ties") or options.get("percent"):
         raise NoTotalOrderError(
             "FETCH with TIES or PERCENT cannot be cut into pages.",
             hint=_ASK,
             developer_hint=_WRAP,
         )
-    clauses = (statement._limit_clause, statement._fetch_clause)
+    clauses = (internals.limit_clause(statement), internals.fetch_clause(statement))
     limits = [_whole_number(clause) for clause in clauses if clause is not None]
-    offset = statement._offset_clause
+    offset = internals.offset_clause(statement)
     return min(limits, default=None), 0 if offset is None else _whole_number(offset)
 
 
@@ -155,15 +158,12 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
 
 
 def _without_window(statement: AnyGenerative) -> AnyGenerative:
-    bare = statement.limit(None).offset(None)
-    bare._fetch_clause = None
     # A reader takes no row locks, and a read-only transaction would refuse them.
-    bare._for_update_arg = None
-    return bare
+    return internals.copy_with(statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None)
 
 
 def _select_from_compound(statement: AnyCompound) -> AnySelect:
-    order = [split_modifiers(clause) for clause in statement._order_by_clauses]
+    order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
     wrapped = list(statement.order_by(None).subquery("result").c)
     keys = []
@@ -176,7 +176,9 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
 
 
 def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
-    wanted = base.element if isinstance(base, _textual_label_reference) else getattr(base, "name", None)
+    wanted = (
+        base.element if isinstance(base, internals.TextualLabelReference) else getattr(base, "name", None)
+    )
     positions = [position for position, output in enumerate(outputs) if hash(output) == hash(base)]
     positions += [
         position for position, output in enumerate(outputs) if wanted and own_name(output) == wanted
@@ -190,7 +192,7 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
 
 def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
     """The statement with a unique name for every output, and these outputs."""
-    if any(isinstance(column, TextClause) for column in statement._raw_columns):
+    if any(isinstance(column, TextClause) for column in internals.raw_columns(statement)):
         raise NotFreezableError(
             "A text() column has no name and no type.",
             hint="Write literal_column('...', Type).label('name').",

@@ -11,6 +11,7 @@ from sqlalchemy import FromClause, Join, Select, select
 from sqlalchemy.sql.elements import ColumnClause, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
@@ -87,12 +88,13 @@ class CarriedOrders:
         if not self._carried(statement):
             return statement
         added = []
-        for clause in self.in_order_unless_cut(statement)._order_by_clauses:
+        for clause in internals.order_by_clauses(self.in_order_unless_cut(statement)):
             base, modifiers = split_modifiers(clause)
-            added.append(base.label(self._named(partial(_directed, modifiers))))
+            added.append(base.label(self.name(partial(_directed, modifiers))))
         return statement.add_columns(*added)
 
-    def _named(self, clauses: Clauses) -> str:
+    def name(self, clauses: Clauses) -> str:
+        """A new name for a hidden column whose ORDER BY is `clauses`."""
         name = f"{self.prefix}{len(self.clauses) + 1}"
         self.clauses[name] = clauses
         return name
@@ -108,9 +110,13 @@ class CarriedOrders:
         return [clause for column in known for clause in self.clauses[column.name](column)]
 
     def _keeps_rows(self, statement: Select[Any]) -> bool:
-        if statement._group_by_clauses or statement._having_criteria or is_distinct(statement):
+        if (
+            internals.group_by_clauses(statement)
+            or internals.having_criteria(statement)
+            or is_distinct(statement)
+        ):
             return False
-        parts = [*statement.selected_columns, *statement._order_by_clauses]
+        parts = [*statement.selected_columns, *internals.order_by_clauses(statement)]
         return not any(may_aggregate(part, self.is_aggregate) for part in parts)
 
 
@@ -123,8 +129,7 @@ def relation_in_order(rows: Ordered, name: str, taken: str) -> tuple[FromClause,
     prefix = _free(["order", *(column.name for column in rows.shape.columns), taken])
     orders = CarriedOrders(prefix)
     keys = {
-        orders._named(partial(_clauses, key, rows.capabilities)): key.expression
-        for key in _carried_keys(rows)
+        orders.name(partial(_clauses, key, rows.capabilities)): key.expression for key in _carried_keys(rows)
     }
     inner = whole(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items())).subquery(name)
     names = [*(column.name for column in rows.shape.columns), *keys]
@@ -157,7 +162,7 @@ def _directed(modifiers: Sequence[Any], column: Any) -> list[Any]:
 
 
 def _is_cut(statement: Any) -> bool:
-    return bool(statement._has_row_limiting_clause)
+    return bool(internals.has_row_limit(statement))
 
 
 def _columns(source: FromClause) -> Iterator[Any]:

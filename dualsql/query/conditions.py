@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, and_, case, cast, func, not_, null, or_, t
 from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns import instants
 from dualsql.columns.own_types import SQLType, plain_type
@@ -452,7 +453,7 @@ def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
         return None
     if is_shown_rounded(column, capabilities) or (column.is_double and capabilities.shows_doubles_rounded):
         plain: Any = plain_type(column.type)
-        return int(plain._effective_decimal_return_scale)  # noqa: SLF001 - what SQLAlchemy shows them by
+        return internals.decimal_scale(plain)  # what SQLAlchemy shows them by
     return capabilities.shown_scale(column.type)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import util
 
 from dualsql import plan
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases import Rows, Sample, Source, chosen_source
 from dualsql.errors import (
     DatabaseBusyError,
@@ -109,7 +110,7 @@ class CompileChecks:
             NotFreezableError: one of them cannot be written.
             NoTotalOrderError: its rows cannot be cut into pages.
         """
-        found = view.shape.select._generate_cache_key()
+        found = internals.cache_key(view.shape.select)
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if found is None else (view.source.name, view.rules.form, window, found.key)
         if key is not None and key in self._known:
@@ -119,12 +120,7 @@ class CompileChecks:
         try:
             for _, select in chain.from_iterable(forms(view) for forms in self._forms):
                 # Kept where pages are looked up: the first one needs no compiler any more.
-                select._compile_w_cache(
-                    dialect=dialect,
-                    compiled_cache=view.source.compiled,
-                    column_keys=names,
-                    schema_translate_map=None,
-                )
+                internals.compiled_with_cache(select, dialect, view.source.compiled, names)
         except UNCOMPILABLE as error:
             raise NotFreezableError(
                 f"The statement can be run, but not be cut into pages or asked ({type(error).__name__}).",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from dualsql import plan
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, driver_names
@@ -173,7 +174,7 @@ class RowCache:
 
 def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
     """What makes the question; None where it cannot be told from any other."""
-    key = select._generate_cache_key()
+    key = internals.cache_key(select)
     if key is None:
         return None
     bound = _written(parameter.effective_value for parameter in key.bindparams)

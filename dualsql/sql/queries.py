@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.sql.elements import Label, WrapsColumnExpression
 from sqlglot import exp
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns import instants
 from dualsql.columns.instants import instant
 from dualsql.sql import functions, operations
@@ -169,7 +170,7 @@ def _named_within(element: Element) -> Element:
     while isinstance(inner, WrapsColumnExpression):
         inner = inner.wrapped_column_expression
     is_deep = isinstance(element, WrapsColumnExpression) and element.wrapped_column_expression is not inner
-    return element.label(inner._non_anon_label) if is_deep else element  # noqa: SLF001 - as it names a single one
+    return element.label(internals.named_label(inner)) if is_deep else element
 
 
 def _own_name(item: Any) -> str:

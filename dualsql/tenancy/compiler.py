@@ -14,10 +14,11 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import elements, visitors
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import False_, _truncated_label
+from sqlalchemy.sql.elements import False_
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import CTE, TableClause
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.exact import bound_as_text, with_all_digits, with_exact_dates
 from dualsql.columns.instants import RENDERED
@@ -95,7 +96,7 @@ class TableForms:
         table = getattr(column, "table", None)
         while isinstance(table, Alias):
             table = table.element
-        return column.key in self._masks.get(id(getattr(table, "_Annotated__element", table)), ())
+        return column.key in self._masks.get(id(internals.unannotated(table)), ())
 
     def filters(self, table: Table) -> bool:
         """Whether rows of the table are kept back."""
@@ -231,7 +232,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         if self._rule_of is not None or not self._has_rules(tablesample.element):
             return super().visit_tablesample(tablesample, asfrom=asfrom, **kw)
         # A table can be sampled, the rows of a rule cannot: the clause goes inside.
-        self._sampling = f" TABLESAMPLE {self.process(tablesample._get_method(), **kw)}"
+        self._sampling = f" TABLESAMPLE {self.process(internals.sampling_method(tablesample), **kw)}"
         if tablesample.seed is not None:
             self._sampling += f" REPEATABLE ({self.process(tablesample.seed, **kw)})"
         return self.visit_alias(tablesample, asfrom=True, **kw)
@@ -296,7 +297,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
         """GROUP BY a primary key lets a database take the row's other columns too; that of a rule has no key."""
         written = super().group_by_clause(select, **kw)
-        groups = list(select._group_by_clauses)
+        groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.groups_strictly or not groups:
             return written
         if any(map(_is_superaggregate, groups)):
@@ -308,7 +309,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
         grouped = {_identity(column) for column in groups} - {None}
         found: dict[Any, Any] = {}
-        for part in [*select.inner_columns, *select._having_criteria, *select._order_by_clauses]:
+        for part in [
+            *select.inner_columns,
+            *internals.having_criteria(select),
+            *internals.order_by_clauses(select),
+        ]:
             column: Any
             for column in visitors.iterate(part):
                 key = _identity(column)
@@ -352,7 +357,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:
         name = cte.name
-        if isinstance(name, _truncated_label):
+        if isinstance(name, internals.TruncatedLabel):
             name = self._truncated_identifier("alias", name)
         if str(name).casefold() in self.form.names:
             # A predicate's subquery would read it in the table's place.
@@ -376,14 +381,15 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _setup_select_hints(self, select: Any) -> Any:
         self._require_open("a hint")
-        for hint in select._hints.values():
+        for hint in internals.table_hints(select).values():
             self._require_one_statement(hint)
         return super()._setup_select_hints(select)
 
     def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
-        if isinstance(select._distinct, str):  # MariaDB's compiler writes it as it is
+        word = internals.distinct_word(select)
+        if isinstance(word, str):  # MariaDB's compiler writes it as it is
             self._require_open("a text in the place of DISTINCT")
-            self._require_one_statement(select._distinct)
+            self._require_one_statement(word)
         return super().get_select_precolumns(select, **kw)
 
     def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
@@ -418,15 +424,15 @@ def refuse(construct: str, hint: str = "Use the tables and constructs that this 
 
 def _plain(element: Any) -> Any:
     """The element under SQLAlchemy's annotations."""
-    return getattr(element, "_Annotated__element", element)
+    return internals.unannotated(element)
 
 
 def _table_of(source: Any) -> Any:
     """The table that an alias is of, or a subquery that has nothing but its columns: the fence of a SQL text."""
     while hasattr(source, "element"):
         source = source.element
-    is_fence = isinstance(source, Select) and source._offset_clause is not None
-    if is_fence and not source._where_criteria and len(froms := source.get_final_froms()) == 1:
+    is_fence = isinstance(source, Select) and internals.offset_clause(source) is not None
+    if is_fence and not internals.where_criteria(source) and len(froms := source.get_final_froms()) == 1:
         source = froms[0]
     return _plain(source)
 

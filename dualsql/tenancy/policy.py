@@ -26,6 +26,7 @@ from sqlalchemy.orm import Mapper
 from sqlalchemy.sql.cache_key import NO_CACHE
 from sqlalchemy.sql.visitors import iterate
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
@@ -141,7 +142,7 @@ def masks_by_table(masks: Iterable[ActiveMask]) -> Mapping[int, Mapping[str, Col
 
 def _column(registry: Registry, named: Any) -> Any:
     element = named.__clause_element__() if hasattr(named, "__clause_element__") else named
-    name = registry.name_of(getattr(getattr(element, "table", None), "_Annotated__element", None))
+    name = registry.name_of(internals.unannotated(getattr(element, "table", None)))
     name = name or registry.name_of(getattr(element, "table", None))
     if name is None:
         raise ConfigurationError(f"A mask names {named!r}, no column of a registered table."[:200])
@@ -175,7 +176,9 @@ def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
             f"A mask does not know {rule.how!r}.", hint='"null", "redact" or a function.'
         )
     found: Any = rule.how(column)
-    if not isinstance(found, ColumnElement) or found.type._type_affinity is not column.type._type_affinity:
+    if not isinstance(found, ColumnElement) or internals.type_affinity(
+        found.type
+    ) is not internals.type_affinity(column.type):
         raise ConfigurationError(f"The mask of {column} does not give an expression of the column's type.")
     return found
 
@@ -330,7 +333,7 @@ class Policy:
         self, rule: TenantFilter, type_: Any, known: dict[Any, BindParameter[Any]]
     ) -> BindParameter[Any]:
         """One for each type: all parameters of one name are bound as the last one's type says."""
-        cached = type_._static_cache_key
+        cached = internals.type_key(type_)
         key = (id(rule), id(type_) if cached is NO_CACHE else cached)
         if key not in known:
             name = f"dualsql_tenant_{len(self._tenant_values)}"
@@ -383,7 +386,7 @@ def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParam
     """What the predicates have in common for all principals, and the named values they do not."""
     keys, parameters = [], []
     for number, predicate in enumerate(predicates):
-        found = predicate._generate_cache_key()
+        found = internals.cache_key(predicate)
         if found is None:
             raise ConfigurationError(
                 "A row filter's predicate holds something that SQLAlchemy cannot cache.",

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, type_coerce, types
 from sqlalchemy.dialects import postgresql
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
 from dualsql.columns.result import CharByte, DriverValue
@@ -127,7 +128,7 @@ def _is_sortable(type_: SQLType) -> bool:
     plain = _stored(type_)
     if isinstance(plain, types.ARRAY):
         return _is_sortable(plain.item_type)
-    return isinstance(plain, _SORTABLE) or plain._type_affinity is types.Interval
+    return isinstance(plain, _SORTABLE) or internals.type_affinity(plain) is types.Interval
 
 
 # With an ordering of their own: https://www.postgresql.org/docs/current/indexes-opclass.html (btree).

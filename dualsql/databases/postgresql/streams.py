@@ -17,6 +17,7 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.exact import has_float, read_document, reads_floats, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.backends import ExactFetch
@@ -329,7 +330,7 @@ async def prepare(connection: AsyncConnection, sql: str) -> Any:
     assert opened is not None
     # Behind a pooler, an application gives its statements names that no other client has.
     adapted: Any = opened.connection.dbapi_connection
-    return await driver_of(connection).prepare(sql, name=adapted._prepared_statement_name_func())
+    return await driver_of(connection).prepare(sql, name=internals.statement_name(adapted))
 
 
 async def prepare_readably(

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Dialect, cast, collate, func, types
 from sqlalchemy.dialects import sqlite
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
@@ -28,7 +29,7 @@ def _scale(type_: SQLType) -> int | None:
     stored: Any = stored_type(type_, _DIALECT)
     if not isinstance(stored, types.Numeric | types.Float) or not stored.asdecimal:
         return None
-    return int(stored._effective_decimal_return_scale)
+    return int(internals.decimal_scale(stored))
 
 
 _DIALECT: Dialect = sqlite.dialect()
