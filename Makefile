@@ -2,10 +2,12 @@
 # They need Python 3.11 or newer and nothing else; uv is used where it is found.
 
 ARGS ?=
+THIRD ?=
+PYTEST = .venv/bin/pytest -n auto --dist worksteal
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sdks test-sqlalchemy check bench constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive test-sdks test-sqlalchemy check bench constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -14,13 +16,21 @@ demo: ## the whole idea on real data; ARGS=--serve leaves it running
 	@scripts/environment demo
 	@.venv/bin/dualsql demo $(ARGS)
 
-test: ## every test but the long ones; ARGS goes to pytest
+test: ## the quick tests; ARGS goes to pytest
 	@scripts/environment dev
-	.venv/bin/pytest -n auto --dist worksteal -m "not long" $(ARGS)
+	$(PYTEST) -m "not long" $(ARGS)
 
-test-all: ## every test
+test-long: ## the long tests; THIRD=0, 1 or 2 for a third of them
 	@scripts/environment dev
-	.venv/bin/pytest -n auto --dist worksteal $(ARGS)
+	$(PYTEST) -m "long and not exhaustive" $(if $(THIRD),--third $(THIRD)) $(ARGS)
+
+test-all: ## the quick tests and the long ones
+	@scripts/environment dev
+	$(PYTEST) -m "not exhaustive" $(ARGS)
+
+test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
+	@scripts/environment dev
+	$(PYTEST) -m exhaustive --ignore tests/sdks $(ARGS)
 
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev

@@ -1,4 +1,4 @@
-"""Fixtures every test may ask for. A database that does not come up fails its tests, loudly.
+"""Options of pytest, and the fixtures that every test may ask for. A database that does not start fails its tests.
 
 `async def test_...` functions and fixtures need no mark: anyio's plugin runs them, on asyncio. Every folder
 of tests is a package, so that files in two folders may bear one name.
@@ -7,6 +7,7 @@ of tests is a package, so that files in two folders may bear one name.
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.store import upgrade
 from tests import engines, mariadb
+from tests.quick import THIRDS, beyond_their_number, third_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--third", type=int, choices=THIRDS, help="of the long tests, run this third")
     parser.addoption("--rewrite-types", action="store_true", help="write the table of docs/types.md anew")
     parser.addoption("--record-exchanges", action="store_true", help="write tests/exchanges/recordings anew")
     parser.addoption(
@@ -28,6 +31,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
+    # A shell starts what runs in the background, or under nohup, with SIGINT ignored, and so would our children be.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own `-m` deselects
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is long: exhaustive tests, and cases beyond a test's quick ones. `--third` leaves out other thirds."""
+    for item in items:
+        if item.get_closest_marker("exhaustive"):
+            item.add_marker("long")
+    for item in list(beyond_their_number(items)):
+        item.add_marker("long")
+    third = config.getoption("--third")
+    if third is None:
+        return
+    others = [item for item in items if item.get_closest_marker("long") and third_of(item.nodeid) != third]
+    config.hook.pytest_deselected(items=others)
+    left_out = set(others)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

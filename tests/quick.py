@@ -1,12 +1,56 @@
-"""Which of many cases the quick run takes. The others are `long`, so that none is left out of every run."""
+"""Which tests a run takes: the quick cases of many, and the thirds of the long tests.
+
+A test is quick, `long` (`make test-all`) or `exhaustive` (`make test-exhaustive`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 from _pytest.mark import ParameterSet
+
+THIRDS = range(3)
+
+
+def third_of(node_id: str) -> int:
+    """The third of the long tests that holds this one. A new test moves no other one to another third."""
+    return crc32(node_id.encode()) % len(THIRDS)
+
+
+def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases of tests with `@pytest.mark.quick(number)` that are not among so many for each database."""
+    groups: defaultdict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        marker = item.get_closest_marker("quick")
+        if marker is not None and item.get_closest_marker("long") is None:
+            test, _, case = item.nodeid.partition("[")
+            groups[test, _database_of(case)].append(item)
+    for (_, database), group in groups.items():
+        marker = group[0].get_closest_marker("quick")
+        assert marker is not None
+        quick = set(_evenly(marker.args[0], len(group), start=_DATABASES.index(database)))
+        yield from (item for number, item in enumerate(group) if number not in quick)
+
+
+_DATABASES = ("", "sqlite", "postgresql", "mariadb", "duckdb")
+
+
+def _database_of(case: str) -> str:
+    return next((part for part in case.rstrip("]").split("-") if part in _DATABASES), "")
+
+
+def _evenly(number: int, length: int, *, start: int) -> Iterator[int]:
+    """`number` places among `length`, at even distances; other ones for another `start`."""
+    for place in range(min(number, length)):
+        yield (
+            (place * length + start * length // len(_DATABASES)) // number % length
+            if number < length
+            else place
+        )
 
 
 def one_in(step: int, cases: Iterable[Any], *, start: int = 0) -> list[ParameterSet]:
@@ -14,7 +58,8 @@ def one_in(step: int, cases: Iterable[Any], *, start: int = 0) -> list[Parameter
     return [case_of(case, is_long=number % step != start) for number, case in enumerate(cases)]
 
 
-def case_of(case: Any, *, is_long: bool) -> ParameterSet:
+def case_of(case: Any, *, is_long: bool = False, is_exhaustive: bool = False) -> ParameterSet:
     """One case as a parameter; a tuple is several values."""
     values = case if isinstance(case, tuple) else (case,)
-    return pytest.param(*values, marks=[pytest.mark.long] if is_long else [])
+    marks = [pytest.mark.exhaustive] if is_exhaustive else [pytest.mark.long] if is_long else []
+    return pytest.param(*values, marks=marks)

@@ -338,6 +338,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "test_selection.py": "which tests a run takes: quick ones, thirds of the long ones",
     "exchanges/test_rest.py": "recorded exchanges over REST: every route, parameter, format and refusal",
     "exchanges/test_mcp.py": "recorded exchanges over MCP, on both SDKs",
     "exchanges/test_client.py": "recorded exchanges of the client, async and sync",

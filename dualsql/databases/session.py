@@ -185,6 +185,9 @@ Work = Callable[[AsyncConnection], Awaitable[T]]
 # The database's own limit comes first: it says what it did, and its connection stays good.
 _GRACE = 0.25
 
+_SET_UP = 5.0
+"""Seconds that a stopped session may go on to set up its connection before it is cancelled."""
+
 
 async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *, timeout: timedelta) -> T:
     """What `work` returns, given a read-only connection.
@@ -225,6 +228,7 @@ class Session(Generic[T]):
         self._work = work
         self._limit = limit
         self._working: asyncio.Future[T] | None = None
+        self._is_stopped = False
         self._deadline: tuple[asyncio.Timeout, float] | None = None
         self.connection: AsyncConnection | None = None
         self.task = asyncio.ensure_future(self._run())
@@ -237,6 +241,8 @@ class Session(Generic[T]):
         async with read_only(
             self._source, self._rules, limit=self._limit, on_connect=self._connected
         ) as connection:
+            if self._is_stopped:
+                raise asyncio.CancelledError
             self._working = asyncio.ensure_future(self._work(connection))
             return await self._working
 
@@ -248,7 +254,11 @@ class Session(Generic[T]):
 
     async def stop(self) -> None:
         """End the work in the database, then wait until the connection is given back."""
+        self._is_stopped = True
         if self._working is None or self.connection is None:
+            # Cancelled within a statement, SQLAlchemy closes the connection: a database in memory would be lost.
+            if self.connection is not None:
+                await asyncio.wait({self.task}, timeout=_SET_UP)
             self.task.cancel()
         elif not self._working.done():  # else its session is about to end, and the connection may be closed
             try:

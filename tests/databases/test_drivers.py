@@ -136,13 +136,15 @@ async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
 async def test_nothing_is_written_and_what_is_slow_or_left_is_stopped(
     make_server: MakeServer, database: Database
 ) -> None:
-    server = await make_server(query_timeout=timedelta(milliseconds=500))
+    server = await make_server()
     for write in WRITES:
         async with read_only(server._sources["default"], None) as connection:
             with pytest.raises(Exception, match=r"(?i)read.?only"):
                 await connection.exec_driver_sql(write)
+    impatient = await make_server(query_timeout=timedelta(milliseconds=500))
     with pytest.raises(QueryTimeoutError):
-        await server.create_response(SLOW, name="slow")
+        await impatient.create_response(SLOW, name="slow")
+    await asyncio.gather(*impatient._sources["default"].finishing)
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
     await asyncio.wait({waiting}, timeout=0.1)
     waiting.cancel()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+from itertools import count
+from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import event, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer
@@ -31,14 +34,37 @@ async def test_a_cancel_scope_cuts_no_clean_up_short(make_server: MakeServer, sc
 
 
 async def test_a_database_in_memory_survives(anyio_backend: str) -> None:
+    """Its only connection stays open, whichever of a session's statements the cancelled caller waits for."""
     engine = create_async_engine("sqlite+aiosqlite://")
     await fill(engine)
     async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
-        with anyio.move_on_after(0.05):
-            await server.create_response(FOREVER, name="forever")
-        response = await server.create_response(select(School), name="x")
-        assert response.total_count == len(SCHOOLS)
+        await server.start()
+        for number in count():
+            cancelled_at = await _cancelled_at_statement(number, engine, server)
+            response = await server.create_response(select(School), name="x")
+            assert response.total_count == len(SCHOOLS), cancelled_at
+            if "forever" in cancelled_at:
+                assert number, "the session was being set up in at least one case"
+                break
     await engine.dispose()
+
+
+async def _cancelled_at_statement(number: int, engine: AsyncEngine, server: DualResponseServer) -> str:
+    """The statement at which a caller was cancelled: the session's `number`-th."""
+    sent: list[str] = []
+    loop = asyncio.get_running_loop()
+    asking = loop.create_task(server.create_response(FOREVER, name="forever"))
+
+    def noted(*executed: Any) -> None:
+        sent.append(executed[2])
+        if len(sent) == number + 1:
+            loop.call_soon(asking.cancel)
+
+    event.listen(engine.sync_engine, "before_cursor_execute", noted)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    event.remove(engine.sync_engine, "before_cursor_execute", noted)
+    return sent[number]
 
 
 async def test_a_pool_without_a_free_connection_is_not_a_slow_query(sqlite_url: str) -> None:
