@@ -19,7 +19,7 @@ from benchmarks.report import Report, Section, verdict
 from benchmarks.statements import EACH, STATEMENTS
 from benchmarks.streaming import Server, served
 from benchmarks.timing import medians
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, PageRequest
 from dualsql.store import upgrade
 from dualsql_client import ParsedDualResponse
 
@@ -70,7 +70,7 @@ class Keyset:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Median seconds of a page through fetch_page and of its bare query through SQLAlchemy."""
+    """Median seconds of a page through read_page and of its bare query through SQLAlchemy."""
 
     engine: str
     page: float
@@ -166,7 +166,7 @@ async def overhead(engine: str, url: str) -> Overhead:
 
         async def page() -> None:
             resource = await dual.open_resource(response.resource_id, None, "read")
-            await dual.fetch_page(resource, offset=DEPTH, limit=PAGE)
+            await dual.read_page_unchecked(resource, None, PageRequest(offset=DEPTH, limit=PAGE))
 
         taken = await medians({"page": page, "bare": by_hand})
     await bare.dispose()
@@ -230,9 +230,9 @@ def _keysets(keysets: Sequence[Keyset]) -> Section:
 
 def _overheads(overheads: Sequence[Overhead]) -> Section:
     return Section(
-        f"fetch_page of {PAGE} rows against its query through SQLAlchemy, in milliseconds",
+        f"read_page of {PAGE} rows against its query through SQLAlchemy, in milliseconds",
         f"Medians, in one process, without HTTP. Floor: {OVERHEAD * 1000:g} ms more.",
-        ("engine", "by hand", "fetch_page", "more", ""),
+        ("engine", "by hand", "read_page", "more", ""),
         [
             (
                 found.engine,

@@ -59,11 +59,11 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
         query_timeout=_PATIENCE,
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights", expiration=_PATIENCE * 6)
-        resource = await dual.get_resource(response.resource_id)
+        resource = await dual.get_resource_unchecked(response.resource_id)
         assert resource is not None
 
         async def ours() -> object:
-            profile = await dual.profile_resource(resource, kind="full")
+            profile = await dual.profile(resource.id, None, kind="full")
             assert profile["complete"]
             assert profile["covers"]["rows"] == ROWS
             return profile

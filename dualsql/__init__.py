@@ -11,6 +11,8 @@ app = mcp.streamable_http_app(stateless_http=True)
 app.mount("/resources", dual.router())
 """
 
+from dualsql.catalogue import Catalogue, Visible
+from dualsql.databases import Database
 from dualsql.errors import (
     BadCursorError,
     BadParameterError,
@@ -37,27 +39,65 @@ from dualsql.errors import (
     ResultChangedError,
     StorageError,
     TamperedError,
+    Told,
     TooManyQueriesError,
     UnauthenticatedError,
     UnknownColumnError,
     UnknownTableError,
     ValueNotRepresentableError,
 )
+from dualsql.formats.samples import TextFormat
+from dualsql.formats.writer import Chunk, Format, WriterFactory, WriterOptions
 from dualsql.freeze import Registry
-from dualsql.resource import Principal, Resource
-from dualsql.response import DualResponse
-from dualsql.results.pages import ResultPage
-from dualsql.saved_queries import SavedQuery
-from dualsql.server import DualResponseServer
-from dualsql.settings import ResultCache, Settings
+from dualsql.freeze.document import Statement
+from dualsql.identity import Audit, AuditEvent, Authenticate
+from dualsql.mcp.tool import ToolOptions
+from dualsql.query import ResultQuery
+from dualsql.resource import Count, Principal, Resource, SampleOption, Status, Total
+from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, ResultsFormat
+from dualsql.results.access import Authorize, Listing
+from dualsql.results.options import ProfileOption
+from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.results.resume import Resumption
+from dualsql.results.streams import ResultStream, StreamEnding, StreamRequest
+from dualsql.saved_queries import QueryParameter, SavedQuery
+from dualsql.server import DualResponseServer, ServerOptions
+from dualsql.settings import Action, ResultCache, Settings, SnapshotTags
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
+from dualsql.store.protocol import Access, LinkRecord, ListingPosition, Requester, ResourceState, Usage
 from dualsql.tenancy import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
+from dualsql_client.wire import (
+    Column,
+    ColumnarContent,
+    Page,
+    PageOrder,
+    Profile,
+    ProfileNotes,
+    ResourceDescription,
+    Row,
+    SortKey,
+    StructuredContent,
+    ToolProblem,
+    TotalCountKind,
+)
 
 __all__ = [
+    "Access",
+    "Action",
+    "Audit",
+    "AuditEvent",
+    "Authenticate",
+    "Authorize",
     "BadCursorError",
     "BadParameterError",
+    "Catalogue",
+    "Chunk",
+    "Column",
+    "ColumnarContent",
     "ConfigurationError",
+    "Count",
     "CountExecutionError",
+    "Database",
     "DatabaseBusyError",
     "DatabaseUnreachableError",
     "DualResponse",
@@ -65,44 +105,85 @@ __all__ = [
     "DualResponseServer",
     "ForbiddenError",
     "ForbiddenSQLError",
+    "Format",
     "Hook",
     "HookContext",
     "InsufficientScopeError",
     "InvalidSQLError",
     "LimitExceededError",
+    "LinkForm",
+    "LinkRecord",
+    "Listing",
+    "ListingPosition",
     "Mask",
     "MemoryStore",
     "NoTotalOrderError",
     "NotFreezableError",
+    "Page",
+    "PageOrder",
+    "PageRequest",
+    "Picture",
     "Principal",
+    "Profile",
+    "ProfileNotes",
+    "ProfileOption",
     "QueryCancelledError",
     "QueryExecutionError",
     "QueryInterruptedError",
+    "QueryParameter",
     "QueryTimeoutError",
     "Registry",
+    "Requester",
     "Resource",
     "ResourceChanges",
+    "ResourceDescription",
     "ResourceExpiredError",
     "ResourceFailedError",
     "ResourceNotFoundError",
     "ResourcePendingError",
+    "ResourceState",
     "ResourceStore",
+    "ResponseStatus",
     "ResultCache",
     "ResultChangedError",
     "ResultPage",
+    "ResultQuery",
+    "ResultStream",
+    "ResultsFormat",
+    "Resumption",
+    "Row",
     "RowFilter",
     "RowSecurity",
     "SQLResourceStore",
+    "SampleOption",
     "SavedQuery",
+    "ServerOptions",
     "Settings",
     "Shared",
+    "SnapshotTags",
+    "SortKey",
+    "Statement",
+    "Status",
     "StorageError",
+    "StreamEnding",
+    "StreamRequest",
+    "StructuredContent",
     "TamperedError",
     "TenantFilter",
+    "TextFormat",
+    "Told",
     "TooManyQueriesError",
+    "ToolOptions",
+    "ToolProblem",
+    "Total",
+    "TotalCountKind",
     "UnauthenticatedError",
     "UnknownColumnError",
     "UnknownTableError",
+    "Usage",
     "ValueNotRepresentableError",
+    "Visible",
+    "WriterFactory",
+    "WriterOptions",
 ]
 __version__ = "0.1.0"

@@ -33,7 +33,7 @@ from dualsql_client.wire import (
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-Links = Literal["resource_link", "text", "auto"]
+LinkForm = Literal["resource_link", "text", "auto"]
 """Whether the link is a content block of its own, or stands in the text only (it always does).
 
 Several hosts break on the block (docs/decisions/0004); "auto" gives it to those that are known to read it.
@@ -160,7 +160,7 @@ class DualResponse:
     def to_mcp_content(
         self,
         *,
-        links: Links = "resource_link",
+        links: LinkForm = "resource_link",
         text_format: TextFormat = "markdown",
         client: str | None = None,
     ) -> list[dict[str, Any]]:
@@ -209,7 +209,7 @@ class DualResponse:
     def to_mcp_tool_result(
         self,
         *,
-        links: Links = "resource_link",
+        links: LinkForm = "resource_link",
         text_format: TextFormat = "markdown",
         results_format: ResultsFormat = "rows",
         client: str | None = None,
@@ -224,7 +224,7 @@ class DualResponse:
     def to_call_tool_result(
         self,
         *,
-        links: Links = "auto",
+        links: LinkForm = "auto",
         text_format: TextFormat = "markdown",
         results_format: ResultsFormat = "rows",
         client: str | None = None,

@@ -1,16 +1,17 @@
-"""A Select goes in, a dual response comes out. What runs is the stored document, thawed.
+"""The server: a Select goes in, a dual response comes out. Only the stored document, thawed, is ever run.
 
-    create_response   freeze -> thaw -> narrow -> sample and count -> sign -> store (see `creating`)
-    open_resource     one store read -> signature -> may this caller?
-    fetch_page        thaw -> narrow -> page
+    create_response   freeze -> thaw -> apply rules -> sample and count -> sign -> store
+    open_resource     one store read -> check the signature -> check the caller's rights
+    read_page         open_resource -> thaw -> apply rules -> one page
+    stream            open_resource -> thaw -> apply rules -> all rows
 
-Everything else is handed to the module that does it.
+Methods that take an id and a principal check the principal's rights. A method that does not check is named so.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from dualsql.catalogue import Catalogue, Visible
 from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
 from dualsql.databases import Database, open_sources, prove
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.http.router import FeatureRoutes, build_router
 from dualsql.http.well_known import well_known_route
 from dualsql.identity import Audit, Authenticate
@@ -36,7 +37,7 @@ from dualsql.query.http import query_routes
 from dualsql.query.service import QueryService, RefineService, question_forms
 from dualsql.resource import Addresses, Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.access import AccessControl, Authorize, Listing, seal_for
+from dualsql.results.access import AccessControl, Authorize, Listing, not_found, seal_for
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
 from dualsql.results.jobs import Jobs
@@ -50,7 +51,7 @@ from dualsql.results.options import (
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.reader import ResultReader
-from dualsql.results.streams import ResultStream, StreamRequest, Streams
+from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import QueryResolver
@@ -60,7 +61,7 @@ from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.errors import checked_keywords
-from dualsql_client.wire import Profile, ResourceDescription, SortKey
+from dualsql_client.wire import Profile, ResourceDescription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,12 +240,6 @@ class DualResponseServer:
 
     # Serving --------------------------------------------------------------------------------------------
 
-    async def get_resource(self, resource_id: str) -> Resource | None:
-        """The live resource, or None. For code of the server's own: nobody's rights are checked."""
-        await self._ready()
-        resource = await self._gate.load(resource_id)
-        return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
-
     async def identify(self, request: Request) -> Principal | None:
         """Who sent the request; None for an anonymous caller.
 
@@ -263,101 +258,181 @@ class DualResponseServer:
         await self._ready()
         return await self._gate.open(resource_id, principal, action)
 
-    async def fetch_page(
-        self,
-        resource: Resource,
-        *,
-        offset: int = 0,
-        limit: int | None = None,
-        sort: Sequence[SortKey] = (),
-        principal: Principal | None = None,
-        integer_strings: bool = False,
-        cursor: str | None = None,
-    ) -> ResultPage:
-        """At most `limit` rows from `offset` on, in the result's own order or as `sort` asks.
-
-        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
-
-        Args:
-            integer_strings: write whole numbers as strings, for readers that keep numbers as doubles.
-            cursor: of another page, beside which these rows stand; with the same sort, and instead of an offset.
+    async def get_resource(self, resource_id: str, principal: Principal | None = None) -> Resource | None:
+        """The live resource; None where there is none that `principal` may read.
 
         Raises:
+            ForbiddenError: `Settings.anonymous_actions` keeps anonymous callers from reading.
+        """
+        try:
+            return await self.open_resource(resource_id, principal, "read")
+        except (ResourceNotFoundError, ResourceExpiredError):
+            return None
+
+    async def read_page(
+        self, resource_id: str, principal: Principal | None, request: PageRequest = FIRST_PAGE
+    ) -> ResultPage:
+        """One page of a result, as `principal` may see its rows.
+
+        Args:
+            request: offset or cursor, limit and sort; the first page unless given.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
             BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
             BadCursorError, NoTotalOrderError: the cursor is not good for this, or the result has no cursors.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
-        await self._ready()
-        request = PageRequest(
-            offset=offset, limit=limit, sort=sort, cursor=cursor, integer_strings=integer_strings
+        return await self.read_page_unchecked(
+            await self.open_resource(resource_id, principal, "read"), principal, request
         )
-        return await self._reader.page(resource, request, principal=principal)
 
     async def read_page_unchecked(
-        self, resource: Resource, request: PageRequest = FIRST_PAGE, *, principal: Principal | None = None
+        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> ResultPage:
-        """A page of a resource that was opened already, as `read_page` gives it.
-
-        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
-        """
+        """As `read_page`, of a resource that was opened already: neither rights nor expiry are checked."""
         await self._ready()
         return await self._reader.page(resource, request, principal=principal)
 
-    async def stream_rows(
-        self, resource: Resource, request: StreamRequest, *, principal: Principal | None = None
+    async def stream(
+        self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
     ) -> ResultStream:
-        """All rows that `request` asks for, as bytes of its format; the query runs while they are read.
+        """All rows of a result as bytes of one format; the query runs while they are read.
 
-        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+        Args:
+            request: format, columns, sort, limit; all rows as NDJSON unless given.
 
         Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
             BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
-            BadCursorError: a resumption is not of this stream.
+            BadCursorError, NoTotalOrderError: the cursor or the resumption is not of this, or there can be none.
         """
+        return await self.stream_unchecked(
+            await self.open_resource(resource_id, principal, "read"), principal, request
+        )
+
+    async def stream_unchecked(
+        self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
+    ) -> ResultStream:
+        """As `stream`, of a resource that was opened already: neither rights nor expiry are checked."""
         await self._ready()
         return await self._reader.stream(resource, request, principal=principal)
 
     @checked_keywords()
-    async def profile_resource(
+    async def profile(
         self,
-        resource: Resource,
+        resource_id: str,
+        principal: Principal | None,
         *,
-        principal: Principal | None = None,
         kind: str = "sample",
         columns: Sequence[str] | None = None,
     ) -> Profile:
-        """What its columns are like; neither rights nor expiry are checked. Time that runs out is no error.
+        """Statistics of the columns of a result. If time runs out, the profile says what is missing.
 
         Args:
             kind: "sample" looks at the first rows, "full" at all of them; see `Settings.profile_sample`.
             columns: those that are looked at; None for all that `Settings.maximum_profile_columns` allows.
 
         Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
             BadParameterError, UnknownColumnError: there is no such kind, or no such column.
         """
-        await self._ready()
+        resource = await self.open_resource(resource_id, principal, "read")
         return await self.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
 
-    async def pin_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
-        """Keep the resource until it is deleted; False when it is gone. No rights are checked: see `open_resource`."""
+    async def describe(
+        self, resource_id: str, principal: Principal | None, *, count: Count = "none"
+    ) -> ResourceDescription:
+        """What GET answers about a result without its rows.
+
+        Args:
+            count: how to count the rows anew; "none" for the total that is known.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            BadParameterError, CountExecutionError, QueryTimeoutError, DatabaseBusyError: see `create_response`.
+        """
+        return await self.describe_unchecked(
+            await self.open_resource(resource_id, principal, "read"), principal, count=count
+        )
+
+    async def describe_unchecked(
+        self, resource: Resource, principal: Principal | None, *, count: Count = "none"
+    ) -> ResourceDescription:
+        """As `describe`, of a resource that was opened already: neither rights nor expiry are checked."""
+        asked = checked_count(count, self.settings)
+        return await self._reader.describe(resource, principal=principal, asked=asked)
+
+    def metadata_of(self, resource: Resource) -> ResourceDescription:
+        """What may be said of a resource, without a word to the audit."""
+        return self._reader.metadata_of(resource)
+
+    async def pin(self, resource_id: str, principal: Principal | None) -> None:
+        """Keep a result until it is deleted.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+        """
+        await self.open_resource(resource_id, principal, "pin")
+        if not await self.pin_unchecked(resource_id, principal):
+            raise not_found()
+
+    async def unpin(self, resource_id: str, principal: Principal | None) -> datetime:
+        """Let a pinned result expire again, one lifetime from now. Returns when it expires.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+        """
+        await self.open_resource(resource_id, principal, "pin")
+        expires_at = await self.unpin_unchecked(resource_id, principal)
+        if expires_at is None:
+            raise not_found()
+        return expires_at
+
+    async def delete(self, resource_id: str, principal: Principal | None) -> None:
+        """Delete a result; its links end with it.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+        """
+        await self.open_resource(resource_id, principal, "delete")
+        if not await self.delete_unchecked(resource_id, principal):
+            raise not_found()
+
+    async def pin_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
+        """As `pin`, with the specification's name and answer: False where `principal` sees no such result."""
+        return await _is_done(self.pin(resource_id, principal))
+
+    async def delete_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
+        """As `delete`, with the specification's name and answer: False where `principal` sees no such result."""
+        return await _is_done(self.delete(resource_id, principal))
+
+    # For code of the application's own, which has decided already: nobody's rights are checked.
+
+    async def get_resource_unchecked(self, resource_id: str) -> Resource | None:
+        """The live resource, whoever owns it; None where there is none."""
+        await self._ready()
+        resource = await self._gate.load(resource_id)
+        return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
+
+    async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
+        """Keep a result until it is deleted; False when it is gone. `principal` is for the audit."""
         is_pinned = await self._gate.pin(resource_id, principal)
         self.watch.look()
         return is_pinned
 
-    async def unpin_resource(
-        self, resource_id: str, *, principal: Principal | None = None
-    ) -> datetime | None:
-        """Undo a pin: it expires one lifetime from now. Its expiry; None when it is gone. See `pin_resource`."""
+    async def unpin_unchecked(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
+        """Undo a pin. Returns when the result expires; None when it is gone. `principal` is for the audit."""
         expires_at = await self._gate.unpin(resource_id, principal)
         self.watch.look()
         return expires_at
 
-    async def delete_resource(self, resource_id: str, *, principal: Principal | None = None) -> bool:
-        """Delete the resource; its links are dead from here on. False when there was none.
-
-        Nobody's rights are checked (see `open_resource`); `principal` is for the audit.
-        """
+    async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
+        """Delete a result; False when there was none. `principal` is for the audit."""
         await self._gate.note("delete", principal, resource_id=resource_id)
         is_deleted = await self.store.delete(resource_id) == 1
         self._jobs.forget(resource_id)
@@ -375,21 +450,6 @@ class DualResponseServer:
         """
         await self._ready()
         return await self._gate.find(principal, limit=checked_listing(limit), cursor=cursor)
-
-    async def describe_resource(
-        self, resource: Resource, *, principal: Principal | None = None, count: Count = "none"
-    ) -> ResourceDescription:
-        """What GET answers about a resource without showing its rows, which are counted anew if `count` says how.
-
-        Raises:
-            BadParameterError, CountExecutionError, QueryTimeoutError, DatabaseBusyError: see `create_response`.
-        """
-        asked = checked_count(count, self.settings)
-        return await self._reader.describe(resource, principal=principal, asked=asked)
-
-    def metadata_of(self, resource: Resource) -> ResourceDescription:
-        """What may be said of a resource, without a word to the audit."""
-        return self._reader.metadata_of(resource)
 
     @checked_keywords(make_tool)
     def tool(self, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
@@ -514,3 +574,11 @@ class DualResponseServer:
         """For `Starlette(lifespan=dual.lifespan)` or `MCPServer(..., lifespan=dual.lifespan)`."""
         async with self:
             yield
+
+
+async def _is_done(deed: Awaitable[None]) -> bool:
+    try:
+        await deed
+    except (ResourceNotFoundError, ResourceExpiredError):
+        return False
+    return True

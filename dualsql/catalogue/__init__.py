@@ -10,6 +10,21 @@ READ IN THIS ORDER. Nothing here asks a database or knows MCP.
 """
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind, paged
-from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, Visible
+from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, VisibilityRules, Visible
+from dualsql.catalogue.describe import TableFacts
+from dualsql.catalogue.search import Index
 
-__all__ = ["Address", "Addressing", "Catalogue", "CatalogueView", "Entry", "Kind", "Visible", "paged"]
+__all__ = [
+    "Address",
+    "Addressing",
+    "Catalogue",
+    "CatalogueView",
+    "Entry",
+    "Index",
+    "Kind",
+    "PlacedTable",
+    "TableFacts",
+    "VisibilityRules",
+    "Visible",
+    "paged",
+]

@@ -112,7 +112,7 @@ class ChartService:
 
         Raises:
             BadParameterError: the resource is no chart.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `fetch_page`.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
         view = self._reader.view_of(resource, principal)
         chart = _chart_of(resource, view)

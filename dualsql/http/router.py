@@ -140,7 +140,7 @@ class Routes:
         principal, resource = await self._open(request, link, takes=False)
         # HEAD runs no query.
         asked = count if count is not None and request.method != "HEAD" else "none"
-        describing = self.server.describe_resource(resource, principal=principal, count=asked)
+        describing = self.server.describe_unchecked(resource, principal, count=asked)
         metadata = await while_connected(request.receive, describing)
         etag = metadata_etag(metadata)
         if is_known(request.headers, etag):
@@ -167,35 +167,28 @@ class Routes:
             wanted = parse_rows_query(query, request.headers)
         takes = request.method != "HEAD"
         principal, resource = await self._open(request, link, wanted=wanted.format, takes=takes)
-        stream = await self.server.stream_rows(resource, wanted, principal=principal)
+        stream = await self.server.stream_unchecked(resource, principal, wanted)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
     async def pin(self, request: Request) -> Response:
         """PUT: keep the resource until it is deleted."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
-        resource = await self.server.open_resource(resource_id_of(request), principal, "pin")
-        if not await self.server.pin_resource(resource.id, principal=principal):
-            raise not_found()
+        await self.server.pin(resource_id_of(request), principal)
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
 
     async def unpin(self, request: Request) -> Response:
         """DELETE below the resource: let it expire again."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
-        resource = await self.server.open_resource(resource_id_of(request), principal, "pin")
-        expires_at = await self.server.unpin_resource(resource.id, principal=principal)
-        if expires_at is None:
-            raise not_found()
+        expires_at = await self.server.unpin(resource_id_of(request), principal)
         return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE: end the resource; its links are dead from here on."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
-        resource = await self.server.open_resource(resource_id_of(request), principal, "delete")
-        if not await self.server.delete_resource(resource.id, principal=principal):
-            raise not_found()
+        await self.server.delete(resource_id_of(request), principal)
         return Response(status_code=204)
 
     async def list(self, request: Request) -> Response:
@@ -217,7 +210,7 @@ class Routes:
     async def _answer_page(self, request: Request, wanted: PageRequest, link: str | None) -> Response:
         # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.
         principal, resource = await self._open(request, link, takes=request.method != "HEAD")
-        reading = self.server.read_page_unchecked(resource, wanted, principal=principal)
+        reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         return JSONAnswer(page.to_wire())
 

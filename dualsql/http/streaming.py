@@ -159,11 +159,11 @@ async def answer_stream(
     _require_an_end(stream.format, request)
     coding = chosen_coding(stream.format, request.headers)
     if stream.etag is not None and is_known(request.headers, stream.etag):
-        await server.describe_resource(resource, principal=principal)
+        await server.describe_unchecked(resource, principal)
         return not_modified(stream.etag, vary=_VARY)
     headers = _headers(stream, coding)
     if request.method == "HEAD":
-        await server.describe_resource(resource, principal=principal)
+        await server.describe_unchecked(resource, principal)
         return _bodiless(headers)
     begun = await while_connected(request.receive, beginning_of(stream))
     return RowsAnswer(stream, begun, headers=headers, coding=coding, settings=server.settings)

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dualsql.catalogue.mcp import add_catalogue
+    from dualsql.mcp.negotiation import Envelope
     from dualsql.mcp.resources import add_resources, system_prompt
     from dualsql.mcp.results import Answer
-    from dualsql.mcp.tool import Function, PlainToolOptions, ToolOptions, plain_tool, tool
+    from dualsql.mcp.tool import Function, PlainToolOptions, PrincipalOf, ToolOptions, plain_tool, tool
     from dualsql.query.mcp import add_data_manager, add_result_tools
     from dualsql.sql.mcp import add_execute_query, add_query
 
 # Not imports: the features import this package, and whoever makes a server does not yet need an SDK.
 _HOMES = {
     "Answer": "dualsql.mcp.results",
+    "Envelope": "dualsql.mcp.negotiation",
     "Function": "dualsql.mcp.tool",
     "PlainToolOptions": "dualsql.mcp.tool",
+    "PrincipalOf": "dualsql.mcp.tool",
     "ToolOptions": "dualsql.mcp.tool",
     "add_catalogue": "dualsql.catalogue.mcp",
     "add_data_manager": "dualsql.query.mcp",
@@ -37,8 +40,10 @@ _HOMES = {
 
 __all__ = [
     "Answer",
+    "Envelope",
     "Function",
     "PlainToolOptions",
+    "PrincipalOf",
     "ToolOptions",
     "add_catalogue",
     "add_data_manager",

@@ -20,7 +20,7 @@ from dualsql.envelope import (
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
 from dualsql.resource import RELATION
-from dualsql.response import DualResponse, Links, ResultsFormat, problem_tool_result, text_block
+from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
 from dualsql_client.wire import ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]
@@ -39,7 +39,7 @@ class ResultStyle(NamedTuple):
 
     results_format: ResultsFormat
     text_format: TextFormat
-    links: Links
+    links: LinkForm
     envelope: Envelope = "dual_response"
 
 

@@ -31,7 +31,7 @@ from dualsql.mcp.negotiation import (
 )
 from dualsql.mcp.tool import PrincipalOf
 from dualsql.resource import Principal, Resource, problem_of
-from dualsql.response import Links, ResultsFormat
+from dualsql.response import LinkForm, ResultsFormat
 from dualsql.settings import Action
 
 with extra("mcp"):
@@ -54,7 +54,7 @@ POLL_MILLISECONDS = 1_000
 
 Context = ServerRequestContext[Any, Any]
 
-_SHAPES = (get_args(ResultsFormat), get_args(TextFormat), get_args(Links), get_args(Envelope))
+_SHAPES = (get_args(ResultsFormat), get_args(TextFormat), get_args(LinkForm), get_args(Envelope))
 
 
 class _TaskParams(RequestParams):

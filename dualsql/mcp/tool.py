@@ -16,7 +16,7 @@ from dualsql.mcp.calls import Callers, Tool, signature_of
 from dualsql.mcp.negotiation import Envelope, ResultStyle
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.resource import Principal
-from dualsql.response import Links, ResultsFormat
+from dualsql.response import LinkForm, ResultsFormat
 from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, ResultOptions
 from dualsql.settings import Settings
 from dualsql_client.errors import checked_keywords
@@ -101,7 +101,7 @@ class ToolOptions(ResultKeywords, total=False):
     name: str
     title: str
     description: str
-    links: Links
+    links: LinkForm
     text_format: TextFormat
     results_format: ResultsFormat
     envelope: Envelope
@@ -160,7 +160,7 @@ def make_tool(
     name: str | None = None,
     title: str | None = None,
     description: str | None = None,
-    links: Links = "auto",
+    links: LinkForm = "auto",
     text_format: TextFormat = "markdown",
     results_format: ResultsFormat = "rows",
     envelope: Envelope = "dual_response",
@@ -170,7 +170,7 @@ def make_tool(
 ) -> Tool:
     """What an SDK needs to know of `function` as a tool; the options are those of `ToolOptions`."""
     for option, value, known in (
-        ("links", links, Links),
+        ("links", links, LinkForm),
         ("text_format", text_format, TextFormat),
         ("results_format", results_format, ResultsFormat),
         ("envelope", envelope, Envelope),

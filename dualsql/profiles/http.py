@@ -29,10 +29,10 @@ def profile_routes(server: DualResponseServer) -> FeatureRoutes:
         """A signed link is for rows: it opens no profile."""
         kind, columns = parse_profile(request.scope["query_string"])
         principal = await server.identify(request)
-        resource = await server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":  # HEAD runs no query
+            await server.open_resource(resource_id_of(request), principal, "read")
             return JSONAnswer(None)
-        profiling = server.profile_resource(resource, kind=kind, columns=columns, principal=principal)
+        profiling = server.profile(resource_id_of(request), principal, kind=kind, columns=columns)
         return JSONAnswer(await while_connected(request.receive, profiling))
 
     return FeatureRoutes(

@@ -37,7 +37,7 @@ class ProfileService:
         kind: str = "sample",
         columns: Sequence[str] | None = None,
     ) -> Profile:
-        """See `DualResponseServer.profile_resource`."""
+        """See `DualResponseServer.profile`."""
         known = checked_profile(kind)
         view = self._reader.view_of(resource, principal)
         await self._access.note("profile", principal, resource=resource)

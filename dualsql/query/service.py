@@ -78,7 +78,7 @@ class QueryService:
         *,
         principal: Principal | None = None,
     ) -> ResultStream:
-        """The whole answer as bytes of the format that `request` names; see `stream_rows`."""
+        """The whole answer as bytes of the format that `request` names; see `DualResponseServer.stream`."""
         checked_stream(request, self._settings)
         view = self._view(resource, inquiry, principal)
         subject = _subject(resource, inquiry)

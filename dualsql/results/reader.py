@@ -132,7 +132,7 @@ class ResultReader:
     async def stream(
         self, resource: Resource, request: StreamRequest, *, principal: Principal | None
     ) -> ResultStream:
-        """See `DualResponseServer.stream_rows`."""
+        """See `DualResponseServer.stream`."""
         checked_stream(request, self._settings)
         return self.stream_of(self.view_of(resource, principal), request, resource, principal)
 
@@ -156,7 +156,7 @@ class ResultReader:
     async def describe(
         self, resource: Resource, *, principal: Principal | None, asked: CountMethod
     ) -> ResourceDescription:
-        """See `DualResponseServer.describe_resource`."""
+        """See `DualResponseServer.describe`."""
         await self._gate.note("describe", principal, resource=resource)
         if asked.way != "none":
             resource = await self._counted(resource, principal, asked)

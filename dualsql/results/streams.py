@@ -231,6 +231,9 @@ class StreamRequest:
     resumption: Resumption | None = None
 
 
+ALL_ROWS = StreamRequest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultStream:
     """A stream that is about to begin.

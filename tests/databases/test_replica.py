@@ -17,7 +17,7 @@ from asyncpg import PostgresError  # type: ignore[import-untyped]
 from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
-from dualsql import DatabaseBusyError, DualResponseServer, SQLResourceStore
+from dualsql import DatabaseBusyError, DualResponseServer, PageRequest, SQLResourceStore
 from dualsql.http.problems import problem_response
 from dualsql.store import upgrade
 from tests import engines
@@ -113,7 +113,7 @@ async def test_reads_come_from_the_standby_and_resources_live_on_the_primary(rep
     async with serving(replicated) as server:
         response = await server.create_response(select(School), name="x")
         resource = await server.open_resource(response.resource_id, None, "read")
-        page = await server.fetch_page(resource, limit=1000)
+        page = await server.read_page_unchecked(resource, None, PageRequest(limit=1000))
         assert len(page.rows) == response.total_count == len(SCHOOLS)
     async with engines.opened(replicated.url) as primary, primary.connect() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM dualsql_resources")) == 1

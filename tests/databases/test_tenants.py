@@ -9,7 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import func, select
 
-from dualsql import DualResponseServer, ForbiddenError, Principal, Shared, TenantFilter
+from dualsql import DualResponseServer, ForbiddenError, PageRequest, Principal, Shared, TenantFilter
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import MakeServer
 from tests.schools import PROGRAMS, SCHOOLS, Program, School, visits
@@ -34,8 +34,8 @@ async def seen(server: DualResponseServer, statement: Any, principal: Principal)
     """The rows of a page, which are those of the sample and of the stream."""
     response = await server.create_response(statement, name="x", sample_size=1000, principal=principal)
     resource = await server.open_resource(response.resource_id, principal, "read")
-    page = await server.fetch_page(resource, limit=1000, principal=principal)
-    stream = await server.stream_rows(resource, StreamRequest(format="json"), principal=principal)
+    page = await server.read_page_unchecked(resource, principal, PageRequest(limit=1000))
+    stream = await server.stream_unchecked(resource, principal, StreamRequest(format="json"))
     streamed = orjson.loads(b"".join([bytes(chunk.data) async for chunk in stream.chunks]))
     assert page.rows == response.sample == (streamed["rows"] if isinstance(streamed, dict) else streamed)
     assert response.total_count == len(page.rows)

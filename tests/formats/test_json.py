@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer, ValueNotRepresentableError
+from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError
 from dualsql.columns.result import result_columns
 from dualsql.formats import json
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
@@ -33,7 +33,7 @@ async def page_of(engine: AsyncEngine, statement: Any, **options: Any) -> dict[s
     async with DualResponseServer(engine, base_url="http://127.0.0.1/r", tables=Base) as dual:
         response = await dual.create_response(statement, name="x")
         resource = await dual.open_resource(response.resource_id, None, "read")
-        page = await dual.fetch_page(resource, **options)
+        page = await dual.read_page_unchecked(resource, None, PageRequest(**options))
         decoded: dict[str, Any] = json.loads(json.dumps(page.to_wire()))
         return decoded
 

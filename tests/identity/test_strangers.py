@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from dualsql import DualResponseError, DualResponseServer
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.results.access import require_signature
 from dualsql.settings import Action
@@ -16,7 +18,7 @@ from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.rows import from_row
 from tests.http.application import Application, by_header, problem_of, running
 from tests.identity.conftest import SECRETS
-from tests.identity.people import ANA, AS_ANA, AS_BOB, STRANGERS, every_verb, people, same
+from tests.identity.people import ANA, AS_ANA, AS_BOB, AS_EVE, BOB, EVE, STRANGERS, every_verb, people, same
 
 MOMENT = timedelta(microseconds=1)
 
@@ -196,6 +198,76 @@ async def test_what_nobody_owns_cannot_be_kept_for_ever_by_anybody(institutions_
         for headers in STRANGERS:
             assert (await application.http.get(path, headers=headers)).status_code == 200
             assert problem_of(await application.http.put(path, headers=headers), 403)["code"] == "FORBIDDEN"
-        found = await application.server.get_resource(path.rpartition("/")[2])
+        found = await application.server.get_resource_unchecked(path.rpartition("/")[2])
         assert found is not None and found.expires_at is not None
         assert found.expires_at - found.created_at == application.server.settings.maximum_lifetime
+
+
+SHORT_METHODS: dict[str, tuple[str, str]] = {
+    "read_page": ("GET", "?limit=1"),
+    "stream": ("GET", "/rows"),
+    "profile": ("GET", "/profile"),
+    "describe": ("GET", ""),
+    "pin": ("PUT", ""),
+    "unpin": ("DELETE", "/pin"),
+    "delete": ("DELETE", ""),
+}
+"""Methods of a server that take an id and a principal, each with the request that does the same."""
+
+
+async def refusal_of(deed: Awaitable[object]) -> tuple[str, str]:
+    """The code and the message that a call is refused with."""
+    with pytest.raises(DualResponseError) as refused:
+        await deed
+    return refused.value.code, refused.value.message
+
+
+@pytest.mark.parametrize("name", SHORT_METHODS)
+async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: str) -> None:
+    async with people(institutions_url) as application:
+        server, (verb, below) = application.server, SHORT_METHODS[name]
+        method = getattr(server, name)
+        paths = await _resources(application)
+        paths["anybody's"] = await application.create()
+        for path in paths.values():
+            resource_id = path.rpartition("/")[2]
+            for headers, stranger in ((AS_BOB, BOB), (AS_EVE, EVE), ({}, None)):
+                is_open = path == paths["anybody's"] and name not in {"pin", "unpin"}
+                if is_open:
+                    continue
+                answer = await application.http.request(verb, path + below, headers=headers)
+                said = answer.json()
+                assert await refusal_of(method(resource_id, stranger)) == (said["code"], said["message"])
+        left = await server.get_resource_unchecked(paths["of somebody"].rpartition("/")[2])
+        assert left is not None
+        assert not left.is_pinned
+        await method(left.id, ANA)  # whose it is
+
+
+async def test_the_names_of_the_specification_check_rights_too(institutions_url: str) -> None:
+    async with people(institutions_url) as application:
+        server = application.server
+        resource_id = (await application.create(principal=ANA)).rpartition("/")[2]
+        for stranger in (BOB, EVE, None):
+            assert await server.get_resource(resource_id, stranger) is None
+            assert await server.pin_resource(resource_id, stranger) is False
+            assert await server.delete_resource(resource_id, stranger) is False
+        found = await server.get_resource(resource_id, ANA)
+        assert found is not None
+        assert not found.is_pinned
+        assert await server.pin_resource(resource_id, ANA) is True
+        assert await server.delete_resource(resource_id, ANA) is True
+        assert await server.get_resource(resource_id, ANA) is None
+
+
+def test_every_method_that_takes_an_id_or_a_resource_checks_or_says_that_it_does_not() -> None:
+    """A new method of the server belongs into the tests above, or has a name that says what it skips."""
+    taking = {
+        name
+        for name, method in inspect.getmembers(DualResponseServer, inspect.isfunction)
+        if not name.startswith("_")
+        and {"resource_id", "resource"} & set(inspect.signature(method).parameters)
+    }
+    checked = {*SHORT_METHODS, "open_resource", "get_resource", "pin_resource", "delete_resource"}
+    # It reads nothing: it says in other words what a Resource holds.
+    assert taking - checked - {"metadata_of"} == {name for name in taking if name.endswith("_unchecked")}

@@ -16,7 +16,7 @@ from dualsql import DualResponseServer
 from dualsql.formats.samples import TextFormat
 from dualsql.mcp import Answer
 from dualsql.mcp.results import output_schema
-from dualsql.response import Links, ResultsFormat
+from dualsql.response import LinkForm, ResultsFormat
 from dualsql_client import DualResponseClient, wire
 from tests.engines import sqlite_url_in
 from tests.formats.test_text import HOSTILE
@@ -133,7 +133,7 @@ async def test_the_client_reads_either_structure(
     ],
 )
 async def test_the_link_is_a_block_where_the_host_is_known_to_read_it(
-    dual: DualResponseServer, host: Host, links: Links, client: str, is_block: bool
+    dual: DualResponseServer, host: Host, links: LinkForm, client: str, is_block: bool
 ) -> None:
     server = host.server()
     dual.tool(server, name="search", links=links)(lambda: select(School.id))
@@ -193,7 +193,9 @@ async def test_no_field_of_it_is_a_secret(make_dual: MakeDual, host: Host) -> No
     async with host.connected(server) as connection:
         result = await connection.call("search")
     assert result.structured_content is not None
-    resource = await dual.get_resource(result.structured_content["resource"]["uri"].partition("://")[2])
+    resource = await dual.get_resource_unchecked(
+        result.structured_content["resource"]["uri"].partition("://")[2]
+    )
     assert resource is not None
     whole = wire_of(result)
     assert secret not in whole

@@ -55,9 +55,9 @@ async def test_a_stream_tells_of_pins_and_deletions(dual: DualResponseServer, se
     uri = response.resource_uri
     async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
         assert stream.honored.resource_subscriptions == [uri]
-        await dual.pin_resource(response.resource_id)
+        await dual.pin_unchecked(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
-        await dual.delete_resource(response.resource_id)
+        await dual.delete_unchecked(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
@@ -82,7 +82,7 @@ async def test_what_another_process_does_is_told(make_dual: MakeDual, tmp_path: 
     response = await here.create_response(ALL, name="All")
     uri = response.resource_uri
     async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
-        await there.pin_resource(response.resource_id)
+        await there.pin_unchecked(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
@@ -107,11 +107,11 @@ async def test_several_streams_are_told_once_each(dual: DualResponseServer, serv
         client.listen(resource_subscriptions=[uri, uri]) as one,
         client.listen(resource_subscriptions=[uri]) as two,
     ):
-        await dual.pin_resource(response.resource_id)
+        await dual.pin_unchecked(response.resource_id)
         assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
         async with client.listen(resource_subscriptions=[uri]):
             pass
-        await dual.delete_resource(response.resource_id)
+        await dual.delete_unchecked(response.resource_id)
         assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
 
 
@@ -133,7 +133,7 @@ async def test_a_tool_s_own_event_comes_on_the_same_stream(dual: DualResponseSer
         async with client.listen(**asked) as stream:
             await client.call_tool("change")
             assert await told(stream) == ToolsListChanged()
-            await dual.pin_resource(response.resource_id)
+            await dual.pin_unchecked(response.resource_id)
             assert await told(stream) == ResourceUpdated(uri=response.resource_uri)
 
 
@@ -153,10 +153,10 @@ async def test_an_older_client_subscribes_and_unsubscribes(dual: DualResponseSer
             await client.subscribe_resource(response.resource_uri)
         await client.unsubscribe_resource(one.resource_uri)
         await client.unsubscribe_resource(one.resource_uri)
-        await dual.pin_resource(one.resource_id)
-        await dual.pin_resource(two.resource_id)
+        await dual.pin_unchecked(one.resource_id)
+        await dual.pin_unchecked(two.resource_id)
         assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
-        await dual.delete_resource(two.resource_id)
+        await dual.delete_unchecked(two.resource_id)
         assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
         await client.subscribe_resource((await dual.create_response(ALL, name="x")).resource_uri)
         assert dual.watch._listeners
@@ -254,7 +254,7 @@ async def test_over_http_an_older_client_is_told_on_its_connection(make_dual: Ma
             await client.subscribe_resource(response.resource_uri)
             told = ""
             # What is told before the client's GET has arrived is lost; then there is a second change.
-            for change in (dual.pin_resource, dual.delete_resource):
+            for change in (dual.pin_unchecked, dual.delete_unchecked):
                 await change(response.resource_id)
                 with suppress(TimeoutError):
                     told = told or await asyncio.wait_for(heard.get(), 10)

@@ -22,9 +22,9 @@ Rows = Sequence[dict[str, Any]]
 async def profiled(dual: DualResponseServer, statement: Statement, kind: str = "full") -> Profile:
     response = await dual.create_response(statement, name="things", profile=kind)  # type: ignore[arg-type]
     assert response.profile is not None
-    resource = await dual.get_resource(response.resource_id)
+    resource = await dual.get_resource_unchecked(response.resource_id)
     assert resource is not None
-    assert await dual.profile_resource(resource, kind=kind) == response.profile
+    assert await dual.profile(resource.id, None, kind=kind) == response.profile
     return response.profile
 
 
@@ -167,7 +167,7 @@ async def test_one_pass_and_one_statement_for_each_column_s_values(
     dual: DualResponseServer, engine: AsyncEngine
 ) -> None:
     response = await dual.create_response(select(things), name="things")
-    resource = await dual.get_resource(response.resource_id)
+    resource = await dual.get_resource_unchecked(response.resource_id)
     assert resource is not None
     sent: list[str] = []
 
@@ -177,7 +177,7 @@ async def test_one_pass_and_one_statement_for_each_column_s_values(
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
-        await dual.profile_resource(resource, kind="full")
+        await dual.profile(resource.id, None, kind="full")
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)
     frequent = [sql for sql in sent if "counted_values" in sql]

@@ -18,6 +18,7 @@ from dualsql import (
     DualResponseServer,
     LimitExceededError,
     NotFreezableError,
+    PageRequest,
     QueryExecutionError,
     Registry,
 )
@@ -80,7 +81,7 @@ async def test_the_object_that_was_passed_in_never_runs(dual: DualResponseServer
     resource = await dual.open_resource(response.resource_id, None, "read")
     assert isinstance(resource.document, bytes)
     del statement
-    page = await dual.fetch_page(resource)
+    page = await dual.read_page_unchecked(resource, None)
     assert [row["id"] for row in page.rows] == [1, 2]
 
 
@@ -139,9 +140,9 @@ async def test_a_sample_of_no_rows(dual: DualResponseServer) -> None:
 async def test_several_sources_by_name(make_server: MakeServer, schools: AsyncEngine) -> None:
     server = make_server(databases={"east": schools, "west": schools})
     response = await server.create_response(select(School.id), name="x", source="west")
-    resource = await server.get_resource(response.resource_id)
+    resource = await server.get_resource_unchecked(response.resource_id)
     assert resource is not None and resource.source == "west"
-    assert (await server.fetch_page(resource, limit=1)).rows == [{"id": 1}]
+    assert (await server.read_page_unchecked(resource, None, PageRequest(limit=1))).rows == [{"id": 1}]
     with pytest.raises(ConfigurationError):
         await server.create_response(select(School.id), name="which?")
 

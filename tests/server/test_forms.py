@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.elements import ClauseElement
 
-from dualsql import DualResponseServer, NotFreezableError, Registry
+from dualsql import DualResponseServer, NotFreezableError, PageRequest, Registry
 from dualsql.results.create import CompileChecks, page_forms
 from tests.schools import Base, School
 from tests.server.conftest import MakeServer, statements_of
@@ -69,10 +69,10 @@ async def test_a_page_and_a_question_need_no_compiler_after_that(
     resource = await dual.open_resource(response.resource_id, None, "read")
     compiled: list[str] = []
     monkeypatch.setattr("sqlalchemy.sql.elements.ClauseElement._compiler", _noted(compiled))
-    first = await dual.fetch_page(resource, limit=2)
-    await dual.fetch_page(resource, limit=2, cursor=first.next_cursor)
+    first = await dual.read_page_unchecked(resource, None, PageRequest(limit=2))
+    await dual.read_page_unchecked(resource, None, PageRequest(limit=2, cursor=first.next_cursor))
     assert compiled == []
-    await dual.fetch_page(resource, limit=2, sort=[{"field": "id"}])
+    await dual.read_page_unchecked(resource, None, PageRequest(limit=2, sort=[{"field": "id"}]))
     assert len(compiled) == 1, "the test sees what is compiled"
 
 

@@ -63,7 +63,7 @@ REAL = {
     for name in (
         "DualResponseServer.__init__",
         "DualResponseServer.create_response",
-        "DualResponseServer.profile_resource",
+        "DualResponseServer.profile",
     )
 }
 

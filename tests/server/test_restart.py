@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
-from dualsql import ConfigurationError, DualResponseServer, SQLResourceStore
+from dualsql import ConfigurationError, DualResponseServer, PageRequest, SQLResourceStore
 from dualsql.freeze.document import AnySelect
 from dualsql.store import upgrade
 from tests.engines import opened
@@ -67,7 +67,9 @@ async def crowd(dual: DualResponseServer) -> str:
     for response in made:
         assert response.total_count == len(SCHOOLS)
     resource = await dual.open_resource(made[0].resource_id, None, "read")
-    pages = await asyncio.gather(*(dual.fetch_page(resource, limit=5) for _ in range(6)))
+    pages = await asyncio.gather(
+        *(dual.read_page_unchecked(resource, None, PageRequest(limit=5)) for _ in range(6))
+    )
     assert {len(page.rows) for page in pages} == {5}
     return made[0].resource_id
 
@@ -76,7 +78,7 @@ def test_in_one_event_loop_after_another(dual: DualResponseServer) -> None:
     async def run(known: str | None) -> str:
         async with dual:
             if known is not None:
-                assert await dual.get_resource(known)
+                assert await dual.get_resource_unchecked(known)
             return await crowd(dual)
 
     known = None

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import create_engine, insert
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from dualsql import DualResponseError, DualResponseServer
+from dualsql import DualResponseError, DualResponseServer, PageRequest
 from dualsql.formats import json
 from dualsql_client.ndjson import decode_rows
 from tests.sql.corpus import ENGINES, Text, texts_for
@@ -92,9 +92,9 @@ async def served_rows(server: DualResponseServer, text: Text) -> list[Row]:
     """What a caller gets who hands the text over: the stored resource, read back."""
     select = server.questions.of_text(text.sql).select
     response = await server.create_response(select, name="legitimate", count="exact")
-    resource = await server.get_resource(response.resource_id)
+    resource = await server.get_resource_unchecked(response.resource_id)
     assert resource is not None
-    page = await server.fetch_page(resource, limit=MOST_ROWS)
+    page = await server.read_page_unchecked(resource, None, PageRequest(limit=MOST_ROWS))
     assert page.total_count == response.total_count == len(page.rows)
     decoded = decode_rows(json.loads(json.dumps(list(page.rows))), page.columns)
     return [tuple(row[column["name"]] for column in page.columns) for row in decoded]

@@ -17,6 +17,7 @@ from datetime import timedelta
 
 from sqlalchemy import select
 
+from dualsql import PageRequest
 from dualsql.errors import DualResponseError
 from dualsql.server import DualResponseServer
 from dualsql.store import SQLResourceStore
@@ -94,7 +95,7 @@ class Load:
         lifetime = LONG if kind == 0 else SHORT
         made = await self._server.create_response(SOME, name="x", sample_size=3, expiration=lifetime)
         say("made", made.resource_id)
-        if kind == 0 or (kind == 1 and await self._server.pin_resource(made.resource_id)):
+        if kind == 0 or (kind == 1 and await self._server.pin_unchecked(made.resource_id)):
             say("lives", made.resource_id)
             self._living.append(made.resource_id)
 
@@ -103,7 +104,7 @@ class Load:
             await self._create()
         identifier = self._choose.choice(self._living)
         resource = await self._server.open_resource(identifier, None, "read")
-        page = await self._server.fetch_page(resource, limit=5)
+        page = await self._server.read_page_unchecked(resource, None, PageRequest(limit=5))
         say("read", identifier, page.expires_at and page.expires_at.isoformat())
 
     async def _sweep(self) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy.orm import (
     with_polymorphic,
 )
 
-from dualsql import DualResponseError, DualResponseServer, Registry, Resource
+from dualsql import DualResponseError, DualResponseServer, PageRequest, Registry, Resource
 from dualsql.formats.table import FORMATS
 from dualsql.freeze import thaw
 from dualsql.plan import shape
@@ -228,7 +228,7 @@ async def served(url: str, mapped: Mapping, statement: Any) -> list[dict[str, An
         assert response.total_count == len(rows)
         columns = shape(thaw(resource.document, Registry(mapped.base))).columns
         for written in FORMATS:
-            stream = await dual.stream_rows(resource, StreamRequest(format=written))
+            stream = await dual.stream_unchecked(resource, None, StreamRequest(format=written))
             table = read(written, b"".join([chunk.data async for chunk in stream.chunks]), columns)
             assert rows == [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         return rows
@@ -236,14 +236,16 @@ async def served(url: str, mapped: Mapping, statement: Any) -> list[dict[str, An
 
 async def pages_of(dual: DualResponseServer, resource: Resource) -> list[dict[str, Any]]:
     """By cursor, there and back."""
-    page = await dual.fetch_page(resource, limit=2)
+    page = await dual.read_page_unchecked(resource, None, PageRequest(limit=2))
     rows = list(page.rows)
     while page.next_cursor is not None:
-        page = await dual.fetch_page(resource, limit=2, cursor=page.next_cursor)
+        page = await dual.read_page_unchecked(resource, None, PageRequest(limit=2, cursor=page.next_cursor))
         rows += page.rows
     back = list(page.rows)
     while page.previous_cursor is not None:
-        page = await dual.fetch_page(resource, limit=2, cursor=page.previous_cursor)
+        page = await dual.read_page_unchecked(
+            resource, None, PageRequest(limit=2, cursor=page.previous_cursor)
+        )
         back = [*page.rows, *back]
     assert back == rows
     return rows

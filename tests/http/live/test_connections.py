@@ -118,10 +118,10 @@ class WatchedServer(DualResponseServer):
         self.reading = asyncio.Event()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
-    async def fetch_page(self, resource: Resource, **options: Any) -> ResultPage:
+    async def read_page_unchecked(self, resource: Resource, *arguments: Any) -> ResultPage:
         self.reading.set()
         try:
-            return await super().fetch_page(resource, **options)
+            return await super().read_page_unchecked(resource, *arguments)
         except BaseException as error:
             self.failed.set_result(error)
             raise

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import BadParameterError, DualResponse, DualResponseServer, NoTotalOrderError
+from dualsql import BadParameterError, DualResponse, DualResponseServer, NoTotalOrderError, PageRequest
 from dualsql.freeze.document import Statement
 from dualsql.plan import even_ranks
 from tests.profiles.things import COUNT, METADATA, ROWS, things
@@ -56,9 +56,9 @@ async def answer(dual: DualResponseServer, statement: Statement, **options: Any)
 async def _paged(dual: DualResponseServer, statement: Statement) -> Sequence[dict[str, Any]]:
     """All rows in the order in which they are paged."""
     response = await answer(dual, statement)
-    resource = await dual.get_resource(response.resource_id)
+    resource = await dual.get_resource_unchecked(response.resource_id)
     assert resource is not None
-    return (await dual.fetch_page(resource, limit=10_000)).rows
+    return (await dual.read_page_unchecked(resource, None, PageRequest(limit=10_000))).rows
 
 
 @pytest.mark.parametrize("name", [name for name in STATEMENTS if name != "without a key"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer, Principal, plan
+from dualsql import DualResponseServer, PageRequest, Principal, plan
 from dualsql.formats import json
 from dualsql.freeze.document import Statement
 from dualsql.resource import Resource
@@ -53,7 +53,9 @@ async def pages(
     limit = (resource.total_count or 0) // 3 + 2
     lines: Lines = []
     while True:
-        page = await server.fetch_page(resource, offset=len(lines), limit=limit, sort=sort, principal=caller)
+        page = await server.read_page_unchecked(
+            resource, caller, PageRequest(offset=len(lines), limit=limit, sort=sort)
+        )
         lines += [json.dumps(row) for row in page.rows]
         if not page.has_next:
             return lines
