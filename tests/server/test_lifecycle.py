@@ -145,7 +145,7 @@ async def test_as_a_lifespan(make_server: MakeServer) -> None:
 
 SERVE_IN_ANOTHER_PROCESS = """
 import asyncio, sys
-from dualsql import DualResponseServer, SQLResourceStore
+from dualsql import DualResponseServer, PageRequest, SQLResourceStore
 from dualsql.formats.json import dumps
 from tests.schools import Base
 
@@ -154,8 +154,8 @@ async def main(url, resource_id):
         url, base_url="http://127.0.0.1:8000/resources", tables=Base,
         store=SQLResourceStore(url), secrets=[{secret!r}],
     ) as dual:
-        resource = await dual.open_resource(resource_id, None, "read")
-        page = await dual.fetch_page(resource, limit=1000, sort=[{{"field": "id", "order": "desc"}}])
+        request = PageRequest(limit=1000, sort=[{{"field": "id", "order": "desc"}}])
+        page = await dual.read_page(resource_id, None, request)
         sys.stdout.buffer.write(dumps(page.to_wire()["data"]))
 
 asyncio.run(main(*sys.argv[1:]))
