@@ -14,6 +14,7 @@ app.mount("/resources", dual.router())
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.databases import Database
 from dualsql.errors import (
+    Asked,
     BadCursorError,
     BadParameterError,
     ConfigurationError,
@@ -53,10 +54,19 @@ from dualsql.freeze.document import Statement
 from dualsql.identity import Audit, AuditEvent, Authenticate
 from dualsql.mcp.tool import ToolOptions
 from dualsql.query import ResultQuery
-from dualsql.resource import Count, Principal, Resource, SampleOption, Status, Total
+from dualsql.resource import (
+    Count,
+    CountMethod,
+    Principal,
+    Resource,
+    SampleMethod,
+    SampleOption,
+    Status,
+    Total,
+)
 from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, ResultsFormat
 from dualsql.results.access import Authorize, Listing
-from dualsql.results.options import ProfileOption
+from dualsql.results.options import CreateOptions, ProfileOption
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.results.resume import Resumption
 from dualsql.results.streams import ResultStream, StreamEnding, StreamRequest
@@ -72,6 +82,7 @@ from dualsql_client.wire import (
     Page,
     PageOrder,
     Profile,
+    ProfileKind,
     ProfileNotes,
     ResourceDescription,
     Row,
@@ -84,6 +95,7 @@ from dualsql_client.wire import (
 __all__ = [
     "Access",
     "Action",
+    "Asked",
     "Audit",
     "AuditEvent",
     "Authenticate",
@@ -97,6 +109,8 @@ __all__ = [
     "ConfigurationError",
     "Count",
     "CountExecutionError",
+    "CountMethod",
+    "CreateOptions",
     "Database",
     "DatabaseBusyError",
     "DatabaseUnreachableError",
@@ -125,6 +139,7 @@ __all__ = [
     "Picture",
     "Principal",
     "Profile",
+    "ProfileKind",
     "ProfileNotes",
     "ProfileOption",
     "QueryCancelledError",
@@ -155,6 +170,7 @@ __all__ = [
     "RowFilter",
     "RowSecurity",
     "SQLResourceStore",
+    "SampleMethod",
     "SampleOption",
     "SavedQuery",
     "ServerOptions",
