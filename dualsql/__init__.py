@@ -48,7 +48,7 @@ from dualsql.errors import (
     ValueNotRepresentableError,
 )
 from dualsql.formats.samples import TextFormat
-from dualsql.formats.writer import Chunk, Format, WriterFactory, WriterOptions
+from dualsql.formats.writer import Chunk, Format, Resuming, WriterFactory, WriterOptions
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.identity import Audit, AuditEvent, Authenticate
@@ -61,8 +61,10 @@ from dualsql.resource import (
     Resource,
     SampleMethod,
     SampleOption,
+    SampleWay,
     Status,
     Total,
+    Way,
 )
 from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, ResultsFormat
 from dualsql.results.access import Authorize, Listing
@@ -165,6 +167,7 @@ __all__ = [
     "ResultQuery",
     "ResultStream",
     "ResultsFormat",
+    "Resuming",
     "Resumption",
     "Row",
     "RowFilter",
@@ -172,6 +175,7 @@ __all__ = [
     "SQLResourceStore",
     "SampleMethod",
     "SampleOption",
+    "SampleWay",
     "SavedQuery",
     "ServerOptions",
     "Settings",
@@ -199,6 +203,7 @@ __all__ = [
     "Usage",
     "ValueNotRepresentableError",
     "Visible",
+    "Way",
     "WriterFactory",
     "WriterOptions",
 ]
