@@ -6,13 +6,14 @@ Code asks for a capability, never for a database's name. Each database states it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import ColumnElement, Dialect
+from sqlalchemy import ColumnElement, Dialect, types
 
 from dualsql.columns.own_types import SQLType
 from dualsql_client.query import Bucket
@@ -66,6 +67,85 @@ class MakeKeyForm(Protocol):
     """`is_stored` is for a plain column of a table, as the table has it."""
 
     def __call__(self, expression: ColumnElement[Any], *, is_stored: bool) -> KeyForm | None: ...
+
+
+class ResultOf(Enum):
+    """What a function of SQL gives that has no type of its own."""
+
+    FIRST_ARGUMENT = auto()
+    """A value of the type of its first argument."""
+    ARGUMENTS = auto()
+    """One of its arguments."""
+
+
+FunctionResult = SQLType | ResultOf
+
+
+def functions_that_give(result: FunctionResult, names: str) -> dict[str, FunctionResult]:
+    """Functions, by names with spaces between them, and what they give."""
+    return dict.fromkeys(names.split(), result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDialect:
+    """What a SQL text may hold that is written for one database, and what its parts mean there.
+
+    The defaults are those of a database of which nothing is known.
+
+    Attributes:
+        parser: sqlglot's name of the dialect.
+        functions: that a text may call besides those of all databases, in lower case.
+        table_functions: that stand in FROM, and the columns they have.
+        absent_aggregates: those of all databases that this one lacks in every version; they are refused with a
+            suggestion, and not by the database's error.
+        whole_quotient: what `/` gives of two whole numbers.
+        quotient: what it gives of other numbers; None where that is the type that they have in common.
+        averages_in_doubles: avg() and its kin give numbers of eight bytes.
+        computes_in_doubles: all computation does, and a constant with a fraction is one.
+        whole_division: the operator that divides whole numbers.
+        position: the function that finds a text in another one.
+        has_btrim: TRIM of given characters is written btrim().
+        has_scalar_extremes: max() and min() of several values are no aggregates.
+        interval: an interval of so many years, months, weeks, days, hours, minutes and seconds; None without intervals.
+        interval_hint: what to write in place of one.
+        array: an array of values; None without arrays.
+        at_time_zone: a zone and an instant as the instant there; None without zones.
+        date_cast_hint: what to write in place of a CAST to a date, where there is no such type.
+        has_default_separator: texts are joined without a separator by group_concat(x).
+        orders_joined_texts: string_agg() and group_concat() take an ORDER BY.
+        orders_aggregates: all aggregates take one.
+        has_distinct_on: DISTINCT ON (...) is understood.
+        has_superaggregates: ROLLUP, CUBE and GROUPING SETS are.
+        sorts_rollups: an ORDER BY may stand beside ROLLUP.
+        names_value_columns: an alias of VALUES names its columns.
+        comparisons_can_fail: a comparison of a text with a number is an error where the text is none.
+    """
+
+    parser: str = ""
+    functions: Mapping[str, FunctionResult] = field(default_factory=dict)
+    table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    absent_aggregates: frozenset[str] = frozenset()
+    whole_quotient: SQLType = field(default_factory=types.Numeric)
+    quotient: SQLType | None = None
+    averages_in_doubles: bool = False
+    computes_in_doubles: bool = False
+    whole_division: str = "DIV"
+    position: str = "instr"
+    has_btrim: bool = False
+    has_scalar_extremes: bool = False
+    interval: Callable[[Sequence[int]], Expression] | None = None
+    interval_hint: str = "Compute the date before, and give it as a parameter."
+    array: Callable[[Sequence[Expression]], Expression] | None = None
+    at_time_zone: Callable[[Expression, Expression], Expression] | None = None
+    date_cast_hint: str = ""
+    has_default_separator: bool = False
+    orders_joined_texts: bool = True
+    orders_aggregates: bool = False
+    has_distinct_on: bool = False
+    has_superaggregates: bool = True
+    sorts_rollups: bool = True
+    names_value_columns: bool = True
+    comparisons_can_fail: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +207,7 @@ class Capabilities:
         keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
         key_form: how the value of an order key is read and given back; None when it cannot be.
         query: how questions about a result are written: conditions on texts, aggregates, buckets of dates.
+        text: what a SQL text may hold.
         row_estimate: tells how many rows it expects; None where it does not.
         text_length: the function that counts the characters of a text.
         scramble: a hash of what tells a row from others, and of a seed; None where there is no function for it.
@@ -148,6 +229,7 @@ class Capabilities:
     keeps_zones: bool
     key_form: MakeKeyForm
     query: QueryDialect
+    text: TextDialect
     is_bytes: Transform
     type_name: Transform | None = None
     has_loose_comparisons: bool = False

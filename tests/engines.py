@@ -26,6 +26,8 @@ import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from dualsql.capabilities import TextDialect, capabilities_named
+
 ENGINES = ("sqlite", "postgresql")
 """Every database resources can be kept in."""
 
@@ -213,3 +215,10 @@ def _wait_until_up(server: PostgreSQL, process: subprocess.Popen[bytes], log: Pa
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}") from error
             time.sleep(0.05)
+
+
+def text_of(dialect: str) -> TextDialect:
+    """What a SQL text may hold that is written for the database that SQLAlchemy calls so."""
+    found = capabilities_named(dialect)
+    assert found is not None
+    return found.text

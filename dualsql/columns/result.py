@@ -18,13 +18,13 @@ from sqlalchemy import (
     type_coerce,
     types,
 )
-from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.dialect_types import ranges
 from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql_client.wire import Column, ColumnType, Encoding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,15 @@ from typing import Any
 from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
+from dualsql.capabilities import (
+    Capabilities,
+    FunctionResult,
+    KeyForm,
+    QueryDialect,
+    ResultOf,
+    TextDialect,
+    functions_that_give,
+)
 from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
@@ -143,6 +151,43 @@ _QUERY = QueryDialect(
 )
 
 
+_FUNCTIONS: Mapping[str, FunctionResult] = {
+    **functions_that_give(types.DateTime(), "date_trunc make_timestamp strptime"),
+    **functions_that_give(types.DateTime(timezone=True), "now to_timestamp"),
+    **functions_that_give(types.Date(), "last_day make_date"),
+    **functions_that_give(
+        types.BigInteger(),
+        """array_length bit_length date_diff datediff date_part day dayofmonth dayofweek dayofyear epoch hour
+            isodow len list_count minute month quarter second strlen week weekday weekofyear year""",
+    ),
+    **functions_that_give(
+        types.String(),
+        """array_to_string dayname format list_aggregate monthname printf regexp_extract regexp_replace split_part
+            strftime string_split translate""",
+    ),
+    **functions_that_give(
+        types.Boolean(), "contains ends_with prefix regexp_full_match regexp_matches starts_with suffix"
+    ),
+    **functions_that_give(
+        ResultOf.FIRST_ARGUMENT, "arg_max arg_min first last max_by min_by quantile_cont quantile_disc"
+    ),
+    **functions_that_give(types.BigInteger(), "approx_count_distinct count_if"),
+    **functions_that_give(types.NullType(), "list list_sort list_value"),
+}
+
+_TEXT = TextDialect(
+    parser="duckdb",
+    functions=_FUNCTIONS,
+    whole_quotient=types.Double(),
+    quotient=types.Double(),
+    averages_in_doubles=True,
+    whole_division="//",
+    orders_aggregates=True,
+    has_distinct_on=True,
+    comparisons_can_fail=True,
+)
+
+
 CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
@@ -159,6 +204,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,
+    text=_TEXT,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     approximate_distinct="approx_count_distinct",
     has_infinite_dates=True,

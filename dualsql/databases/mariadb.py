@@ -11,7 +11,15 @@ from typing import Any
 from sqlalchemy import ColumnElement, cast, collate, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
+from dualsql.capabilities import (
+    Capabilities,
+    FunctionResult,
+    KeyForm,
+    QueryDialect,
+    RowEstimate,
+    TextDialect,
+    functions_that_give,
+)
 from dualsql.columns.own_types import plain_type
 from dualsql.databases.backends import Backend
 from dualsql.databases.generic import (
@@ -249,6 +257,35 @@ _QUERY = QueryDialect(
 )
 
 
+_FUNCTIONS: Mapping[str, FunctionResult] = {
+    **functions_that_give(types.Date(), "curdate current_date date last_day makedate str_to_date"),
+    **functions_that_give(types.DateTime(), "from_unixtime now timestamp"),
+    **functions_that_give(
+        types.BigInteger(),
+        """day dayofmonth dayofweek dayofyear datediff find_in_set hour locate microsecond minute month quarter
+            second time_to_sec to_days unix_timestamp week weekday weekofyear year yearweek json_length
+            """,
+    ),
+    **functions_that_give(
+        types.String(),
+        "date_format dayname elt format json_extract json_unquote json_value mid monthname substring_index",
+    ),
+    **functions_that_give(types.NullType(), "json_array json_object"),
+}
+
+_TEXT = TextDialect(
+    parser="mysql",
+    functions=_FUNCTIONS,
+    absent_aggregates=frozenset(
+        """array_agg bool_and bool_or corr covar_pop covar_samp every mode regr_count regr_intercept regr_r2
+        regr_slope total""".split()
+    ),
+    interval_hint="date_add is not served: compute the date before, and give it as a parameter.",
+    sorts_rollups=False,
+    names_value_columns=False,
+)
+
+
 CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
@@ -265,6 +302,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=False,
     key_form=_key_form,
     query=_QUERY,
+    text=_TEXT,
     is_bytes=_is_bytes,
     has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),

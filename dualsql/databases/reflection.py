@@ -22,12 +22,12 @@ from sqlalchemy import (
     inspect,
     select,
 )
-from sqlalchemy.dialects.postgresql import DOMAIN
 from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.exc import DBAPIError, SAWarning, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEngine
 
+from dualsql.columns.dialect_types import DOMAIN
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError

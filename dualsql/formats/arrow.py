@@ -12,10 +12,10 @@ from uuid import UUID
 
 from sqlalchemy import Column as TableColumn
 from sqlalchemy import Label, types
-from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
+from dualsql.columns.dialect_types import ranges
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json

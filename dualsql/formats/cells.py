@@ -16,11 +16,11 @@ from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import types
-from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.engine import Dialect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import capabilities_of
+from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import ODD, ValueReader
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 

@@ -19,9 +19,9 @@ from uuid import UUID
 
 import orjson
 from sqlalchemy import types
-from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.engine import Dialect
 
+from dualsql.columns.dialect_types import Range
 from dualsql.columns.exact import Digits
 from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, plain_type
 from dualsql.columns.result import ResultColumn

@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any, NoReturn, TypeVar
 
 from sqlalchemy import FromClause, TextClause
-from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import PropComparator
 from sqlalchemy.sql import operators, visitors
@@ -22,6 +21,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.dialect_types import DistinctOnClause
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import plain

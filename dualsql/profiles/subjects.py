@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, select, types
-from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql.elements import ColumnClause
 
 from dualsql import plan
 from dualsql.capabilities import Capabilities
+from dualsql.columns.dialect_types import ranges
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import ResultColumn

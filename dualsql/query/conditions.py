@@ -13,12 +13,12 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, cast, func, not_, null, or_, type_coerce, types
-from sqlalchemy.dialects.postgresql import ranges
 from sqlalchemy.sql import operators
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns import instants
+from dualsql.columns.dialect_types import ranges
 from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import ColumnElement, case, distinct, func, literal, null, types
-from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlglot import exp
 
+from dualsql.columns.dialect_types import aggregate_order_by
 from dualsql.columns.instants import instant, instants, is_instant
 from dualsql.sql.functions import absent, is_aggregate, known_functions, one_of, result_of
 from dualsql.sql.operations import spells_instants
@@ -36,7 +36,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
         instead = absent(wanted, translator.dialect)
         forbid(f"The function {name[:60]}()", hint=instead or guess, suggestions=close)
-    if wanted in _COMPARING and spells_instants(translator.dialect, *arguments):
+    if wanted in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
     try:
         return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
@@ -70,7 +70,7 @@ def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> 
     if len(expressions) != 1:
         forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
     value = translator.expression(expressions[0], scope)
-    if spells_instants(translator.dialect, value):
+    if spells_instants(translator.capabilities, value):
         value = instant(value)
     made: Element = call(translator, name, [distinct(value)])
     return made
@@ -98,20 +98,20 @@ def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
     [value] = only(inner, "expressions")["expressions"] if is_distinct else [inner]
     joined = translator.expression(value, scope)
     values: Any = distinct(joined) if is_distinct else joined
-    if separator is None and translator.dialect == "sqlite":
+    if separator is None and translator.dialect.has_default_separator:
         made: Any = call(translator, "group_concat", [values])
     else:
         between: Any = literal(",") if separator is None else translator.expression(separator, scope)
         made = func.aggregate_strings(values, between)
     if order is None:
         return cast("Element", made)
-    if translator.dialect == "sqlite":
+    if not translator.dialect.orders_joined_texts:
         _require_ordered_aggregates(translator)
     return cast("Element", made.aggregate_order_by(*read_order(translator, order, scope)))
 
 
 def _require_ordered_aggregates(translator: Translator) -> None:
-    if translator.dialect not in ("postgresql", "duckdb"):
+    if not translator.dialect.orders_aggregates:
         forbid("ORDER BY in an aggregate", hint="Sort the rows in a subquery in FROM.")
 
 
@@ -128,8 +128,7 @@ def _positional(name: str, *names: str) -> Any:
 
 def _position(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "substr")
-    name = "strpos" if translator.dialect == "postgresql" else "instr"
-    return _called(translator, name, [found["this"], found["substr"]], scope)
+    return _called(translator, translator.dialect.position, [found["this"], found["substr"]], scope)
 
 
 def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -137,9 +136,9 @@ def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
     names = {"": "trim", "BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
     side = str(found.get("position") or "").upper()
     name = names[side] if side in names else forbid_node(node)
-    if found.get("expression") is not None and name == "trim" and translator.dialect == "postgresql":
+    if found.get("expression") is not None and name == "trim" and translator.dialect.has_btrim:
         name = "btrim"
-    if translator.dialect != "postgresql" and name == "btrim":
+    if not translator.dialect.has_btrim and name == "btrim":
         name = "trim"
     given = [found["this"]] + ([found["expression"]] if found.get("expression") is not None else [])
     return _called(translator, name, given, scope)
@@ -166,7 +165,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     spec = _named(node, scope)
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
-    if translator.dialect == "sqlite":
+    if translator.capabilities.spells_instants:
         partitions = [instant(part) if is_instant(part) else part for part in partitions]
     order = spec.args.get("order")
     over: Element = made.over(

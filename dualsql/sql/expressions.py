@@ -23,7 +23,6 @@ from sqlalchemy import (
     tuple_,
     types,
 )
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import Tuple
 from sqlalchemy.types import TypeEngine
@@ -31,6 +30,7 @@ from sqlglot import exp
 from sqlglot.expressions import DType
 
 from dualsql.columns import instants
+from dualsql.columns.dialect_types import JSONB
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import functions, operations, values
 from dualsql.sql.scope import EXPRESSION, Scope, forbid, forbid_node, invalid, only, shown
@@ -61,7 +61,7 @@ _PLAIN: Mapping[Any, Callable[[], SQLType]] = {
     DType.UUID: types.Uuid,
     DType.INTERVAL: types.Interval,
     DType.JSON: types.JSON,
-    DType.JSONB: postgresql.JSONB,
+    DType.JSONB: JSONB,
 }
 _SIZED: Mapping[Any, Callable[..., SQLType]] = {
     DType.CHAR: types.CHAR,
@@ -198,7 +198,7 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     )
     values.require_same(translator, value, low)
     values.require_same(translator, value, high)
-    if operations.spells_instants(translator.dialect, value, low, high):
+    if operations.spells_instants(translator.capabilities, value, low, high):
         return instants.between(value, low, high)
     return value.between(low, high)
 
@@ -210,7 +210,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     rows = _rows(given[0]) if len(given) == 1 else None
     if rows is not None:
         listed = [[translator.expression(cell, scope) for cell in row] for row in rows]
-        if isinstance(value, Tuple) and operations.spells_instants(translator.dialect, *value.clauses):
+        if isinstance(value, Tuple) and operations.spells_instants(translator.capabilities, *value.clauses):
             for _ in listed:
                 translator.repeat(value, scope.work)
             return or_(*(_equals_row(translator, value, row) for row in listed))
@@ -222,7 +222,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     options = [operations.alike(translator, option, value) for option in _members(translator, given, scope)]
     for option in options:
         values.require_same(translator, value, option)
-    if operations.spells_instants(translator.dialect, value, *options):
+    if operations.spells_instants(translator.capabilities, value, *options):
         scope.work.spend(EXPRESSION * len(options))
         return instants.one_of(value, options)
     constants = values.listed(options)
@@ -240,12 +240,14 @@ def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Ele
 def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
     pairs = zip(value.clauses, row, strict=False)
     cells = ((one, operations.alike(translator, cell, one)) for one, cell in pairs)
-    return and_(*(operations.comparison(operators.eq, one, cell, translator.dialect) for one, cell in cells))
+    return and_(
+        *(operations.comparison(operators.eq, one, cell, translator.capabilities) for one, cell in cells)
+    )
 
 
 def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     outputs = list(query.selected_columns)
-    if len(outputs) == 1 and operations.spells_instants(translator.dialect, value, *outputs):
+    if len(outputs) == 1 and operations.spells_instants(translator.capabilities, value, *outputs):
         value, query = instants.instant(value), instants.selecting_instants(query)
     return value.in_(query)
 
@@ -279,7 +281,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
         if subject is not None:
             translator.repeat(subject, scope.work)
             wanted = operations.alike(translator, condition, subject)
-            condition = operations.comparison(operators.eq, subject, wanted, translator.dialect)
+            condition = operations.comparison(operators.eq, subject, wanted, translator.capabilities)
         branches.append((condition, translator.expression(branch.args["true"], scope)))
     default = found.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
@@ -292,16 +294,14 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     wanted = read_type(found["to"])
     value = translator.expression(found["this"], scope)
     if values.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
-        typed = values.typed_literal(value, wanted, translator.dialect)
-        if typed is not value or translator.dialect != "postgresql":
+        typed = values.typed_literal(value, wanted, translator.capabilities)
+        if typed is not value or translator.dialect.interval is None:
             return typed
-    if translator.dialect == "sqlite" and isinstance(wanted, DATE_LIKE):
-        forbid(
-            "CAST to a date", hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column)."
-        )
+    if translator.dialect.date_cast_hint and isinstance(wanted, DATE_LIKE):
+        forbid("CAST to a date", hint=translator.dialect.date_cast_hint)
     made = cast(value, wanted)
-    # SQLite does not round to what is written there.
-    return functions.computed(made, translator.dialect) if translator.dialect == "sqlite" else made
+    # What computes in doubles does not round to the digits that are written there.
+    return functions.computed(made, translator.dialect) if translator.dialect.computes_in_doubles else made
 
 
 def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -314,18 +314,19 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _zone(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "zone")
-    if translator.dialect != "postgresql":
+    at_time_zone = translator.dialect.at_time_zone
+    if at_time_zone is None:
         forbid("AT TIME ZONE")
     value, zone = (translator.expression(found[name], scope) for name in ("this", "zone"))
-    has_zone = getattr(value.type, "timezone", False)
-    return func.timezone(zone, value, type_=types.DateTime(timezone=not has_zone))
+    return at_time_zone(zone, value)
 
 
 def _array(translator: Translator, node: Any, scope: Scope) -> Element:
-    if translator.dialect != "postgresql":
+    array = translator.dialect.array
+    if array is None:
         forbid("ARRAY")
     items = [translator.expression(item, scope) for item in only(node, "expressions")["expressions"]]
-    return postgresql.array(items)
+    return array(items)
 
 
 def _tuple(translator: Translator, node: Any, scope: Scope) -> Element:

@@ -20,14 +20,6 @@ from dualsql_client.errors import checked_keywords
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
 
-_ENGINES = {
-    "postgresql": "PostgreSQL",
-    "sqlite": "SQLite",
-    "mysql": "MariaDB",
-    "mariadb": "MariaDB",
-    "duckdb": "DuckDB",
-}
-
 _RULES = (
     "One SELECT, WITH ... SELECT or set operation over the tables that are served; nothing can be changed. "
     "Write values as :name and give them in parameters. Without a LIMIT all rows are counted, and a few are shown."
@@ -98,7 +90,7 @@ def add_query(
     """
     sql_reader()
     source = options.get("source")
-    if source is None and len(dual.questions.dialects) > 1:
+    if source is None and len(dual.questions.databases) > 1:
         raise ConfigurationError(
             "Which database does the tool query?", hint='add_query(dual, server, source="...")'
         )
@@ -142,8 +134,9 @@ def _answer(ask: Callable[[], ResolvedQuery], limit: int | None = None) -> Answe
 
 def _spoken(dual: DualResponseServer, source: str | None = None) -> str:
     """Which SQL is spoken."""
-    dialects = {name: _ENGINES.get(dialect, dialect) for name, dialect in dual.questions.dialects.items()}
-    if source is not None or len(dialects) == 1:
-        return f"SQL is that of {dialects[source] if source in dialects else next(iter(dialects.values()))}."
-    listed = ", ".join(f"{name} ({engine})" for name, engine in dialects.items())
+    databases = dual.questions.databases
+    if source is not None or len(databases) == 1:
+        first = next(iter(databases.values()))
+        return f"SQL is that of {first if source is None else databases.get(source, first)}."
+    listed = ", ".join(f"{name} ({kind})" for name, kind in databases.items())
     return f"Give source_name, one of: {listed}."

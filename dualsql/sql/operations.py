@@ -12,6 +12,7 @@ from sqlalchemy.sql.operators import OperatorClass
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
+from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.sql import functions, values
 from dualsql.sql.scope import Scope, only
@@ -54,7 +55,7 @@ def _compared(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
         values.require_same(translator, left, right)
-        return comparison(apply, left, right, translator.dialect)
+        return comparison(apply, left, right, translator.capabilities)
 
     return read
 
@@ -82,27 +83,27 @@ def concatenated(left: Element, right: Element) -> Element:
     return operand(left, OperatorClass.CONCATENABLE, types.String()).concat(right)
 
 
-def comparison(apply: Two, left: Element, right: Element, dialect: str) -> Element:
+def comparison(apply: Two, left: Element, right: Element, capabilities: Capabilities) -> Element:
     """Whether `apply` holds for both; unknown where either is NULL."""
     if isinstance(left, Null) or isinstance(right, Null):
         # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
         return type_coerce(null(), types.Boolean())
-    if spells_instants(dialect, left, right):
+    if spells_instants(capabilities, left, right):
         return instants.compared(apply, left, right)
     if isinstance(left, Tuple) and isinstance(right, Tuple):
-        left, right = _alike_tuples(left, right, dialect)
+        left, right = _alike_tuples(left, right, capabilities)
     made: Element = apply(left, right)
     return made
 
 
-def spells_instants(dialect: str, *elements: Any) -> bool:
+def spells_instants(capabilities: Capabilities, *elements: Any) -> bool:
     """Whether one of them is an instant that the engine keeps as a text of some spelling."""
-    return dialect == "sqlite" and any(map(instants.is_instant, elements))
+    return capabilities.spells_instants and any(map(instants.is_instant, elements))
 
 
-def _alike_tuples(left: Tuple, right: Tuple, dialect: str) -> tuple[Tuple, Tuple]:
+def _alike_tuples(left: Tuple, right: Tuple, capabilities: Capabilities) -> tuple[Tuple, Tuple]:
     pairs = [
-        instants.instants(pair) if spells_instants(dialect, *pair) else pair
+        instants.instants(pair) if spells_instants(capabilities, *pair) else pair
         for pair in zip(left.clauses, right.clauses, strict=False)
     ]
     return (
@@ -115,7 +116,7 @@ def _alike_tuples(left: Tuple, right: Tuple, dialect: str) -> tuple[Tuple, Tuple
 def _not_distinct(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
-        if spells_instants(translator.dialect, left, right):
+        if spells_instants(translator.capabilities, left, right):
             left, right = instants.instant(left), instants.instant(right)
         made: Element = apply(left, right)
         return made
@@ -141,8 +142,9 @@ def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
     left, right = _both(translator, node, scope)
-    sign = "//" if translator.dialect == "duckdb" else "DIV"
-    quotient: Element = left.op(sign, precedence=_MULTIPLICATION, return_type=types.BigInteger())(right)
+    quotient: Element = left.op(
+        translator.dialect.whole_division, precedence=_MULTIPLICATION, return_type=types.BigInteger()
+    )(right)
     return quotient
 
 

@@ -13,6 +13,7 @@ from sqlglot import Dialect, ErrorLevel, Parser, exp
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import SQLGLOTC_INSTALLED
 
+from dualsql.capabilities import TextDialect
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql.scope import WorkBudget, forbid, invalid, too_deep
 
@@ -62,17 +63,8 @@ _PLAIN_CALLS = frozenset(
 Query = exp.Select | exp.SetOperation
 """What a text may be."""
 
-# SQLAlchemy's names of dialects -> sqlglot's.
-_DIALECTS = {
-    "postgresql": "postgres",
-    "sqlite": "sqlite",
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "duckdb": "duckdb",
-}
 
-
-def parse(sql: str, dialect: str, work: WorkBudget) -> Query:
+def parse(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
     """The tree of the one query that `sql` is.
 
     Raises:
@@ -93,8 +85,8 @@ def parse(sql: str, dialect: str, work: WorkBudget) -> Query:
     return query
 
 
-def _statements(sql: str, dialect: str, work: WorkBudget) -> list[Any]:
-    own = _counting_dialect(dialect)
+def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
+    own = _counting_dialect(dialect.parser)
     try:
         tokens = own.tokenize(sql)
         _check_kind(tokens)
@@ -142,14 +134,9 @@ class _TooManyStepsError(Exception):
     """A parser has moved more often than a text of its length may; no error that a parser catches."""
 
 
-def is_case_sensitive(dialect: str) -> bool:
-    """Whether an unquoted name stands for its lower-case spelling alone."""
-    return dialect == "postgresql"
-
-
-def nulls_first(dialect: str, *, descending: bool) -> bool:
+def nulls_first(dialect: TextDialect, *, descending: bool) -> bool:
     """Where the parser's tree puts NULLs when the text does not say: as the engine itself does."""
-    ordering = _dialect(dialect).NULL_ORDERING
+    ordering = _dialect(dialect.parser).NULL_ORDERING
     return ordering != "nulls_are_last" and descending is (ordering == "nulls_are_large")
 
 
@@ -228,7 +215,7 @@ def _message(error: Exception) -> str:
 
 
 def _dialect(name: str) -> Dialect:
-    return Dialect.get_or_raise(_DIALECTS.get(name, ""))
+    return Dialect.get_or_raise(name)
 
 
 @cache

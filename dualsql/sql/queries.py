@@ -17,12 +17,12 @@ from sqlalchemy import (
     union,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.sql.elements import Label, WrapsColumnExpression
 from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns import instants
+from dualsql.columns.dialect_types import distinct_on
 from dualsql.columns.instants import instant
 from dualsql.sql import functions, operations
 from dualsql.sql.operations import spells_instants
@@ -46,7 +46,7 @@ def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[Colu
 def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
     require_order(translator, element)
-    if spells_instants(translator.dialect, element):
+    if spells_instants(translator.capabilities, element):
         element = instant(element)
     descending = bool(key.args.get("desc"))
     made: ColumnElement[Any] = element.desc() if descending else element
@@ -98,7 +98,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     elements = read_from(translator, node, scope)
     scope.windows = {window.name.lower(): window for window in found.get("windows") or ()}
     outputs = _outputs(translator, node, scope)
-    if translator.dialect == "sqlite" and (found.get("group") or found.get("distinct")) is not None:
+    if translator.capabilities.spells_instants and (found.get("group") or found.get("distinct")) is not None:
         outputs = _merged(outputs, scope)
     statement: Any = select(*outputs).select_from(*elements)
     if found.get("where") is not None:
@@ -113,7 +113,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     if found.get("distinct") is not None:
         require_groups(translator, *outputs)
     keys = list(_keys(translator, found.get("order"), outputs, scope))
-    if not keys and _has_rollup(found.get("group")) and translator.dialect in ("mysql", "mariadb"):
+    if not keys and _has_rollup(found.get("group")) and not translator.dialect.sorts_rollups:
         # WITH ROLLUP takes no ORDER BY beside it, and pages need one.
         statement = select(*statement.subquery(translator.fresh_name("rollup")).c)
     statement = statement.order_by(*keys)
@@ -202,7 +202,7 @@ def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -
     on = only(node, "on").get("on")
     if on is None:
         return statement.distinct()
-    if translator.dialect not in ("postgresql", "duckdb"):
+    if not translator.dialect.has_distinct_on:
         forbid("DISTINCT ON", hint="Use row_number() OVER (PARTITION BY ... ORDER BY ...) = 1 in a subquery.")
     return statement.ext(distinct_on(*(translator.expression(key, scope) for key in on.expressions)))
 
@@ -226,14 +226,18 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
     if isinstance(key, exp.Tuple):
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
     found = translator.expression(key, scope)
-    return instants.instant(found) if operations.spells_instants(translator.dialect, found) else _bare(found)
+    return (
+        instants.instant(found)
+        if operations.spells_instants(translator.capabilities, found)
+        else _bare(found)
+    )
 
 
 def _superaggregate(
     translator: Translator, node: Any, before: list[Any], outputs: Sequence[Element], scope: Scope
 ) -> list[Any]:
     name = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}.get(type(node))
-    if name is None or translator.dialect == "sqlite":
+    if name is None or not translator.dialect.has_superaggregates:
         forbid_node(node)
     keys = [
         _group(translator, key, outputs, scope) for key in only(node, "expressions").get("expressions") or ()
@@ -327,11 +331,11 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
             require_groups(translator, one)
         for other in others:
             require_same(translator, one, other)
-    if translator.dialect == "sqlite" and kind is not None and found.get("distinct", True):
+    if translator.capabilities.spells_instants and kind is not None and found.get("distinct", True):
         operands = [instants.selecting_instants(operand) for operand in operands]
     statement: Any = combine(*_alike(operands))
     outputs = list(statement.selected_columns)
-    if found.get("order") is not None and operations.spells_instants(translator.dialect, *outputs):
+    if found.get("order") is not None and operations.spells_instants(translator.capabilities, *outputs):
         # A set operation is put in order by its own columns alone.
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)

@@ -23,7 +23,8 @@ from sqlalchemy.sql import operators
 from sqlalchemy.sql.selectable import TableClause
 from sqlglot import exp
 
-from dualsql.sql.functions import TABLE_FUNCTIONS, common
+from dualsql.capabilities import TextDialect
+from dualsql.sql.functions import common
 from dualsql.sql.operations import comparison
 from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
 from dualsql.sql.values import require_equality, require_same
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 _DEFAULT_SCHEMAS = frozenset({"", "public", "main"})
 _LARGEST_VALUES = 500
 """Rows of VALUES; as many SELECTs as SQLite joins by UNION ALL."""
-
-_WITHOUT_COLUMN_NAMES = frozenset({"sqlite", "mysql", "mariadb"})
-"""Where `(VALUES ...) AS t (a, b)` cannot be said."""
 
 
 def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[FromClause]:
@@ -116,7 +114,7 @@ def _equal(
         one, other = _found(left, name, scope), _found(right, name, scope)
         require_same(translator, one, other)
         require_equality(translator, one)
-        pairs.append(comparison(operators.eq, one, other, translator.dialect))
+        pairs.append(comparison(operators.eq, one, other, translator.capabilities))
         merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
         scope.merged[name.lower()] = merged
     return and_(*pairs) if pairs else false()
@@ -225,8 +223,10 @@ def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     return scope.add(alias, _constant_table(translator.dialect, alias, names, rows))
 
 
-def _constant_table(dialect: str, alias: str, names: Sequence[str], rows: Sequence[Any]) -> FromClause:
-    if dialect in _WITHOUT_COLUMN_NAMES:
+def _constant_table(
+    dialect: TextDialect, alias: str, names: Sequence[str], rows: Sequence[Any]
+) -> FromClause:
+    if not dialect.names_value_columns:
         selects = [select(*(cell.label(name) for cell, name in zip(row, names, strict=True))) for row in rows]
         return (union_all(*selects) if len(selects) > 1 else selects[0]).subquery(alias)
     columns = [column(name, common([row[n].type for row in rows])) for n, name in enumerate(names)]
@@ -241,7 +241,7 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
         called = only(node, "this", "alias")["this"]
         name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
         given = called.args.get("expressions") or ()
-    known = TABLE_FUNCTIONS.get(translator.dialect, {})
+    known = translator.dialect.table_functions
     if name not in known:
         forbid_node(node)
     if not isinstance(node, exp.Unnest):

@@ -54,9 +54,9 @@ class QueryResolver:
         self.saved = saved
 
     @property
-    def dialects(self) -> Mapping[str, str]:
-        """SQLAlchemy's name of the dialect of each database, by the database's name."""
-        return {name: source.engine.dialect.name for name, source in self._sources.items()}
+    def databases(self) -> Mapping[str, str]:
+        """What kind of database each source is, as people call it, by the source's name."""
+        return {name: source.capabilities.name for name, source in self._sources.items()}
 
     def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
         """What may be seen of the tables and saved queries: `catalogue.seen_by(principal)`.
@@ -98,7 +98,7 @@ class QueryResolver:
         made = read_select(
             sql,
             self._registry,
-            self.dialects[name],
+            self._sources[name].engine.dialect.name,
             parameters,
             is_visible=seen,
             hides=rules.filters,

@@ -13,8 +13,9 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import exp
 
+from dualsql.capabilities import Capabilities, TextDialect, capabilities_named
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.errors import InvalidSQLError
+from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan import CarriedOrders
@@ -50,10 +51,10 @@ _DATES = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.Dat
 _SOURCES = (exp.From, exp.Join, exp.Subquery, exp.SetOperation, exp.CTE)
 
 
-def can_fail(query: exp.Expression, dialect: str) -> bool:
+def can_fail(query: exp.Expression, dialect: TextDialect) -> bool:
     """Whether what the text computes of a row could fail."""
-    if dialect == "duckdb":
-        return True  # a comparison of a text with a number reads the text as one
+    if dialect.comparisons_can_fail:
+        return True
     nodes = list(query.walk())
     is_nested = sum(isinstance(node, exp.Select) for node in nodes) > 1
     return not all(_is_harmless(node, is_nested=is_nested) for node in nodes)
@@ -115,15 +116,17 @@ def read_select(
 
     Raises:
         InvalidSQLError: it cannot be read, or makes no sense.
+        ConfigurationError: dualsql does not know the dialect.
         UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
         ForbiddenSQLError: it is more than a query, or holds what has no translation.
     """
     work = WorkBudget()
-    tree = parse(sql, dialect, work)
-    is_fenced = hides if hides is not None and can_fail(tree, dialect) else _nothing
+    capabilities = _known(dialect)
+    tree = parse(sql, capabilities.text, work)
+    is_fenced = hides if hides is not None and can_fail(tree, capabilities.text) else _nothing
     tables = _tables(registry, is_visible)
     translator = Translator(
-        tables, dialect, parameters or {}, is_fenced=is_fenced, orders=orders, meanings=meanings
+        tables, capabilities, parameters or {}, is_fenced=is_fenced, orders=orders, meanings=meanings
     )
     try:
         named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
@@ -138,6 +141,16 @@ def read_select(
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
     return statement
+
+
+def _known(dialect: str) -> Capabilities:
+    found = capabilities_named(dialect)
+    if found is None:
+        raise ConfigurationError(
+            f"The SQL of {dialect[:40]!r} is not known.",
+            hint="Give the name of a database that dualsql serves.",
+        )
+    return found
 
 
 def _nothing(_: FromClause) -> bool:
@@ -156,7 +169,8 @@ class Translator:
 
     Attributes:
         tables: those that may be named, by their names in the registry.
-        dialect: SQLAlchemy's name of it.
+        capabilities: of the database that the text is written for.
+        dialect: what a text for that database may hold.
         orders: the orders that relations carry.
         meanings: what the values of types are.
     """
@@ -164,7 +178,7 @@ class Translator:
     def __init__(
         self,
         tables: Mapping[str, TableClause],
-        dialect: str,
+        capabilities: Capabilities,
         parameters: Mapping[str, Any],
         *,
         is_fenced: Callable[[FromClause], bool],
@@ -172,7 +186,8 @@ class Translator:
         orders: CarriedOrders | None = None,
     ) -> None:
         self.tables = tables
-        self.dialect = dialect
+        self.capabilities = capabilities
+        self.dialect = capabilities.text
         self.meanings = meanings
         self._parameters = parameters
         self._is_fenced = is_fenced

@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from sqlalchemy import BindParameter, ColumnElement, func, literal, types
+from sqlalchemy import BindParameter, ColumnElement, literal, types
 from sqlalchemy.sql.elements import False_, Null, True_
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
+from dualsql.capabilities import Capabilities, TextDialect
 from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.formats.json import taken
 from dualsql.sql.scope import forbid, invalid, shown
@@ -31,8 +32,6 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
-_HAVE_INFINITIES = ("postgresql", "duckdb")
-
 # How a text is read where a value of the type is wanted.
 _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
     (types.DateTime, conversions.instant),
@@ -45,14 +44,14 @@ _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
 )
 
 
-def number(text: str, dialect: str) -> ColumnElement[Any]:
-    """A number; with a fraction it is exact, but on SQLite, which knows only floating point."""
+def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
+    """A number; with a fraction it is exact, but where the database computes in floating point."""
     whole = conversions.whole_or_none(text, _LARGEST_INTEGER)
     if whole is not None:
         return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
     if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
         invalid(f"{text[:40]!r} is no number.", hint="Write digits, with a point or an exponent if need be.")
-    if dialect == "sqlite":
+    if dialect.computes_in_doubles:
         return literal(conversions.real(text), types.Float())
     return literal(conversions.decimal(text), types.Numeric())
 
@@ -75,12 +74,15 @@ def value(found: Any) -> ColumnElement[Any]:
     )
 
 
-def typed_literal(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect: str) -> ColumnElement[Any]:
+def typed_literal(
+    element: ColumnElement[Any], wanted: TypeEngine[Any], capabilities: Capabilities
+) -> ColumnElement[Any]:
     """A constant text as a value of the type that it stands beside; everything else as it is."""
     if not is_text(element):
         return element
     text = str(element.value)
-    if text in INFINITIES and dialect in _HAVE_INFINITIES and isinstance(wanted, types.Date | types.DateTime):
+    is_date = isinstance(wanted, types.Date | types.DateTime)
+    if text in INFINITIES and capabilities.has_infinite_dates and is_date:
         return literal(text, wanted)
     for kind, read in _READERS:
         if isinstance(wanted, kind):
@@ -88,7 +90,7 @@ def typed_literal(element: ColumnElement[Any], wanted: TypeEngine[Any], dialect:
                 # Not a decimal column's own type: PostgreSQL would round the constant to its digits, or refuse it.
                 bare = types.Numeric() if type(wanted) is types.Numeric else wanted
                 return literal(_zoned(read(text), wanted), bare)
-            if dialect == "sqlite":  # which compares texts with texts
+            if capabilities.has_loose_types:  # a text is compared with a text
                 return element
             invalid(
                 f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint="Write it as ISO 8601 does."
@@ -114,12 +116,10 @@ def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
     return isinstance(element, BindParameter) and isinstance(element.value, str)
 
 
-def interval(node: exp.Interval, dialect: str) -> ColumnElement[Any]:
+def interval(node: exp.Interval, dialect: TextDialect) -> ColumnElement[Any]:
     """INTERVAL '3' MONTH, INTERVAL '1 year 2 days'."""
-    if dialect != "postgresql":
-        forbid(
-            "INTERVAL", hint="On SQLite write date(column, '+3 months'), on MariaDB date_add is not served."
-        )
+    if dialect.interval is None:
+        forbid("INTERVAL", hint=dialect.interval_hint)
     amounts = dict.fromkeys(_UNITS, 0)
     for amount, unit in _amounts(node):
         name = unit.lower().removesuffix("s")
@@ -128,10 +128,7 @@ def interval(node: exp.Interval, dialect: str) -> ColumnElement[Any]:
                 f"The unit {unit[:20]!r} of an interval is not known.", hint=f"Known: {', '.join(_UNITS)}."
             )
         amounts[name] += amount
-    # years, months, weeks, days, hours, minutes, seconds
-    return func.make_interval(
-        *(literal(amount, types.Integer()) for amount in amounts.values()), type_=types.Interval()
-    )
+    return dialect.interval(list(amounts.values()))
 
 
 def _amounts(node: exp.Interval) -> list[tuple[int, str]]:
@@ -173,10 +170,10 @@ def given(translator: Translator, element: Element, other: Element) -> Element:
     """The element; a constant is turned into what `other`, beside which it stands, is made of."""
     meaning = translator.meanings.of(other.type)
     if meaning.binds is None and not meaning.is_made:
-        return typed_literal(element, other.type, translator.dialect)
+        return typed_literal(element, other.type, translator.capabilities)
     if not meaning.is_made:
         # What is stored is shown: compared is the value itself, and not what the application would make of it.
-        typed = typed_literal(element, meaning.stored, translator.dialect)
+        typed = typed_literal(element, meaning.stored, translator.capabilities)
         is_constant = isinstance(typed, BindParameter) and typed.value is not None
         return literal(typed.value, meaning.stored) if is_constant else typed
     value = _constant(translator, element, meaning)
@@ -199,7 +196,7 @@ def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any
         return isinstance(element, True_)
     if not isinstance(element, BindParameter) or element.value is None:
         return None
-    typed = typed_literal(element, meaning.shown, translator.dialect)
+    typed = typed_literal(element, meaning.shown, translator.capabilities)
     value = typed.value if isinstance(typed, BindParameter) else element.value
     if isinstance(value, str) and meaning.shown_class in _WRITTEN:
         value = _WRITTEN[meaning.shown_class](value)

@@ -21,6 +21,7 @@ from dualsql.sql import read_select
 from dualsql.sql.parse import parse
 from dualsql.sql.scope import WorkBudget
 from dualsql.sql.translate import _HANDLERS
+from tests.engines import text_of
 from tests.sql.corpus import texts_for
 from tests.sql.forms import (
     NESTED,
@@ -157,7 +158,7 @@ def test_each_kind_of_node_that_is_read_is_among_the_forms_or_the_legitimate_tex
         corpus = texts_for("mariadb" if dialect == "mysql" else dialect)[::4]
         for sql in [sql for _, sql in forms([1])] + [text.sql for text in corpus]:
             try:
-                met.update(type(node) for node in parse(sql, dialect, WorkBudget()).walk())
+                met.update(type(node) for node in parse(sql, text_of(dialect), WorkBudget()).walk())
             except DualResponseError:
                 continue
     assert {kind.__name__ for kind in _HANDLERS} <= {kind.__name__ for kind in met}

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, type_coerce, types
+from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, literal, type_coerce, types
 from sqlalchemy.dialects import postgresql
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
+from dualsql.capabilities import (
+    Capabilities,
+    FunctionResult,
+    KeyForm,
+    QueryDialect,
+    RowEstimate,
+    TextDialect,
+    functions_that_give,
+)
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
 from dualsql.columns.result import CharByte, DriverValue
 from dualsql.databases.generic import (
@@ -198,6 +207,74 @@ _QUERY = QueryDialect(
 )
 
 
+_FUNCTIONS: Mapping[str, FunctionResult] = {
+    **functions_that_give(types.DateTime(), "date_bin date_trunc localtimestamp make_timestamp timezone"),
+    **functions_that_give(
+        types.DateTime(timezone=True), "make_timestamptz now to_timestamp transaction_timestamp"
+    ),
+    **functions_that_give(types.Date(), "make_date to_date"),
+    **functions_that_give(types.Time(), "make_time"),
+    **functions_that_give(types.Interval(), "age justify_days justify_hours justify_interval make_interval"),
+    **functions_that_give(types.Double(), "date_part"),
+    **functions_that_give(
+        types.BigInteger(),
+        "array_length bit_length cardinality json_array_length jsonb_array_length regexp_count",
+    ),
+    **functions_that_give(types.Numeric(), "div to_number"),
+    **functions_that_give(
+        types.String(),
+        """array_to_string encode json_extract_path_text jsonb_extract_path_text json_typeof jsonb_typeof
+            jsonb_pretty overlay regexp_replace regexp_substr split_part to_hex translate""",
+    ),
+    **functions_that_give(types.Boolean(), "regexp_like starts_with jsonb_path_exists"),
+    **functions_that_give(
+        types.NullType(),
+        """jsonb_build_array jsonb_build_object jsonb_extract_path jsonb_path_query_first json_build_array
+            json_build_object json_extract_path to_json to_jsonb""",
+    ),
+}
+_TABLE_FUNCTIONS = {
+    "generate_series": ("generate_series",),
+    "unnest": ("unnest",),
+    "jsonb_array_elements": ("value",),
+    "jsonb_array_elements_text": ("value",),
+    "jsonb_each": ("key", "value"),
+    "jsonb_each_text": ("key", "value"),
+    "jsonb_object_keys": ("jsonb_object_keys",),
+    "json_array_elements": ("value",),
+    "json_array_elements_text": ("value",),
+    "regexp_split_to_table": ("regexp_split_to_table",),
+    "string_to_table": ("string_to_table",),
+}
+
+
+def _interval(amounts: Sequence[int]) -> Expression:
+    return func.make_interval(
+        *(literal(amount, types.Integer()) for amount in amounts), type_=types.Interval()
+    )
+
+
+def _at_time_zone(zone: Expression, value: Expression) -> Expression:
+    has_zone = getattr(value.type, "timezone", False)
+    return func.timezone(zone, value, type_=types.DateTime(timezone=not has_zone))
+
+
+_TEXT = TextDialect(
+    parser="postgres",
+    functions=_FUNCTIONS,
+    table_functions=_TABLE_FUNCTIONS,
+    absent_aggregates=frozenset({"median", "total"}),
+    whole_quotient=types.Integer(),
+    position="strpos",
+    has_btrim=True,
+    interval=_interval,
+    array=postgresql.array,
+    at_time_zone=_at_time_zone,
+    orders_aggregates=True,
+    has_distinct_on=True,
+)
+
+
 CAPABILITIES = Capabilities(
     name="PostgreSQL",
     nulls_last=True,
@@ -214,6 +291,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,
+    text=_TEXT,
     is_bytes=lambda expression: _type_name(expression) == "bytea",
     type_name=_type_name,
     shows_doubles_rounded=True,

@@ -9,7 +9,14 @@ from sqlalchemy import ColumnElement, Dialect, cast, collate, func, types
 from sqlalchemy.dialects import sqlite
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import Capabilities, QueryDialect
+from dualsql.capabilities import (
+    Capabilities,
+    FunctionResult,
+    QueryDialect,
+    ResultOf,
+    TextDialect,
+    functions_that_give,
+)
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
 from dualsql.databases.generic import Expression, raw_form, unchanged
@@ -78,6 +85,40 @@ _QUERY = QueryDialect(
 )
 
 
+_FUNCTIONS: Mapping[str, FunctionResult] = {
+    **functions_that_give(
+        types.String(),
+        "date datetime format json_extract json_type printf strftime time timediff json_quote json",
+    ),
+    **functions_that_give(types.Double(), "julianday"),
+    **functions_that_give(types.BigInteger(), "json_array_length json_valid unixepoch"),
+    **functions_that_give(ResultOf.ARGUMENTS, "max min"),
+    **functions_that_give(ResultOf.FIRST_ARGUMENT, "likely unlikely likelihood"),
+}
+_JSON_ROWS = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+
+_TEXT = TextDialect(
+    parser="sqlite",
+    functions=_FUNCTIONS,
+    table_functions={"json_each": _JSON_ROWS, "json_tree": _JSON_ROWS},
+    absent_aggregates=frozenset(
+        """any_value array_agg bit_and bit_or bool_and bool_or corr covar_pop covar_samp every median mode
+        percentile_cont percentile_disc regr_count regr_intercept regr_r2 regr_slope stddev stddev_pop stddev_samp
+        var_pop var_samp variance""".split()
+    ),
+    whole_quotient=types.Integer(),
+    averages_in_doubles=True,
+    computes_in_doubles=True,
+    has_scalar_extremes=True,
+    interval_hint="Write date(column, '+3 months').",
+    date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",
+    has_default_separator=True,
+    orders_joined_texts=False,
+    has_superaggregates=False,
+    names_value_columns=False,
+)
+
+
 CAPABILITIES = Capabilities(
     name="SQLite",
     nulls_last=True,
@@ -94,6 +135,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=False,
     key_form=raw_form,
     query=_QUERY,
+    text=_TEXT,
     is_bytes=lambda expression: func.typeof(expression) == "blob",
     has_loose_comparisons=True,
     spells_instants=True,

@@ -90,7 +90,7 @@ SEEDS = 8
 
 @pytest.mark.parametrize("seed", [*(case_of(seed, is_long=True) for seed in range(SEEDS)), SEEDS])
 async def test_texts(worlds: Worlds, seed: int) -> None:
-    dialect = worlds[0].server.questions.dialects["default"]
+    dialect = worlds[0].server._sources["default"].engine.dialect.name
     draw = Draw(seed, dialect)
     texts = [draw.text() for _ in range(25 if seed == SEEDS else 80)]
     # Each function in the places where a database might compute it for hidden rows.

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import types
 from sqlglot import exp
 
-from dualsql.sql.functions import TABLE_FUNCTIONS, known_functions, result_of
+from dualsql.sql.functions import known_functions, result_of
+from tests.engines import text_of
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "number": ("id", "small", "big", "price", "ratio"),
@@ -44,7 +45,7 @@ class Draw:
     def __init__(self, seed: int, dialect: str) -> None:
         self._random = random.Random(seed)
         self.dialect = dialect
-        self.functions = [name for name in known_functions(dialect) if name not in _OF_NOW]
+        self.functions = [name for name in known_functions(text_of(dialect)) if name not in _OF_NOW]
         self._kinds = {name: _kind_of(name, dialect) for name in self.functions}
 
     def of(self, *choices: str) -> str:
@@ -89,7 +90,7 @@ class Draw:
             )
         elif self.chance(6) and depth:
             source = f"({self.select(depth - 1)}) AS r"
-        elif self.chance(12) and (tables := TABLE_FUNCTIONS.get(self.dialect)):
+        elif self.chance(12) and (tables := text_of(self.dialect).table_functions):
             source += f", {self.call(0, self.of(*tables))} AS f"
         outputs = ", ".join(self.value(2) for _ in range(self._random.randrange(1, 4)))
         grouped = self.column()
@@ -124,8 +125,8 @@ class Draw:
 
 def _kind_of(name: str, dialect: str) -> str:
     """What a function gives, as far as its type says so."""
-    result = result_of(name, dialect)
-    affinity = result([], dialect)._type_affinity if result is not None else None
+    result = result_of(name, text_of(dialect))
+    affinity = result([], text_of(dialect))._type_affinity if result is not None else None
     for kind, affinities in _AFFINITIES.items():
         if affinity in affinities:
             return kind
