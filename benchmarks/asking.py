@@ -17,7 +17,7 @@ from benchmarks.postgresql import connected
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest
 from dualsql import DualResponseServer
-from dualsql.query import read_question
+from dualsql.query import read_structured_query
 from dualsql.results.pages import PageRequest
 
 TIMES = 1.1
@@ -95,10 +95,10 @@ async def measure(engine: str, place: str, note: Callable[[str], object]) -> lis
         found = []
         for name, (spec, sql) in QUESTIONS.items():
             note(f"{engine}: {name}")
-            question, written = read_question(spec), sql.format(month=_MONTHS[engine])
+            question, written = read_structured_query(spec), sql.format(month=_MONTHS[engine])
 
             async def ask(question: Any = question) -> int:
-                return len((await server.inquiries.page(resource, question, PageRequest(limit=1_000))).rows)
+                return len((await server.query.page(resource, question, PageRequest(limit=1_000))).rows)
 
             async def fetch_by_hand(written: str = written) -> int:
                 return len(await fetch(written))

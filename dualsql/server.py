@@ -34,7 +34,7 @@ from dualsql.mcp.tool import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
 from dualsql.query.http import query_routes
-from dualsql.query.service import QueryService, RefineService, question_forms
+from dualsql.query.service import QueryService, RefineService, query_forms
 from dualsql.resource import Addresses, Count, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authorize, Listing, not_found, seal_for
@@ -46,15 +46,15 @@ from dualsql.results.options import (
     CreateOptions,
     checked_count,
     checked_listing,
-    checked_queries,
     checked_registry,
+    checked_saved_queries,
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
 from dualsql.results.reader import ResultReader
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
-from dualsql.sql.service import QueryResolver
+from dualsql.sql.service import NamedSources, SavedQueries, SQLService
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.notifier import ChangeNotifier
@@ -74,7 +74,7 @@ class ServerOptions(Settings):
     store: ResourceStore | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
     hooks: Sequence[Hook] = ()
-    queries: Sequence[SavedQuery] = ()
+    saved_queries: Sequence[SavedQuery] = ()
     authenticate: Authenticate | None = None
     authorize: Authorize | None = None
     audit: Audit | None = None
@@ -105,7 +105,7 @@ class DualResponseServer:
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
         hooks: rules, and functions, that narrow every statement at every execution; with any of them, every
             table has to be filtered or declared shared (see `dualsql.tenancy`).
-        queries: what callers may run by name; each is checked to be one that can be stored.
+        saved_queries: what callers may run by name; each is checked to be one that can be stored.
         authenticate: tells who sent a REST request; without it every caller is anonymous. Ready-made ones are in
             `dualsql.identity`.
         authorize: may say no to a principal whose resource it is.
@@ -135,9 +135,10 @@ class DualResponseServer:
         registry = checked_registry(options.tables, self.settings)
         self._policy = Policy(registry, options.hooks)
         self._sources = open_sources(options.databases, registry, self.settings)
-        self.questions = QueryResolver(
-            registry, self._sources, self._policy, checked_queries(options.queries, self._sources)
-        )
+        self._named = NamedSources(registry, self._sources, self._policy)
+        self.sql = SQLService(self._named)
+        found = checked_saved_queries(options.saved_queries, self._sources)
+        self.saved_queries = SavedQueries(found, self._named)
         accesses = AccessLog(self.store)
         self._reader = ResultReader(
             self._sources,
@@ -151,20 +152,20 @@ class DualResponseServer:
             streams=Streams(seal, self.settings),
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
-        self.inquiries = QueryService(self._reader, self.settings)
+        self.query = QueryService(self._reader, self.settings)
         made = (self._sources, self._reader, self._gate, self._jobs)
         self.responses = Creator(
             *made,
             settings=self.settings,
             addresses=self._addresses,
             profiler=profile_sample,
-            forms=[question_forms],
+            forms=[query_forms],
         )
         self._refinements = RefineService(
-            self._gate, self.inquiries, self.responses, settings=self.settings, addresses=self._addresses
+            self._gate, self.query, self.responses, settings=self.settings, addresses=self._addresses
         )
         self.profiles = ProfileService(self._reader, self._gate)
-        parts = (self.responses, self._reader, self._gate, self.inquiries)
+        parts = (self.responses, self._reader, self._gate, self.query)
         self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
             self.store,
@@ -177,11 +178,6 @@ class DualResponseServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._entered = 0
-
-    @property
-    def queries(self) -> Mapping[str, SavedQuery]:
-        """The saved queries by name."""
-        return self.questions.saved
 
     @property
     def base_url(self) -> str:
@@ -216,7 +212,7 @@ class DualResponseServer:
             parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one
                 who may read it.
             refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.query` has it.
-            is_text: `select` is what `questions.of_text` made of a caller's SQL. An operation that the database does
+            is_text: `select` is what `sql.resolve` made of a caller's SQL. An operation that the database does
                 not have for its types is then the caller's mistake: InvalidSQLError, not QueryExecutionError.
 
         Raises:
@@ -465,8 +461,23 @@ class DualResponseServer:
         return tool(self, server, **options)
 
     def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """What a principal may see of tables and saved queries; see `Questions.catalogue`."""
-        return self.questions.catalogue(visible=visible, scheme=scheme)
+        """What may be seen of tables and saved queries: `catalogue().seen_by(principal)`.
+
+        Args:
+            visible: hides tables besides those that the hooks deny.
+            scheme: of the URIs.
+
+        Raises:
+            ConfigurationError: the scheme cannot be used.
+        """
+        return Catalogue(
+            self._named.registry,
+            self._named.dialects,
+            self._policy,
+            queries=self.saved_queries.values(),
+            visible=visible,
+            scheme=scheme,
+        )
 
     def router(self) -> ASGIApp:
         """The REST resources, to be mounted at the path of `base_url`."""

@@ -12,7 +12,7 @@ dual = DualResponseServer(
     demo_database(),
     base_url="http://127.0.0.1:8000/resources",
     tables=Base,
-    queries=[SavedQuery("colleges_of_state", by_state, description="Colleges of one state, by name.")],
+    saved_queries=[SavedQuery("colleges_of_state", by_state, description="Colleges of one state, by name.")],
 )
 mcp = MCPServer("colleges", instructions=system_prompt(dual), lifespan=dual.lifespan)
 add_catalogue(dual, mcp)

@@ -18,6 +18,11 @@ MODULES = sorted(file for package in PACKAGES for file in package.rglob("*.py"))
 
 LONGEST_MODULE = 700
 LONGEST_FUNCTION = 60
+ON_BOTH_SIDES_OF_THE_WIRE = {
+    "ResourceExpiredError", "ResourceFailedError", "ResourceNotFoundError", "ResourcePendingError",
+}  # fmt: skip
+"""Errors that the server sends and the client raises again: one meaning, but the packages do not import each other."""
+
 MEANINGLESS_NAMES = {"utils", "util", "helpers", "common", "base", "core", "manager", "misc"}
 
 
@@ -101,6 +106,17 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     except CycleError as error:
         loop = " <- ".join(error.args[1])
         pytest.fail(f"an import loop, to be broken by design and not by an import in a function: {loop}")
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    found: dict[str, list[str]] = {}
+    for file in MODULES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert {
+        name: files for name, files in found.items() if len(files) > 1
+    }.keys() == ON_BOTH_SIDES_OF_THE_WIRE
 
 
 def test_the_synchronous_client_is_what_its_script_writes() -> None:

@@ -1,6 +1,6 @@
 """A chart of a stored result, as Vega-Lite or as a picture."""
 
-from dualsql.charts.chart import Chart, chart_of, columns_of, question_of, read_chart
+from dualsql.charts.chart import Chart, chart_of, chart_query, columns_of, read_chart
 from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, VegaLite, drawn, picture
 
 __all__ = [
@@ -9,9 +9,9 @@ __all__ = [
     "Chart",
     "VegaLite",
     "chart_of",
+    "chart_query",
     "columns_of",
     "drawn",
     "picture",
-    "question_of",
     "read_chart",
 ]

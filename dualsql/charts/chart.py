@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast, get_args
 
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
-from dualsql.query import Question
-from dualsql.query.question import BUCKETS, AggregateColumn, Group, QuestionSort, names_of
+from dualsql.query import StructuredQuery
+from dualsql.query.model import BUCKETS, AggregateColumn, Group, QuerySort, names_of
 from dualsql_client.query import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram"]
@@ -144,29 +144,29 @@ X, Y, COLOR, TIMES = "x", "y", "color", "times"
 """The columns of the answer, whatever those of the result are called; a histogram's keeps its name."""
 
 
-def question_of(chart: Chart) -> Question:
+def chart_query(chart: Chart) -> StructuredQuery:
     """The question whose answer is drawn."""
     if chart.mark == "histogram":
-        return Question(columns=(chart.x,))
+        return StructuredQuery(columns=(chart.x,))
     groups = [Group(X, chart.x, chart.bucket)]
-    measures = [AggregateColumn(TIMES, "count")]
+    aggregates = [AggregateColumn(TIMES, "count")]
     if chart.aggregate is None:
         groups.append(Group(Y, str(chart.y)))
     else:
-        measures = [AggregateColumn(Y, chart.aggregate, chart.y)]
+        aggregates = [AggregateColumn(Y, chart.aggregate, chart.y)]
     if chart.color is not None:
         groups.append(Group(COLOR, chart.color))
-    return Question(groups=tuple(groups), measures=tuple(measures), order=_order(chart))
+    return StructuredQuery(groups=tuple(groups), aggregates=tuple(aggregates), order=_order(chart))
 
 
 def columns_of(chart: Chart) -> Sequence[str]:
     """The columns of the answer, in order."""
-    question = question_of(chart)
+    question = chart_query(chart)
     return names_of(question) if question.columns is None else question.columns
 
 
-def _order(chart: Chart) -> tuple[QuestionSort, ...]:
+def _order(chart: Chart) -> tuple[QuerySort, ...]:
     if chart.sort is None:
         # Of points, those that stand for the most rows: where there are too many, these are drawn.
-        return (QuestionSort(TIMES, is_descending=True),) if chart.aggregate is None else ()
-    return (QuestionSort(chart.sort.removeprefix("-"), is_descending=chart.sort.startswith("-")),)
+        return (QuerySort(TIMES, is_descending=True),) if chart.aggregate is None else ()
+    return (QuerySort(chart.sort.removeprefix("-"), is_descending=chart.sort.startswith("-")),)

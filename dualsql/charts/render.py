@@ -34,7 +34,7 @@ def drawn(chart: Chart, columns: Sequence[Column], rows: Sequence[Row], *, is_cu
     """The chart of these rows, as plain JSON.
 
     Args:
-        columns, rows: the answer to `question_of(chart)`, or the bins of a histogram: low, high and count.
+        columns, rows: the answer to `chart_query(chart)`, or the bins of a histogram: low, high and count.
         is_cut: there are more than these.
     """
     if chart.mark == "histogram":

@@ -10,7 +10,7 @@ from typing import Any
 
 from dualsql import plan, profiles
 from dualsql.charts import render
-from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, columns_of, question_of, read_chart
+from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, chart_query, columns_of, read_chart
 from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
@@ -81,7 +81,7 @@ class ChartService:
         chart = read_chart(specification)
         parent = await self._access.open(_id_of(result), principal, "read")
         _require_range(chart, parent)
-        question = question_of(chart)
+        question = chart_query(chart)
         select = self._query.statement(parent, question, principal)
         options = CreateOptions(
             select,

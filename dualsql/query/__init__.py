@@ -8,22 +8,22 @@ from typing import Any
 from dualsql.capabilities import Capabilities
 from dualsql.freeze.document import AnySelect
 from dualsql.plan import Shape
-from dualsql.query.parse import KEYS, WINDOW_KEYS, read_question
-from dualsql.query.question import Question, ResultQuery, TextQuestion, in_words
-from dualsql.query.select import TEXT_KEYS, answering_question, answering_text, read_text
+from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
+from dualsql.query.parse import KEYS, WINDOW_KEYS, read_structured_query
+from dualsql.query.select import TEXT_KEYS, build_sql_select, build_structured_select, read_sql_query
 
 __all__ = [
     "KEYS",
     "TEXT_KEYS",
     "WINDOW_KEYS",
-    "Question",
     "ResultQuery",
-    "TextQuestion",
-    "answering",
+    "SQLQuery",
+    "StructuredQuery",
+    "build_select",
     "in_words",
-    "read_question",
     "read_result_query",
-    "read_text",
+    "read_sql_query",
+    "read_structured_query",
 ]
 
 
@@ -33,15 +33,19 @@ def read_result_query(values: Any) -> ResultQuery:
     Raises:
         BadParameterError, LimitExceededError: it is none, or there is too much of it.
     """
-    if isinstance(values, Question | TextQuestion):
+    if isinstance(values, StructuredQuery | SQLQuery):
         return values
-    return read_text(values) if isinstance(values, Mapping) and "sql" in values else read_question(values)
+    return (
+        read_sql_query(values)
+        if isinstance(values, Mapping) and "sql" in values
+        else read_structured_query(values)
+    )
 
 
-def answering(
-    inquiry: ResultQuery, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool = False
+def build_select(
+    query: ResultQuery, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool = False
 ) -> AnySelect:
-    """The Select that answers `inquiry` about `result`, on a database of SQLAlchemy's `dialect`.
+    """The Select that answers `query` about `result`, on a database of SQLAlchemy's `dialect`.
 
     Args:
         is_fenced: rows are hidden from whoever asks: what a text computes is computed of the others alone.
@@ -50,6 +54,6 @@ def answering(
         UnknownColumnError, BadParameterError: it names what is not there, or asks what cannot be.
         InvalidSQLError, ForbiddenSQLError, UnknownTableError: a text cannot be read; see `dualsql.sql`.
     """
-    if isinstance(inquiry, TextQuestion):
-        return answering_text(inquiry, result, capabilities, dialect, is_fenced=is_fenced)
-    return answering_question(inquiry, result, capabilities)
+    if isinstance(query, SQLQuery):
+        return build_sql_select(query, result, capabilities, dialect, is_fenced=is_fenced)
+    return build_structured_select(query, result, capabilities)

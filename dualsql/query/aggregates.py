@@ -21,7 +21,7 @@ from dualsql.query.conditions import (
     needs_exact,
     operand,
 )
-from dualsql.query.question import AggregateColumn, Group
+from dualsql.query.model import AggregateColumn, Group
 from dualsql_client.query import Function
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})

@@ -24,7 +24,7 @@ from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
 from dualsql.query.comparisons import Element, bound, equal, one_of
-from dualsql.query.question import AllOf, AnyOf, Comparison, Condition, Negation
+from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
 from dualsql_client.query import Operator

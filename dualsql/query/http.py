@@ -26,9 +26,9 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.http.streaming import answer_stream
-from dualsql.query.parse import KEYS, WINDOW_KEYS, read_question
-from dualsql.query.question import ResultQuery
-from dualsql.query.select import TEXT_KEYS, read_text
+from dualsql.query.model import ResultQuery
+from dualsql.query.parse import KEYS, WINDOW_KEYS, read_structured_query
+from dualsql.query.select import TEXT_KEYS, read_sql_query
 from dualsql.resource import endpoint
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
@@ -36,11 +36,11 @@ from dualsql.results.streams import StreamRequest
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
 
-QUESTION_METHODS = ("OPTIONS", "POST")
+QUERY_METHODS = ("OPTIONS", "POST")
 
 _READERS: Mapping[str, tuple[Callable[[Any], ResultQuery], Sequence[str]]] = {
-    "query": (read_question, KEYS),
-    "sql": (read_text, TEXT_KEYS),
+    "query": (read_structured_query, KEYS),
+    "sql": (read_sql_query, TEXT_KEYS),
 }
 WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas", "text_columns")
 NAMING = ("name",)
@@ -55,7 +55,7 @@ def query_routes(server: DualResponseServer) -> FeatureRoutes:
         routes=[
             route
             for kind, answer in endpoints.items()
-            for route in method_routes(f"/{{resource_id}}/{kind}", {"POST": answer}, QUESTION_METHODS)
+            for route in method_routes(f"/{{resource_id}}/{kind}", {"POST": answer}, QUERY_METHODS)
         ],
         endpoints=[
             endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
@@ -75,11 +75,11 @@ def _endpoint(
         values = json_object(await read_json_body(request, server.settings))
         refuse_unknown(values, dict.fromkeys((*keys, *WINDOW)), "key")
         window = {name: values[name] for name in WINDOW if name in values}
-        inquiry = read({name: value for name, value in values.items() if name not in window})
+        query = read({name: value for name, value in values.items() if name not in window})
         written = _wanted_format(window.get("format"), request)
         if written is None:
-            return await _answer_page(server, request, inquiry, window)
-        return await _answer_stream(server, request, inquiry, window, written)
+            return await _answer_page(server, request, query, window)
+        return await _answer_stream(server, request, query, window, written)
 
     return answer
 
@@ -117,7 +117,7 @@ def _wanted_format(named: Any, request: Request) -> Format | None:
 
 
 async def _answer_page(
-    server: DualResponseServer, request: Request, inquiry: ResultQuery, window: Mapping[str, Any]
+    server: DualResponseServer, request: Request, query: ResultQuery, window: Mapping[str, Any]
 ) -> Response:
     wanted = PageRequest(
         offset=integer_value("offset", window.get("offset", 0)),
@@ -127,7 +127,7 @@ async def _answer_page(
     )
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
-    answer = server.inquiries.page(resource, inquiry, wanted, principal=principal)
+    answer = server.query.page(resource, query, wanted, principal=principal)
     page = await while_connected(request.receive, answer)
     return JSONAnswer(page.to_wire())
 
@@ -135,7 +135,7 @@ async def _answer_page(
 async def _answer_stream(
     server: DualResponseServer,
     request: Request,
-    inquiry: ResultQuery,
+    query: ResultQuery,
     window: Mapping[str, Any],
     written: Format,
 ) -> Response:
@@ -146,10 +146,10 @@ async def _answer_stream(
         options=writer_options(window),
     )
     if window.get("offset"):
-        inquiry = replace(inquiry, offset=integer_value("offset", window["offset"]))
+        query = replace(query, offset=integer_value("offset", window["offset"]))
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
-    stream = server.inquiries.stream(resource, inquiry, wanted, principal=principal)
+    stream = server.query.stream(resource, query, wanted, principal=principal)
     return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
 

@@ -12,7 +12,7 @@ from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.mcp.tool import ToolOptions, make_tool, plain_tool, tool
 from dualsql.query import read_result_query
-from dualsql.query.question import ResultQuery, TextQuestion, in_words
+from dualsql.query.model import ResultQuery, SQLQuery, in_words
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import RELATION, Principal, Resource, id_in
 from dualsql.response import DualResponse
@@ -117,11 +117,11 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
     kept: dict[str, Any] = {name: options[name] for name in _KEPT if name in options}  # type: ignore[literal-required]
 
     async def refined(resource: str, values: Mapping[str, Any], caller: Principal | None) -> DualResponse:
-        inquiry = _inquiry(values)
+        query = _read_query(values)
         parent = await dual.open_resource(id_in(resource), caller, "read")
-        name = f"{parent.name}: {in_words(inquiry)}"[:_LONGEST_NAME]
+        name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
         return await dual.create_response(
-            name=name, parent=parent, refinement=inquiry, principal=caller, **kept
+            name=name, parent=parent, refinement=query, principal=caller, **kept
         )
 
     async def query_result(
@@ -165,7 +165,7 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
         tool(dual, server, **described)(function)
 
 
-def _inquiry(values: Mapping[str, Any]) -> ResultQuery:
+def _read_query(values: Mapping[str, Any]) -> ResultQuery:
     given = {name: value for name, value in values.items() if value is not None}
     beside = [name for name in given if name not in TEXT_KEYS]
     if "sql" in given and beside:
@@ -203,9 +203,7 @@ def add_data_manager(dual: DualResponseServer, server: Any) -> None:
             return _described(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
-        page = await dual.inquiries.page(
-            resource, TextQuestion(sql), PageRequest(limit=limit), principal=caller
-        )
+        page = await dual.query.page(resource, SQLQuery(sql), PageRequest(limit=limit), principal=caller)
         return _queried(resource, page)
 
     plain_tool(dual, server)(data_manager)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
-from dualsql.query.question import (
+from dualsql.query.model import (
     BUCKETS,
     FUNCTIONS,
     OPERATORS,
@@ -18,8 +18,8 @@ from dualsql.query.question import (
     Condition,
     Group,
     Negation,
-    Question,
-    QuestionSort,
+    QuerySort,
+    StructuredQuery,
     names_of,
 )
 
@@ -58,7 +58,7 @@ _EXAMPLES = {
 }
 
 
-def read_question(values: Any) -> Question:
+def read_structured_query(values: Any) -> StructuredQuery:
     """The question that a JSON object is; see `dualsql_client.query.Question`.
 
     Raises:
@@ -71,11 +71,11 @@ def read_question(values: Any) -> Question:
         )
     refuse_unknown(values, (*KEYS, *WINDOW_KEYS), "key")
     given = {key: value for key, value in values.items() if value is not None}
-    question = Question(
+    question = StructuredQuery(
         columns=_columns(given["columns"]) if "columns" in given else None,
         condition=_conditions(given, "filters"),
         groups=tuple(_group(part) for part in _listed(given, "group_by", MAXIMUM_GROUPS)),
-        measures=tuple(_measure(part) for part in _listed(given, "aggregates", MAXIMUM_MEASURES)),
+        aggregates=tuple(_aggregate(part) for part in _listed(given, "aggregates", MAXIMUM_MEASURES)),
         having=_conditions(given, "having"),
         order=_order(_listed(given, "order_by", MAXIMUM_ORDER)),
         limit=_whole("limit", given["limit"]) if "limit" in given else None,
@@ -85,7 +85,7 @@ def read_question(values: Any) -> Question:
     return question
 
 
-def _require_sense(question: Question) -> None:
+def _require_sense(question: StructuredQuery) -> None:
     names = names_of(question)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -219,7 +219,7 @@ def _group(value: Any) -> Group:
     return Group(_alias(value, default, "group_by"), column, bucket)
 
 
-def _measure(value: Any) -> AggregateColumn:
+def _aggregate(value: Any) -> AggregateColumn:
     if isinstance(value, str):
         value = {"function": value}
     if not isinstance(value, Mapping):
@@ -252,21 +252,21 @@ def _fraction(value: Mapping[str, Any], function: str) -> float | None:
     return float(given)
 
 
-def _order(keys: Sequence[Any]) -> tuple[QuestionSort, ...]:
+def _order(keys: Sequence[Any]) -> tuple[QuerySort, ...]:
     found = tuple(_order_key(key) for key in keys)
     if len({key.column for key in found}) != len(found):
         raise _malformed("A column appears twice in order_by.", "order_by")
     return found
 
 
-def _order_key(value: Any) -> QuestionSort:
+def _order_key(value: Any) -> QuerySort:
     if isinstance(value, str):
         value = {"column": value}
     if not isinstance(value, Mapping):
         raise _malformed("A key of order_by is a column's name, or an object.", "order_by")
     refuse_unknown(value, ("column", "order"), "key of order_by")
     direction = _word(value.get("order", "asc"), ("asc", "desc"), "order")
-    return QuestionSort(_name(value.get("column"), "order_by"), direction == "desc")
+    return QuerySort(_name(value.get("column"), "order_by"), direction == "desc")
 
 
 def _name(value: Any, key: str) -> str:

@@ -31,13 +31,15 @@ from dualsql.plan.page import projected, with_outputs
 from dualsql.plan.shape import with_criteria_of
 from dualsql.query.aggregates import aggregated, group_key
 from dualsql.query.conditions import Conditions
-from dualsql.query.parse import read_question
-from dualsql.query.question import AllOf, AnyOf, Comparison, Condition, Negation, Question, TextQuestion
+from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, SQLQuery, StructuredQuery
+from dualsql.query.parse import read_structured_query
 from dualsql.resource import RELATION
 from dualsql_client.wire import SortKey
 
 
-def answering_question(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
+def build_structured_select(
+    question: StructuredQuery, result: Shape, capabilities: Capabilities
+) -> AnySelect:
     """The Select that answers `question` about `result`.
 
     Raises:
@@ -54,7 +56,7 @@ def answering_question(question: Question, result: Shape, capabilities: Capabili
     return found.limit(question.limit).offset(question.offset or None)
 
 
-def _listed(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
+def _listed(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     chosen = chosen_columns(result.columns, question.columns)
     asked = set(_columns_of(question.condition)) | {key.column for key in question.order}
     if not reads_plainly(result, [column for column in result.columns if column.name in asked]):
@@ -69,7 +71,7 @@ def _listed(question: Question, result: Shape, capabilities: Capabilities) -> An
 
 
 def _cut_out(
-    question: Question, result: Shape, chosen: Sequence[ResultColumn], capabilities: Capabilities
+    question: StructuredQuery, result: Shape, chosen: Sequence[ResultColumn], capabilities: Capabilities
 ) -> AnySelect:
     statement = result.select
     if question.condition is not None:
@@ -105,7 +107,7 @@ def _columns_of(condition: Condition | None) -> Iterator[str]:
             pass
 
 
-def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> AnySelect:
+def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     _require_several_rows(question, result)
     relation, columns = related(_with_columns(result, _read_by(question)), capabilities)
     source = _conditions(columns, capabilities)
@@ -118,7 +120,7 @@ def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> A
         source, rows = _conditions(columns, capabilities), None
     outputs = [
         *(key.label(group.name) for key, group in zip(keys, question.groups, strict=True)),
-        *(aggregated(measure, source).label(measure.name) for measure in question.measures),
+        *(aggregated(measure, source).label(measure.name) for measure in question.aggregates),
     ]
     statement: AnySelect = select(*outputs).select_from(relation).group_by(*keys)
     if rows is not None:
@@ -126,9 +128,9 @@ def _grouped(question: Question, result: Shape, capabilities: Capabilities) -> A
     return with_criteria_of(result.select, _finished(question, statement, capabilities, result.meanings))
 
 
-def _read_by(question: Question) -> set[str]:
+def _read_by(question: StructuredQuery) -> set[str]:
     """The columns of the result that a question for groups reads."""
-    measured_columns = {measure.column for measure in question.measures if measure.column}
+    measured_columns = {measure.column for measure in question.aggregates if measure.column}
     grouped_columns = {group.column for group in question.groups}
     return grouped_columns | measured_columns | set(_columns_of(question.condition))
 
@@ -159,7 +161,7 @@ def _with_keys(
 
 
 def _finished(
-    question: Question, statement: AnySelect, capabilities: Capabilities, meanings: Meanings
+    question: StructuredQuery, statement: AnySelect, capabilities: Capabilities, meanings: Meanings
 ) -> AnySelect:
     """The groups that are asked for, in order: their own, if no other is.
 
@@ -194,7 +196,7 @@ def _outputs(statement: AnySelect, meanings: Meanings) -> list[ResultColumn]:
     return [ResultColumn(column.name, column.element, column.type, meanings=meanings) for column in made]
 
 
-def _require_several_rows(question: Question, result: Shape) -> None:
+def _require_several_rows(question: StructuredQuery, result: Shape) -> None:
     """Refuse to group by a column that tells each row from every other one."""
     key = sole_key(result.select)
     for group in question.groups:
@@ -227,7 +229,7 @@ TEXT_KEYS = ("sql", "parameters", "columns", "limit", "offset")
 _NOTHING = Registry(MetaData())
 
 
-def read_text(values: Any) -> TextQuestion:
+def read_sql_query(values: Any) -> SQLQuery:
     """The question that `{"sql": "SELECT ... FROM data", "parameters": {"state": "NJ"}}` is.
 
     Raises:
@@ -250,8 +252,8 @@ def read_text(values: Any) -> TextQuestion:
             raise BadParameterError(
                 "A parameter is a text, a number, true, false or null.", details={"name": name}
             )
-    rest = read_question({key: values[key] for key in TEXT_KEYS[2:] if key in values})
-    return TextQuestion(
+    rest = read_structured_query({key: values[key] for key in TEXT_KEYS[2:] if key in values})
+    return SQLQuery(
         sql,
         tuple(sorted(parameters.items())),
         columns=rest.columns,
@@ -260,8 +262,8 @@ def read_text(values: Any) -> TextQuestion:
     )
 
 
-def answering_text(
-    text: TextQuestion, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool
+def build_sql_select(
+    text: SQLQuery, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool
 ) -> AnySelect:
     """The Select that the text is, reading nothing but `result`; `is_fenced` computes nothing of other rows.
 
@@ -289,8 +291,8 @@ def answering_text(
     if isinstance(made, CompoundSelect):
         made = select(*made.subquery("answer").c)
     if text.columns is not None or text.limit is not None or text.offset:
-        part = Question(columns=text.columns, limit=text.limit, offset=text.offset)
-        made = answering_question(part, shape(made), capabilities)
+        part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
+        made = build_structured_select(part, shape(made), capabilities)
     return with_criteria_of(result.select, made)
 
 

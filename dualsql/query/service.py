@@ -19,8 +19,8 @@ from dualsql.errors import (
 )
 from dualsql.formats.writer import Chunk
 from dualsql.freeze.document import AnySelect
-from dualsql.query import answering, read_question, read_result_query
-from dualsql.query.question import Question, ResultQuery, TextQuestion, in_words
+from dualsql.query import build_select, read_result_query, read_structured_query
+from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
 from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
@@ -47,7 +47,7 @@ class QueryService:
     async def page(
         self,
         resource: Resource,
-        inquiry: ResultQuery,
+        query: ResultQuery,
         request: PageRequest = FIRST_PAGE,
         *,
         principal: Principal | None = None,
@@ -62,30 +62,30 @@ class QueryService:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
         """
         asked = request.checked(self._settings)
-        view = self._view(resource, inquiry, principal)
-        subject = _subject(resource, inquiry)
-        with blaming(inquiry.asked):
+        view = self._view(resource, query, principal)
+        subject = _subject(resource, query)
+        with blaming(query.asked):
             page = await self._reader.page_of(view, asked, resource, principal, subject=subject)
-        if page.has_next and isinstance(inquiry, Question) and inquiry.is_grouped:
+        if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
             return await self._with_groups_counted(page, view)
         return page
 
     def stream(
         self,
         resource: Resource,
-        inquiry: ResultQuery,
+        query: ResultQuery,
         request: StreamRequest,
         *,
         principal: Principal | None = None,
     ) -> ResultStream:
         """The whole answer as bytes of the format that `request` names; see `DualResponseServer.stream`."""
         checked_stream(request, self._settings)
-        view = self._view(resource, inquiry, principal)
-        subject = _subject(resource, inquiry)
+        view = self._view(resource, query, principal)
+        subject = _subject(resource, query)
         found = self._reader.stream_of(view, request, resource, principal, subject=subject)
-        return replace(found, chunks=_blamed(found.chunks, inquiry))
+        return replace(found, chunks=_blamed(found.chunks, query))
 
-    def statement(self, resource: Resource, inquiry: ResultQuery, principal: Principal | None) -> AnySelect:
+    def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
         """The answer as a Select of its own, which reads the result's tables and not the result.
 
         Raises:
@@ -94,23 +94,23 @@ class QueryService:
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
             _refuse_functions()
-        return self._answer(inquiry, view)
+        return self._answer(query, view)
 
-    def _view(self, resource: Resource, inquiry: ResultQuery, principal: Principal | None) -> View:
+    def _view(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> View:
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
             # The statement is another one for each principal, and kept for none.
-            return replace(view, derived=Derived(self._answer(inquiry, view), view.source.meanings))
-        key = (view.source.name, resource.document, inquiry.digest)
+            return replace(view, derived=Derived(self._answer(query, view), view.source.meanings))
+        key = (view.source.name, resource.document, query.digest)
         if key not in self._kept:
-            self._kept[key] = Derived(self._answer(inquiry, view), view.source.meanings)
+            self._kept[key] = Derived(self._answer(query, view), view.source.meanings)
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return replace(view, derived=self._kept[key])
 
-    def _answer(self, inquiry: ResultQuery, view: View) -> AnySelect:
-        return _answer(inquiry, view, is_fenced=self._reader.hides_rows)
+    def _answer(self, query: ResultQuery, view: View) -> AnySelect:
+        return _answer(query, view, is_fenced=self._reader.hides_rows)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with a total: how many groups there are is bounded where they are more than a page shows."""
@@ -129,7 +129,7 @@ _MOST_COMPILED = 16
 """Columns that the compiled questions filter and sort by."""
 
 
-def question_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
+def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
     """What questions make of a statement: its rows, filtered and in another order, and groups of them."""
     columns = view.columns[:_MOST_COMPILED]
     missing = [{"column": column.name, "op": "is_null"} for column in columns]
@@ -138,23 +138,25 @@ def question_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
         "rows": {"filters": [{"or": missing}], "order_by": sorted_by},
         "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
     }.items():
-        yield name, _answer(read_question(question), view)
+        yield name, _answer(read_structured_query(question), view)
 
 
 def _answer(query: ResultQuery, view: View, *, is_fenced: bool = False) -> AnySelect:
     source = view.source
-    return answering(query, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced)
+    return build_select(
+        query, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced
+    )
 
 
-async def _blamed(chunks: AsyncGenerator[Chunk, None], inquiry: ResultQuery) -> AsyncGenerator[Chunk, None]:
-    with blaming(inquiry.asked):
+async def _blamed(chunks: AsyncGenerator[Chunk, None], query: ResultQuery) -> AsyncGenerator[Chunk, None]:
+    with blaming(query.asked):
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
 
 
-def _subject(resource: Resource, inquiry: ResultQuery) -> ReadTarget:
-    return ReadTarget(f"{resource.id}?{inquiry.digest}", UNCOUNTED)
+def _subject(resource: Resource, query: ResultQuery) -> ReadTarget:
+    return ReadTarget(f"{resource.id}?{query.digest}", UNCOUNTED)
 
 
 def _refuse_functions() -> NoReturn:
@@ -238,7 +240,7 @@ class RefineService:
             source=parent.source,
             metadata={**(options.metadata or {}), LINEAGE: lineage},
             refinement=refinement,
-            is_text=isinstance(refinement, TextQuestion),
+            is_text=isinstance(refinement, SQLQuery),
         )
 
     def _require_room(self, parent: Resource, depth: int) -> None:

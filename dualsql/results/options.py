@@ -150,7 +150,9 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
     return tables
 
 
-def checked_queries(queries: Iterable[SavedQuery], sources: Mapping[str, Source]) -> dict[str, SavedQuery]:
+def checked_saved_queries(
+    queries: Iterable[SavedQuery], sources: Mapping[str, Source]
+) -> dict[str, SavedQuery]:
     """The saved queries by name, once each is known to be one that can be stored.
 
     Raises:

@@ -69,11 +69,11 @@ def add_execute_query(
             raise MalformedCallError("Give exactly one of query and query_name.")
         ask = _asking(parameters, source_name or options.get("source"), caller, visible)
         if query_name is not None:
-            return _answer(lambda: dual.questions.of_name(query_name, **ask), limit)
-        return _answer(lambda: dual.questions.of_text(str(query), **ask), limit)
+            return _answer(lambda: dual.saved_queries.resolve(query_name, **ask), limit)
+        return _answer(lambda: dual.sql.resolve(str(query), **ask), limit)
 
     described = f"Run a query.\n\n{_spoken(dual)} {_RULES}"
-    if dual.questions.saved:
+    if dual.saved_queries:
         described += f" {_NAMED}"
     options.setdefault("description", described)
     tool(dual, server, **options)(execute_query)
@@ -90,14 +90,14 @@ def add_query(
     """
     sql_reader()
     source = options.get("source")
-    if source is None and len(dual.questions.databases) > 1:
+    if source is None and len(dual.sql.databases) > 1:
         raise ConfigurationError(
             "Which database does the tool query?", hint='add_query(dual, server, source="...")'
         )
 
     def query(sql: Annotated[str, Field(description="SQL text")], *, caller: Principal | None) -> Answer:
         ask = _asking(None, source, caller, visible)
-        return _answer(lambda: dual.questions.of_text(sql, **ask))
+        return _answer(lambda: dual.sql.resolve(sql, **ask))
 
     rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
     options.setdefault("description", f"Run a query.\n\n{_spoken(dual, source)} {rules}")
@@ -134,7 +134,7 @@ def _answer(ask: Callable[[], ResolvedQuery], limit: int | None = None) -> Answe
 
 def _spoken(dual: DualResponseServer, source: str | None = None) -> str:
     """Which SQL is spoken."""
-    databases = dual.questions.databases
+    databases = dual.sql.databases
     if source is not None or len(databases) == 1:
         first = next(iter(databases.values()))
         return f"SQL is that of {first if source is None else databases.get(source, first)}."

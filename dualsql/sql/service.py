@@ -1,14 +1,14 @@
-"""A SQL text or a saved query's name as a Select, for one caller."""
+"""SQL texts and names of saved queries, resolved to Selects for one caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import TableClause
+from sqlalchemy import Dialect, TableClause
 
-from dualsql.catalogue import Catalogue, Visible
+from dualsql.catalogue import Visible
 from dualsql.databases import Source
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze import Registry
@@ -34,47 +34,56 @@ class ResolvedQuery(NamedTuple):
     saved: SavedQuery | None
 
 
-class QueryResolver:
-    """Makes Selects of what callers ask one server.
+class NamedSources:
+    """The databases of one server by name, and the tables of each that a principal may name."""
 
-    Attributes:
-        saved: the saved queries by name.
-    """
+    def __init__(self, registry: Registry, sources: Mapping[str, Source], policy: Policy) -> None:
+        self.registry = registry
+        self.sources = sources
+        self.policy = policy
 
-    def __init__(
-        self,
-        registry: Registry,
-        sources: Mapping[str, Source],
-        policy: Policy,
-        saved: Mapping[str, SavedQuery],
-    ) -> None:
-        self._registry = registry
+    @property
+    def dialects(self) -> Mapping[str, Dialect]:
+        """The dialect of each database."""
+        return {name: source.engine.dialect for name, source in self.sources.items()}
+
+    def chosen(self, name: str | None) -> str:
+        """The name of a database; None stands for the only one.
+
+        Raises:
+            BadParameterError: there is no such database, or several and none is named.
+        """
+        if name is None and len(self.sources) == 1:
+            return next(iter(self.sources))
+        if name is None or name not in self.sources:
+            _refuse("source", "" if name is None else name, self.sources)
+        return name
+
+    def is_visible(
+        self, principal: Principal | None, source: str, visible: Visible | None
+    ) -> Callable[[TableClause], bool]:
+        """Whether the principal finds a table in the catalogue; one that is not there is unknown to its SQL, too."""
+        names = self.policy.visible_names(principal, source)
+
+        def is_seen(table: TableClause) -> bool:
+            is_allowed = self.registry.name_of(table) in names.tables
+            return is_allowed and (visible is None or visible(principal, table) is True)
+
+        return is_seen
+
+
+class SQLService:
+    """Makes Selects of SQL texts for one server."""
+
+    def __init__(self, sources: NamedSources) -> None:
         self._sources = sources
-        self._policy = policy
-        self.saved = saved
 
     @property
     def databases(self) -> Mapping[str, str]:
         """What kind of database each source is, as people call it, by the source's name."""
-        return {name: source.capabilities.name for name, source in self._sources.items()}
+        return {name: source.capabilities.name for name, source in self._sources.sources.items()}
 
-    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """What may be seen of the tables and saved queries: `catalogue.seen_by(principal)`.
-
-        Args:
-            visible: hides tables besides those that the hooks deny.
-            scheme: of the URIs.
-
-        Raises:
-            ConfigurationError: the scheme cannot be used.
-        """
-        dialects = {name: source.engine.dialect for name, source in self._sources.items()}
-        queries = self.saved.values()
-        return Catalogue(
-            self._registry, dialects, self._policy, queries=queries, visible=visible, scheme=scheme
-        )
-
-    def of_text(
+    def resolve(
         self,
         sql: str,
         *,
@@ -85,6 +94,10 @@ class QueryResolver:
     ) -> ResolvedQuery:
         """The Select that a SQL text is, in the dialect of its database.
 
+        Args:
+            parameters: values of each `:name` in the text.
+            visible: hides tables besides those that the hooks deny.
+
         Raises:
             InvalidSQLError, UnknownTableError, UnknownColumnError, ForbiddenSQLError: see `dualsql.sql.read_select`.
             BadParameterError: there is no such source.
@@ -92,21 +105,38 @@ class QueryResolver:
             ConfigurationError: the extra `sql` is not installed.
         """
         read_select = sql_reader()
-        rules = self._policy.rules_for(principal).form  # before a name of a table can be learnt of
-        name = self._source(source)
-        seen = self._seeing(principal, name, visible)
+        # Callers without access are refused before any name of a table is resolved.
+        rules = self._sources.policy.rules_for(principal).form
+        name = self._sources.chosen(source)
         made = read_select(
             sql,
-            self._registry,
-            self._sources[name].engine.dialect.name,
+            self._sources.registry,
+            self._sources.dialects[name].name,
             parameters,
-            is_visible=seen,
+            is_visible=self._sources.is_visible(principal, name, visible),
             hides=rules.filters,
-            meanings=self._sources[name].meanings,
+            meanings=self._sources.sources[name].meanings,
         )
         return ResolvedQuery(made, name, None)
 
-    def of_name(
+
+class SavedQueries(Mapping[str, SavedQuery]):
+    """The saved queries of one server by name."""
+
+    def __init__(self, queries: Mapping[str, SavedQuery], sources: NamedSources) -> None:
+        self._queries = queries
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> SavedQuery:
+        return self._queries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._queries)
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def resolve(
         self,
         name: str,
         *,
@@ -115,48 +145,30 @@ class QueryResolver:
         principal: Principal | None = None,
         visible: Visible | None = None,
     ) -> ResolvedQuery:
-        """The saved query of that name, with values for its parameters.
+        """The Select of the saved query of that name, with values for its parameters.
+
+        Args:
+            visible: hides tables besides those that the hooks deny, and the queries that read them.
 
         Raises:
             BadParameterError: there is none that the caller may see, or the parameters do not fit.
             ForbiddenError: the rules have nothing for this caller.
         """
-        self._policy.rules_for(principal)
-        known = {
-            known: query
-            for known, query in self.saved.items()
-            if all(
-                map(self._seeing(principal, query.source or next(iter(self._sources)), visible), query.tables)
-            )
-        }
+        self._sources.policy.rules_for(principal)
+        known = {known: query for known, query in self.items() if self._is_seen(query, principal, visible)}
         query = known.get(name)
         if query is None:
             _refuse("saved query", name, known)
-        found = self._source(query.source or source)
+        found = self._sources.chosen(query.source or source)
         if source is not None and source != found:
             raise BadParameterError(
                 f"The saved query {query.name!r} is of another source.", hint="Leave source_name out."
             )
-        return ResolvedQuery(query.with_values(parameters, self._sources[found].engine.dialect), found, query)
+        return ResolvedQuery(query.with_values(parameters, self._sources.dialects[found]), found, query)
 
-    def _seeing(
-        self, principal: Principal | None, source: str, visible: Visible | None
-    ) -> Callable[[TableClause], bool]:
-        """Whether a table is in the catalogue of this principal: what is not there is unknown here, too."""
-        sight = self._policy.visible_names(principal, source)
-
-        def sees(table: TableClause) -> bool:
-            is_allowed = self._registry.name_of(table) in sight.tables
-            return is_allowed and (visible is None or visible(principal, table) is True)
-
-        return sees
-
-    def _source(self, name: str | None) -> str:
-        if name is None and len(self._sources) == 1:
-            return next(iter(self._sources))
-        if name is None or name not in self._sources:
-            _refuse("source", "" if name is None else name, self._sources)
-        return name
+    def _is_seen(self, query: SavedQuery, principal: Principal | None, visible: Visible | None) -> bool:
+        source = query.source or next(iter(self._sources.sources))
+        return all(map(self._sources.is_visible(principal, source, visible), query.tables))
 
 
 def sql_reader() -> Callable[..., Statement]:

@@ -74,6 +74,8 @@ AS_BOB = {"Authorization": "Bearer token-of-bob"}
 def make_server(database: Any, **options: Any) -> DualResponseServer:
     """A server of the schools."""
     settings: dict[str, Any] = {"base_url": BASE_URL, "tables": Base, "secrets": SECRETS, **options}
+    if "queries" in settings:
+        settings["saved_queries"] = settings.pop("queries")
     return DualResponseServer(database, **settings)
 
 

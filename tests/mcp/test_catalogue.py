@@ -23,7 +23,7 @@ IN_STATE = SavedQuery(
 
 async def test_everything_is_listed_and_everything_listed_is_read(make_dual: MakeDual, host: Host) -> None:
     server = host.server()
-    add_catalogue(make_dual(queries=[IN_STATE]), server)
+    add_catalogue(make_dual(saved_queries=[IN_STATE]), server)
     async with host.connected(server) as connection:
         reader = Reader(connection)
         uris = await reader.everything()
@@ -117,7 +117,7 @@ async def test_a_long_list_comes_in_pages(make_dual: MakeDual, host: Host) -> No
 
 async def test_completion_knows_what_was_chosen_before(make_dual: MakeDual, host: Host) -> None:
     server = host.server()
-    add_catalogue(make_dual(queries=[IN_STATE]), server)
+    add_catalogue(make_dual(saved_queries=[IN_STATE]), server)
     table = "catalog://{source}/schema/{schema}/table/{table}"
     async with host.connected(server) as connection:
         reader = Reader(connection)
@@ -186,7 +186,7 @@ async def test_a_table_is_described(dual: DualResponseServer, host: Host) -> Non
 
 async def test_the_catalogue_is_searched_in_batches(make_dual: MakeDual, host: Host) -> None:
     server = host.server()
-    add_catalogue(make_dual(queries=[IN_STATE]), server)
+    add_catalogue(make_dual(saved_queries=[IN_STATE]), server)
     async with host.connected(server) as connection:
         result = await connection.call(
             "search_catalog", terms=["enrolment", "skool in stat", "xyzzy"], limit=3

@@ -71,7 +71,7 @@ async def test_each_tenant_sees_what_the_rules_let_it_see(make_dual: MakeDual, h
             base_url=f"{origin}/resources",
             authenticate=BearerTokens(Verifier()),
             hooks=RULES,
-            queries=[EARNINGS],
+            saved_queries=[EARNINGS],
         )
         server = guarded(host, origin)
         add_catalogue(dual, server, visible=only_acme_sees_visits)
@@ -124,7 +124,7 @@ async def test_what_is_not_in_one_s_catalogue_is_unknown_to_one_s_sql(
 ) -> None:
     with listening_socket() as listening:
         origin = origin_of(listening)
-        dual = make_dual(base_url=f"{origin}/resources", hooks=RULES, queries=[EARNINGS])
+        dual = make_dual(base_url=f"{origin}/resources", hooks=RULES, saved_queries=[EARNINGS])
         server = guarded(host, origin)
         add_execute_query(dual, server)
         async with running(dual, server, listening):

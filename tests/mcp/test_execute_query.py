@@ -70,7 +70,7 @@ async def test_a_text_is_answered_by_a_dual_response(dual: DualResponseServer, h
 
 
 async def test_a_saved_query_is_run_by_its_name(make_dual: MakeDual, host: Host) -> None:
-    dual = make_dual(queries=[IN_STATE])
+    dual = make_dual(saved_queries=[IN_STATE])
     server = host.server()
     add_execute_query(dual, server)
     async with host.connected(server) as connection:
@@ -104,7 +104,7 @@ async def test_a_malformed_call_is_answered_as_the_sdk_answers_one(
     make_dual: MakeDual, host: Host, arguments: dict[str, Any]
 ) -> None:
     server = host.server()
-    add_execute_query(make_dual(queries=[IN_STATE]), server)
+    add_execute_query(make_dual(saved_queries=[IN_STATE]), server)
     async with host.connected(server) as connection:
         result = await raw(connection, **arguments)
         of_the_sdk = await raw(connection, query=["SELECT 1"])
@@ -149,7 +149,7 @@ async def test_a_table_one_may_not_know_of_looks_like_none(make_dual: MakeDual, 
     saved = SavedQuery("hidden_visits", select(visits))
     server = host.server()
     add_execute_query(
-        make_dual(queries=[saved, IN_STATE]), server, visible=lambda who, table: table.name != "visits"
+        make_dual(saved_queries=[saved, IN_STATE]), server, visible=lambda who, table: table.name != "visits"
     )
     async with host.connected(server) as connection:
         hidden = await connection.call("execute_query", query="SELECT * FROM visits")
@@ -179,7 +179,7 @@ async def test_hooks_hold_for_what_a_model_writes(make_dual: MakeDual, host: Hos
             base_url=f"{origin}/resources",
             authenticate=BearerTokens(Verifier()),
             hooks=hooks,
-            queries=[IN_STATE],
+            saved_queries=[IN_STATE],
             tables=[School, Program, visits],
         )
         server = guarded(host, origin)
@@ -204,7 +204,7 @@ async def test_a_stranger_learns_nothing_where_hooks_want_a_principal(
     hooks = [RowFilter(School, lambda who: School.state == who.tenant), Shared(Program, visits)]
     tables = [School, Program, visits]
     server = host.server()
-    add_execute_query(make_dual(hooks=hooks, tables=tables, queries=[IN_STATE]), server)
+    add_execute_query(make_dual(hooks=hooks, tables=tables, saved_queries=[IN_STATE]), server)
     async with host.connected(server) as connection:
         for arguments in ({"query": "SELECT * FROM nothing"}, {"query_name": "nothing"}):
             found = problem(await connection.call("execute_query", **arguments))
@@ -219,7 +219,7 @@ async def test_one_of_several_databases(
     postgresql_url: str,
     make_engine: Callable[[str], Any],
 ) -> None:
-    dual = make_dual(databases={"here": schools, "there": make_engine(postgresql_url)}, queries=[])
+    dual = make_dual(databases={"here": schools, "there": make_engine(postgresql_url)}, saved_queries=[])
     server = host.server()
     add_execute_query(dual, server)
     async with host.connected(server) as connection:

@@ -97,7 +97,7 @@ def calls(tools: dict[str, Any], uri: str) -> Calls:
 async def faults(host: Host, url: str, *, step: int, start: int = 0) -> list[str]:
     """The calls, of every `step`, that raise or are answered by anything but rows and refusals."""
     found = []
-    async with running(url, queries=QUERIES, maximum_refinements=1_000_000) as application:
+    async with running(url, saved_queries=QUERIES, maximum_refinements=1_000_000) as application:
         server = host.server()
         add_execute_query(application.server, server)
         add_result_tools(application.server, server)
@@ -233,13 +233,13 @@ async def filled_url(
 
 async def test_a_value_that_the_database_does_not_take_is_refused_by_its_name(filled_url: str) -> None:
     refused, found = 0, []
-    async with running(filled_url, queries=[*QUERIES, *SHOWN, *COMPARED]) as application:
+    async with running(filled_url, saved_queries=[*QUERIES, *SHOWN, *COMPARED]) as application:
         server = application.server
         for query in (*QUERIES, *SHOWN, *COMPARED):
             for value in MISFITS:
                 given = [value] if query is AMONG else value
                 try:
-                    asked = server.questions.of_name(query.name, parameters={"v": given})
+                    asked = server.saved_queries.resolve(query.name, parameters={"v": given})
                     await server.create_response(asked.select, name="x")
                 except BadParameterError as error:
                     refused += 1

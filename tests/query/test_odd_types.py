@@ -418,7 +418,7 @@ _WAITS = (None, timedelta(minutes=1))
 
 async def _codes(server: Served, sql: str) -> AsyncIterator[tuple[str, str | None]]:
     """What each door that takes a text answers; None for rows."""
-    select_of_text = server.dual.questions.of_text(sql).select
+    select_of_text = server.dual.sql.resolve(sql).select
     for wait in _WAITS:
         made = server.dual.create_response(select_of_text, name="text", is_text=True, wait=wait)
         yield f"create_response, {wait=}", await _code_of(made)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dualsql.formats.json import dumps, loads
-from dualsql.query import read_question
+from dualsql.query import read_structured_query
 from dualsql.resource import Resource
 from dualsql.results.pages import PageRequest
 from dualsql_client.ndjson import decode_rows
@@ -46,9 +46,9 @@ async def _answered(
     application: Application, resource: Resource, spec: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """The whole answer, by a page as JSON has it."""
-    question = read_question(as_json(spec))
+    question = read_structured_query(as_json(spec))
     principal = person(resource.tenant or "")
-    page = await application.server.inquiries.page(
+    page = await application.server.query.page(
         resource, question, PageRequest(limit=1_000), principal=principal
     )
     wire = loads(dumps(page.to_wire()))

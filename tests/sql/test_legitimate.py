@@ -90,7 +90,7 @@ def _driven(connection: Any, sql: str) -> list[Row] | Exception:
 
 async def served_rows(server: DualResponseServer, text: Text) -> list[Row]:
     """What a caller gets who hands the text over: the stored resource, read back."""
-    select = server.questions.of_text(text.sql).select
+    select = server.sql.resolve(text.sql).select
     response = await server.create_response(select, name="legitimate", count="exact")
     resource = await server.get_resource_unchecked(response.resource_id)
     assert resource is not None

@@ -48,7 +48,7 @@ async def fetch(
 
     Raises what `ParsedDualResponse.save` raises.
     """
-    meter = _Meter(Bar(parsed.name) if bar else None)
+    meter = _ProgressLine(Bar(parsed.name) if bar else None)
     started = time.monotonic()
     try:
         told: StreamOptions = {**options, "progress": meter.tell}
@@ -79,7 +79,7 @@ def _read(path: Path, rows: int) -> tuple[int, str, int | None]:
     return size, digest, _rows_of_parquet(path) if is_parquet else rows
 
 
-class _Meter:
+class _ProgressLine:
     """Draws the bar, and remembers how many rows came."""
 
     def __init__(self, bar: Bar | None) -> None:

@@ -76,7 +76,7 @@ class AggregateColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionSort:
+class QuerySort:
     """A column of the answer; rows without a value come last in both directions."""
 
     column: str
@@ -84,7 +84,7 @@ class QuestionSort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class StructuredQuery:
     """What is asked of a result; the empty question is answered by the result itself.
 
     Attributes:
@@ -99,16 +99,16 @@ class Question:
     columns: tuple[str, ...] | None = None
     condition: Condition | None = None
     groups: tuple[Group, ...] = ()
-    measures: tuple[AggregateColumn, ...] = ()
+    aggregates: tuple[AggregateColumn, ...] = ()
     having: Condition | None = None
-    order: tuple[QuestionSort, ...] = ()
+    order: tuple[QuerySort, ...] = ()
     limit: int | None = None
     offset: int = 0
 
     @property
     def is_grouped(self) -> bool:
         """Whether it is answered by figures of groups, and not by rows."""
-        return bool(self.groups or self.measures)
+        return bool(self.groups or self.aggregates)
 
     @property
     def digest(self) -> str:
@@ -117,7 +117,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class TextQuestion:
+class SQLQuery:
     """The same in SQL: one SELECT over the relation `data`.
 
     Attributes:
@@ -140,13 +140,13 @@ class TextQuestion:
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
-ResultQuery = Question | TextQuestion
+ResultQuery = StructuredQuery | SQLQuery
 """Whatever can be asked."""
 
 
-def names_of(question: Question) -> Sequence[str]:
+def names_of(question: StructuredQuery) -> Sequence[str]:
     """The columns of a grouped answer, in order."""
-    return [*(group.name for group in question.groups), *(measure.name for measure in question.measures)]
+    return [*(group.name for group in question.groups), *(measure.name for measure in question.aggregates)]
 
 
 _LONGEST = 500
@@ -168,23 +168,23 @@ _COMPARED: Mapping[Operator, str] = {
 }
 
 
-def in_words(inquiry: ResultQuery) -> str:
+def in_words(query: ResultQuery) -> str:
     """What was asked: "where state is 'NJ'; count for each state; the first 10"."""
-    said = "; ".join(_parts_of_text(inquiry) if isinstance(inquiry, TextQuestion) else _parts(inquiry))
+    said = "; ".join(_parts_of_text(query) if isinstance(query, SQLQuery) else _parts(query))
     line = " ".join(said.split()) or "all of it"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def _parts_of_text(text: TextQuestion) -> Iterator[str]:
+def _parts_of_text(text: SQLQuery) -> Iterator[str]:
     yield f"SQL: {text.sql}"
-    yield from _parts(Question(columns=text.columns, limit=text.limit, offset=text.offset))
+    yield from _parts(StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset))
 
 
-def _parts(question: Question) -> Iterator[str]:
+def _parts(question: StructuredQuery) -> Iterator[str]:
     if question.condition is not None:
         yield f"where {_condition(question.condition)}"
     if question.is_grouped:
-        figures = ", ".join(map(_measure, question.measures)) or "the values"
+        figures = ", ".join(map(_aggregate, question.aggregates)) or "the values"
         groups = ", ".join(map(_group, question.groups))
         yield f"{figures} for each {groups}" if groups else figures
     if question.having is not None:
@@ -236,7 +236,7 @@ def _group(group: Group) -> str:
     return group.column if group.bucket is None else f"{group.bucket} of {group.column}"
 
 
-def _measure(measure: AggregateColumn) -> str:
+def _aggregate(measure: AggregateColumn) -> str:
     if measure.column is None:
         return "count"
     if measure.function == "percentile":
@@ -244,5 +244,5 @@ def _measure(measure: AggregateColumn) -> str:
     return f"{measure.function.replace('_', ' ')} of {measure.column}"
 
 
-def _key(key: QuestionSort) -> str:
+def _key(key: QuerySort) -> str:
     return f"{key.column} descending" if key.is_descending else key.column
