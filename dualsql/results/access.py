@@ -42,7 +42,7 @@ Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymo
 """A store that looks for a viewer finds nothing foreign and nothing long gone: it is all unknown then."""
 
 
-class Refusal(NamedTuple):
+class AccessRefusal(NamedTuple):
     """What the caller is told, and what only the audit may know."""
 
     error: DualResponseError
@@ -57,24 +57,24 @@ async def decide(
     now: datetime,
     settings: Settings,
     authorize: Authorize | None = None,
-) -> Refusal | None:
+) -> AccessRefusal | None:
     """Why `principal` may not do `action` with the resource, if it may not.
 
     A principal that may not even read gets RESOURCE_NOT_FOUND for every action; one that may read, and not pin or
     delete, gets FORBIDDEN: it knows already that the resource is there.
     """
     if resource is None:
-        return Refusal(not_found(), "unknown")
+        return AccessRefusal(not_found(), "unknown")
     if not _is_bound_to(resource, principal, settings):
-        return Refusal(not_found(), "foreign")
+        return AccessRefusal(not_found(), "foreign")
     if authorize is not None and not await authorize(principal, resource, "read"):
-        return Refusal(not_found(), "denied")
+        return AccessRefusal(not_found(), "denied")
     if resource.is_expired(now):
         return _over(resource, now, settings)
     if resource.owner is None and action not in settings.anonymous_actions:
-        return Refusal(_not_anonymously(action), "not anonymously")
+        return AccessRefusal(_not_anonymously(action), "not anonymously")
     if action != "read" and authorize is not None and not await authorize(principal, resource, action):
-        return Refusal(ForbiddenError(f"This resource may not be {_PAST[action]} by you."), "denied")
+        return AccessRefusal(ForbiddenError(f"This resource may not be {_PAST[action]} by you."), "denied")
     return None
 
 
@@ -92,11 +92,13 @@ def _is_bound_to(resource: Resource, principal: Principal | None, settings: Sett
     return principal is not None and (principal.id, principal.tenant) == (resource.owner, resource.tenant)
 
 
-def _over(resource: Resource, now: datetime, settings: Settings) -> Refusal:
+def _over(resource: Resource, now: datetime, settings: Settings) -> AccessRefusal:
     assert resource.expires_at is not None
     if now - resource.expires_at > settings.gone_retention:
-        return Refusal(not_found(), "gone")
-    return Refusal(ResourceExpiredError("The resource has expired.", details={"id": resource.id}), "expired")
+        return AccessRefusal(not_found(), "gone")
+    return AccessRefusal(
+        ResourceExpiredError("The resource has expired.", details={"id": resource.id}), "expired"
+    )
 
 
 def _not_anonymously(action: Action) -> ForbiddenError:
