@@ -1,12 +1,11 @@
-"""The catalogue on an MCP server: its resources and three tools."""
+"""The catalogue on an MCP server: resources, and the tools list_tables, describe_table and search_catalog."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -25,12 +24,16 @@ from dualsql.catalogue.catalogue import (
 from dualsql.catalogue.definitions import Listed, listed, read, table_definition
 from dualsql.catalogue.describe import TableDefinition
 from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, required_rapidfuzz
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
-from dualsql.mcp.resource_server import bad_uri
-from dualsql.mcp.tool import plain_tool, registrar_of
+from dualsql.mcp.calls import PrincipalOf
+from dualsql.mcp.resource_server import register_provider, unknown_uri
+from dualsql.mcp.tool import plain_tool
 from dualsql.resource import Principal
+
+with extra("mcp"):
+    from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
@@ -47,7 +50,7 @@ _MEANINGS: Mapping[Kind, str] = {
 
 
 class CatalogueProvider:
-    """See `dualsql.mcp.resource_server.ResourceProvider`."""
+    """The catalogue as MCP resources; see `dualsql.mcp.resource_server.ResourceProvider`."""
 
     name = "catalogue"
 
@@ -68,7 +71,7 @@ class CatalogueProvider:
         seen = self._catalogue.seen_by(principal)
         found = None if address is None else read(seen, address)
         if found is None:
-            raise bad_uri(uri, [] if address is None else nearest(seen, address))
+            raise unknown_uri(uri, [] if address is None else nearest(seen, address))
         text = json.dumps(found).decode()
         contents = TextResourceContents(uri=uri, mime_type=_MIME_TYPE, text=text)
         return ReadResourceResult(contents=[contents], ttl_ms=self._ttl, cache_scope="private")
@@ -108,10 +111,10 @@ def _resource(entry: Entry) -> Resource:
 
 
 def _candidates(seen: CatalogueView, name: str, given: Mapping[str, str]) -> set[str]:
-    """Values of a template's variable, among what fits the variables that are given already."""
+    """Values of a template variable that fit the variables given already."""
     if name == "source":
         return set(seen.catalogue.sources)
-    return {_variable(at, name) for at in [*seen.tables, *seen.queries] if _fits(at, given)} - {""}
+    return {_variable(at, name) for at in [*seen.tables, *seen.queries] if _matches(at, given)} - {""}
 
 
 def _variable(address: Address, name: str) -> str:
@@ -120,7 +123,7 @@ def _variable(address: Address, name: str) -> str:
     return address.name if address.kind == name else ""
 
 
-def _fits(address: Address, given: Mapping[str, str]) -> bool:
+def _matches(address: Address, given: Mapping[str, str]) -> bool:
     return given.get("source", address.source) == address.source and (
         address.kind == "query" or given.get("schema", address.schema) == address.schema
     )
@@ -150,7 +153,7 @@ class SearchResults(TypedDict):
 
 
 def add_catalogue_tools(
-    dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: Callable[[Any], Principal]
+    dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: PrincipalOf
 ) -> None:
     """Register `list_tables`, `describe_table` and `search_catalog`.
 
@@ -222,7 +225,7 @@ def add_catalogue(
     scheme: str = "catalog",
     has_tools: bool = True,
     ttl: timedelta = timedelta(minutes=1),
-    principal: Callable[[Any], Principal] = principal_of_token,
+    principal: PrincipalOf = principal_of_token,
 ) -> Catalogue:
     """Show callers the tables, views and saved queries that they may see.
 
@@ -233,19 +236,16 @@ def add_catalogue(
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
         visible: hides tables besides those that the hooks deny; see `dualsql.catalogue.Visible`.
         has_tools: register the tools too.
-        ttl: how long a client may take what it has read to be current; it is for that caller alone.
-        principal: whom a verified access token stands for; as for `dual.tool`.
+        ttl: how long a client may cache what it has read, for this caller only.
+        principal: gives the principal of a verified access token, as for `dual.tool`.
 
     Raises:
-        ConfigurationError: no SDK for such a server is known and installed; the scheme cannot be used.
+        ConfigurationError: `server` is not of a supported and installed SDK, or the scheme cannot be used.
     """
     if scheme == dual.settings.uri_scheme:
         raise ConfigurationError(
             f"The URI scheme {scheme!r} is that of results.", hint='add_catalogue(..., scheme="catalog")'
         )
-    registrar_of(server)  # or the next line would miss a package
-    from dualsql.mcp.resource_server import register_provider
-
     catalogue = dual.catalogue(visible=visible, scheme=scheme)
     register_provider(server, CatalogueProvider(catalogue, ttl), principal)
     if has_tools:

@@ -1,8 +1,12 @@
-"""The model's half: functions that return a Select as tools of an MCP server.
+"""MCP: functions that return a Select as tools of a server, and stored results as its resources.
 
-The tools of a feature stand in its folder: `dualsql.query.mcp`, `dualsql.sql.mcp`, `dualsql.catalogue.mcp`. Their
-public functions are offered here under one name, and imported when they are first used.
-What a result is on the wire stands in `dualsql.response`.
+    tool            the decorators; calls runs one call; official and fastmcp register on the two SDKs
+    results         what a tool's function returns -> tool result; negotiation has its forms, progress and task offers
+    resources       stored results as MCP resources, with subscriptions; resource_server adds them to a server
+    tasks           slow calls as MCP tasks
+
+The ready-made tools of the features are in `dualsql.query.mcp`, `dualsql.sql.mcp` and `dualsql.catalogue.mcp`; they can
+be imported from here. The JSON of a dual response is in `dualsql.response`.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ if TYPE_CHECKING:
     from dualsql.query.mcp import add_data_manager, add_result_tools
     from dualsql.sql.mcp import add_execute_query, add_query
 
-# Not imports: the features import this package, and whoever makes a server does not yet need an SDK.
-_HOMES = {
+# Modules by name, imported on first use: the features import this package, and a server is made without an SDK.
+_MODULES = {
     "Answer": "dualsql.mcp.results",
     "Envelope": "dualsql.mcp.negotiation",
     "Function": "dualsql.mcp.tool",
@@ -58,6 +62,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

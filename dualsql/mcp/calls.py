@@ -27,7 +27,7 @@ from dualsql.errors import (
 )
 from dualsql.formats.text import single_line
 from dualsql.log import log_failure, log_unforeseen, new_incident
-from dualsql.mcp.negotiation import Report, for_its_reader
+from dualsql.mcp.negotiation import Report, with_structured_text
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
 from dualsql_client.wire import ToolProblem
@@ -38,28 +38,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_WORDS = 2_000
+PrincipalOf = Callable[[Any], Principal]
+"""Gives the principal that a verified access token stands for."""
+
+_MESSAGE_WIDTH = 2_000
 
 TOOL_ERROR = "TOOL_ERROR"
-"""The code of what a tool's author says with the ToolError of the SDK."""
+"""The code of a problem whose message the tool's author wrote, by raising the SDK's ToolError."""
 
 
 class MalformedCallError(Exception):
-    """The arguments of a call do not go together, which no schema of an SDK can say."""
+    """The arguments of a call contradict each other in a way that a JSON Schema cannot express."""
 
 
-def spoken_problem(error: Exception) -> ToolProblem:
-    """What a tool's author has said to the model by raising `error`."""
-    return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _LONGEST_WORDS), hint="", details={})
+def tool_error_problem(error: Exception) -> ToolProblem:
+    """The problem for a ToolError of an SDK: its text is written for the model."""
+    return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _MESSAGE_WIDTH), hint="", details={})
 
 
 def problem_of(error: Exception, tool: str) -> ToolProblem:
-    """What is said of `error`; what is not ours is in the log, under the incident in `details`."""
+    """The problem that the caller of `tool` gets for `error`.
+
+    The SDKs differ in what they show of an exception, and one of them showed a database's URL. So the text of an
+    exception that is not a DualResponseError goes to the log only; the caller gets the number of the incident.
+    """
     if isinstance(error, SQLAlchemyError):
         cause, error = error, _translated(error)
         error.__cause__ = cause
     if not isinstance(error, DualResponseError):
-        return _hidden(error, tool)
+        return _incident_problem(error, tool)
     if error.__cause__ is not None:
         log_failure(logger, error, f"the tool {tool!r}", level=logging.WARNING)
     else:
@@ -69,7 +76,7 @@ def problem_of(error: Exception, tool: str) -> ToolProblem:
 
 
 def _translated(error: SQLAlchemyError) -> DualResponseError:
-    """For what a tool runs by itself; what `create_response` runs is translated where it is run."""
+    """The error for a statement that the tool's own code ran; `create_response` translates its errors itself."""
     if isinstance(error, PoolTimeoutError):
         return DatabaseBusyError("No database connection became free in time.")
     if isinstance(error, DBAPIError) and error.connection_invalidated:
@@ -77,7 +84,7 @@ def _translated(error: SQLAlchemyError) -> DualResponseError:
     return QueryExecutionError("The database could not run the query.")
 
 
-def _hidden(error: Exception, tool: str) -> ToolProblem:
+def _incident_problem(error: Exception, tool: str) -> ToolProblem:
     incident = new_incident()
     log_unforeseen(logger, error, "incident %s: the tool %r failed", incident, tool)
     return ToolProblem(
@@ -88,41 +95,46 @@ def _hidden(error: Exception, tool: str) -> ToolProblem:
     )
 
 
-_SHOWN = 3
+_REPORTED = 3  # invalid arguments that one answer names
 _CONDITIONS = {"where", "condition", "filter"}
 _IN_SQL = "Use filters, or write the condition in sql: SELECT * FROM data WHERE ..."
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's arguments, and no others."""
+    """The schema of a tool's arguments, with other properties forbidden.
+
+    The SDKs drop unknown arguments, or answer with a validator's text and address.
+    """
     return {**schema, "additionalProperties": False}
 
 
-def misfit(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> CallToolResult | None:
-    """The answer to arguments that the tool does not have; None where it has them all."""
+def unknown_argument(
+    tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]
+) -> CallToolResult | None:
+    """The answer to a call with an argument that is not in the schema; None if all are."""
     known = list(schema.get("properties", {}))
     try:
         refuse_unknown(arguments, known, "argument")
     except BadParameterError as error:
-        asked = str(error.details["name"]).lower()
-        hint = _IN_SQL if asked in _CONDITIONS and {"filters", "sql"} <= set(known) else error.hint
-        return malformed(tool, f"{error.message} {hint}")
+        unknown = str(error.details["name"]).lower()
+        hint = _IN_SQL if unknown in _CONDITIONS and {"filters", "sql"} <= set(known) else error.hint
+        return malformed_call(tool, f"{error.message} {hint}")
     return None
 
 
-def misfits(tool: str, error: ValidationError) -> CallToolResult:
-    """The answer to values that do not fit: each argument and what it should be, without the value that was given."""
+def invalid_arguments(tool: str, error: ValidationError) -> CallToolResult:
+    """The answer to values of a wrong type or size: each argument and what it should be, without the value given."""
     found: dict[str, str] = {}
     for each in error.errors(include_url=False, include_input=False):
         found.setdefault(str(each["loc"][0]) if each["loc"] else "arguments", each["msg"])
-    said = [f"{name}: {message.removesuffix('.')}." for name, message in found.items()]
-    return malformed(tool, " ".join(said[:_SHOWN]))
+    messages = [f"{name}: {message.removesuffix('.')}." for name, message in found.items()]
+    return malformed_call(tool, " ".join(messages[:_REPORTED]))
 
 
-def malformed(tool: str, said: str) -> CallToolResult:
-    """The answer to a malformed call, on either SDK: a text, and no structure (docs/decisions/0017)."""
+def malformed_call(tool: str, message: str) -> CallToolResult:
+    """The answer to a malformed call, the same on both SDKs: a text, and no structure (docs/decisions/0017)."""
     return call_tool_result(
-        {"content": [text_block(f"Error executing tool {tool}: {said}")], "isError": True}
+        {"content": [text_block(f"Error executing tool {tool}: {message}")], "isError": True}
     )
 
 
@@ -133,7 +145,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """The signature of `function`, its annotations evaluated.
 
     Raises:
-        ConfigurationError: its parameters cannot be given by name, or its annotations not be read.
+        ConfigurationError: a parameter cannot be given by name, or an annotation cannot be evaluated.
     """
     try:
         signature = inspect.signature(function, eval_str=True)
@@ -151,18 +163,18 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     return signature
 
 
-class Callers:
-    """The parameters of a function that are told who calls: those annotated `Principal`, or `Principal | None`.
+class PrincipalParameters:
+    """The parameters of a function that get the caller: those annotated `Principal` or `Principal | None`.
 
-    No client sees them, as none sees a Context.
+    They are left out of the published schema, as an SDK's Context is.
 
     Attributes:
-        others: the parameters that clients give.
+        others: the remaining parameters.
     """
 
     def __init__(self, signature: inspect.Signature) -> None:
         parameters = signature.parameters
-        kinds = {name: _kinds(parameter.annotation) for name, parameter in parameters.items()}
+        kinds = {name: _types_in(parameter.annotation) for name, parameter in parameters.items()}
         self._names = [
             name for name, found in kinds.items() if Principal in found and found <= {Principal, NoneType}
         ]
@@ -170,33 +182,33 @@ class Callers:
         self._is_required = any(NoneType not in kinds[name] for name in self._names)
 
     def arguments(self, principal: Principal | None) -> Mapping[str, Principal | None]:
-        """The arguments that no client gives.
+        """The values of these parameters.
 
         Raises:
-            UnauthenticatedError: nobody is known to call, and the function has no word for nobody.
+            UnauthenticatedError: the caller is anonymous, and a parameter does not take None.
         """
         if principal is None and self._is_required:
             raise UnauthenticatedError("This tool answers only callers that are known.")
         return dict.fromkeys(self._names, principal)
 
 
-def _kinds(annotation: Any) -> set[Any]:
-    """The types that an annotation names."""
+def _types_in(annotation: Any) -> set[Any]:
+    """The types in an annotation; `object` stands for what is not a type."""
     if get_origin(annotation) is Annotated:
-        return _kinds(get_args(annotation)[0])
+        return _types_in(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return set().union(*map(_kinds, get_args(annotation)))
+        return set().union(*map(_types_in, get_args(annotation)))
     return {annotation if isinstance(annotation, type) else object}
 
 
-def shaped(
+def with_signature(
     run: Callable[..., Awaitable[Any]],
     function: Callable[..., Any],
     name: str,
     parameters: Sequence[inspect.Parameter],
     returns: Any,
 ) -> Callable[..., Awaitable[Any]]:
-    """A coroutine function that calls `run`, with the documentation of `function` and the signature given."""
+    """A coroutine function that calls `run`, with the docstring of `function` and these parameters."""
 
     async def tool(**arguments: Any) -> Any:
         return await run(**arguments)
@@ -204,7 +216,7 @@ def shaped(
     tool.__name__ = tool.__qualname__ = name
     tool.__doc__ = function.__doc__
     tool.__module__ = getattr(function, "__module__", None) or __name__
-    # Of the parameters that have none, SDKs make what they like.
+    # A parameter without an annotation stays without one: each SDK has its own default for it.
     annotated = {p.name: p.annotation for p in parameters if p.annotation is not inspect.Parameter.empty}
     tool.__annotations__ = {**annotated, "return": returns}
     vars(tool)["__signature__"] = inspect.Signature(parameters, return_annotation=returns)
@@ -212,14 +224,14 @@ def shaped(
 
 
 class CallContext(NamedTuple):
-    """What an SDK knows of a caller.
+    """What an SDK tells about one call.
 
     Attributes:
-        client: the name of the host's client.
+        client: the name that the client gave when it connected.
         token: the access token that the SDK has verified.
-        report: tells it how the call goes on.
-        is_task: nobody waits for the call: it may take its time.
-        wanted: who reads the answer, as the headers of the call say.
+        report: sends progress to the client.
+        is_task: the call runs as a background task, so no client waits for it.
+        wanted: the form of the answer that the headers of the call ask for.
     """
 
     client: str | None
@@ -229,59 +241,55 @@ class CallContext(NamedTuple):
     wanted: Wanted = Wanted()
 
 
-class Caller(NamedTuple):
-    """Who calls: the name of the host's client, and whom its access token stands for; the rest as introduced."""
-
-    client: str | None
-    principal: Principal | None
-    report: Report | None = None
-    is_task: bool = False
-    wanted: Wanted = Wanted()
+def client_name(session: Any) -> str | None:
+    """The name that the client of an SDK's session gave when it connected."""
+    params = session.client_params
+    return None if params is None else str(params.client_info.name)
 
 
 class SDKProfile(NamedTuple):
-    """How an SDK is spoken to.
+    """How the exceptions and results of one SDK are treated.
 
     Attributes:
-        spoken: errors whose text a tool's author writes for the model ...
-        hidden: ... but for those that the SDK raises itself.
-        passed: errors that are the SDK's to answer.
-        through: results that are.
+        tool_errors: exceptions whose text a tool's author wrote for the model.
+        internal_errors: those among them that the SDK raises itself; their text is not shown.
+        passed_errors: exceptions that are raised again, for the SDK to answer.
+        passed_results: types of results that are returned to the SDK unchanged.
     """
 
-    spoken: tuple[type[Exception], ...]
-    hidden: tuple[type[Exception], ...]
-    passed: tuple[type[Exception], ...]
-    through: tuple[type, ...]
+    tool_errors: tuple[type[Exception], ...]
+    internal_errors: tuple[type[Exception], ...]
+    passed_errors: tuple[type[Exception], ...]
+    passed_results: tuple[type, ...]
 
 
 class ResultAdapter(Protocol):
-    """How what a function returns becomes a result."""
+    """Makes tool results, as MCP has them in JSON, of what a tool's function returns."""
 
     @property
     def output_schema(self) -> dict[str, Any]:
-        """What every result looks like, an error too."""
+        """The JSON Schema of the structured content of every result and every problem."""
         ...
 
-    async def result(self, returned: Any, caller: Caller) -> Mapping[str, Any]:
-        """The tool result, as the wire has it."""
+    async def result(
+        self, returned: Any, context: CallContext, principal: Principal | None
+    ) -> Mapping[str, Any]:
+        """The tool result for what the function returned."""
         ...
 
-    def refused(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
-        """The tool result for a problem, as the wire has it."""
+    def problem_result(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+        """The tool result for a problem."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A function, and all that is to be known of it.
+    """A function as a tool, independent of the SDK.
 
     Attributes:
-        parameters: those that a client gives, and those of the SDK's.
-        callers: those that are told who calls.
-        manner: what becomes of what it returns.
-        principal: whom a verified access token stands for.
-        registration: further keywords of the SDK's own registration.
+        parameters: those of the function that are no principal parameters: arguments of clients, and an SDK's Context.
+        principal: gives the principal of a verified access token.
+        registration: further keyword arguments of the SDK's own registration.
     """
 
     function: Callable[..., Any]
@@ -289,39 +297,39 @@ class Tool:
     title: str | None
     description: str
     parameters: Sequence[inspect.Parameter]
-    callers: Callers
-    manner: ResultAdapter
-    principal: Callable[[Any], Principal]
+    principal_parameters: PrincipalParameters
+    adapter: ResultAdapter
+    principal: PrincipalOf
     registration: Mapping[str, Any]
 
     async def call(
-        self, arguments: Mapping[str, Any], introduce: Callable[[], CallContext], customs: SDKProfile
+        self, arguments: Mapping[str, Any], get_context: Callable[[], CallContext], profile: SDKProfile
     ) -> CallToolResult | Any:
-        """The result of one call; an error is one, too, unless it is the SDK's to answer."""
+        """The result of one call. An exception becomes a result too, except those that the SDK answers."""
         wanted = Wanted()
         try:
-            introduction = introduce()
-            wanted = introduction.wanted
-            token = introduction.token
-            principal = None if token is None else self.principal(token)
-            caller = Caller(introduction.client, principal, *introduction[2:])
-            returned = await self._run({**arguments, **self.callers.arguments(caller.principal)})
-            if isinstance(returned, customs.through):
+            context = get_context()
+            wanted = context.wanted
+            principal = None if context.token is None else self.principal(context.token)
+            returned = await self._run({**arguments, **self.principal_parameters.arguments(principal)})
+            if isinstance(returned, profile.passed_results):
                 return returned
-            result = await self.manner.result(returned, caller)
-        except customs.passed:
+            result = await self.adapter.result(returned, context, principal)
+        except profile.passed_errors:
             raise
         except MalformedCallError as error:
-            return malformed(self.name, str(error))
-        except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show what is not ours
-            is_spoken = isinstance(error, customs.spoken) and not isinstance(error, customs.hidden)
-            problem = spoken_problem(error) if is_spoken else problem_of(error, self.name)
-            result = self.manner.refused(problem, wanted)
-        return call_tool_result(for_its_reader(result, wanted))
+            return malformed_call(self.name, str(error))
+        except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show a foreign exception's text
+            is_tool_error = isinstance(error, profile.tool_errors)
+            is_authors = is_tool_error and not isinstance(error, profile.internal_errors)
+            problem = tool_error_problem(error) if is_authors else problem_of(error, self.name)
+            result = self.adapter.problem_result(problem, wanted)
+        return call_tool_result(with_structured_text(result, wanted))
 
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
-        # It may do more than build a Select. Not asyncio.to_thread, which waits for ever if it raises StopIteration.
+        # In a thread, for the function may do more than build a Select. Not with asyncio.to_thread: it waits for ever
+        # if the function raises StopIteration.
         returned = await to_thread.run_sync(partial(self.function, **arguments), abandon_on_cancel=True)
         return await returned if inspect.isawaitable(returned) else returned

@@ -1,4 +1,4 @@
-"""Which half of a result the caller wants, and progress while its query runs."""
+"""How a tool writes its results for one call, the offer of a task, and progress while a query runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool
 from dualsql_client.wire import ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]
-"""Tells a client how many seconds a call has taken, and what it does."""
+"""Sends progress to a client: the seconds that the call has taken, and a message."""
 
-INTERVAL = 1.0
-"""Seconds between two words of progress. Hosts that give up on a silent call do so after five, or more."""
-
+PROGRESS_SECONDS = 1.0
+"""Seconds between two progress notifications. Hosts that cancel a silent call do so after five seconds or more."""
 
 Envelope = Literal["dual_response", "dual_mode"]
-"""Whether a result is the dual response (specification S2), or that in a dual-mode answer (S8)."""
+"""The envelope of a result: the dual response alone (specification S2), or the dual-mode answer (S8) around it."""
 
 
 class ResultStyle(NamedTuple):
@@ -45,68 +44,76 @@ class ResultStyle(NamedTuple):
 
 @dataclass(slots=True)
 class TaskOffer:
-    """The client of this call would take a task in place of a result that is long in coming.
+    """The client of this call accepts a task if the result takes long.
 
     Attributes:
-        wait: how long is long.
-        taken: the resource that is pending, and how its result is to be written; None while the offer stands.
+        wait: how long a call may take before it is answered with a task.
+        taken: the id of the pending resource and the style of its result; None until the offer is taken.
     """
 
     wait: timedelta
     taken: tuple[str, ResultStyle] | None = None
 
 
-OFFER: ContextVar[TaskOffer | None] = ContextVar("dualsql_task_offer", default=None)
+TASK_OFFER: ContextVar[TaskOffer | None] = ContextVar("dualsql_task_offer", default=None)
 
 
 @asynccontextmanager
-async def reporting(report: Report | None) -> AsyncIterator[None]:
-    """Say now and then that the block goes on."""
+async def progress(report: Report | None) -> AsyncIterator[None]:
+    """Send progress with `report` every `PROGRESS_SECONDS` while the block runs."""
     if report is None:
         yield
         return
-    telling = asyncio.create_task(_tell(report))
+    reporting = asyncio.create_task(_send_progress(report))
     try:
         yield
     finally:
-        telling.cancel()
-        await asyncio.wait({telling})
+        reporting.cancel()
+        await asyncio.wait({reporting})
 
 
-async def _tell(report: Report) -> None:
+async def _send_progress(report: Report) -> None:
     clock = asyncio.get_running_loop().time
-    begun = clock()
-    # A client that has gone, or asked for no progress in a way the SDK minds, is no reason for the query to fail.
+    started = clock()
+    # The query does not fail because a client has disconnected, or because the SDK cannot send progress to it.
     with suppress(Exception):
         while True:
-            await asyncio.sleep(INTERVAL)
-            seconds = round(clock() - begun)
-            await report(seconds, still_runs(seconds))
+            await asyncio.sleep(PROGRESS_SECONDS)
+            seconds = round(clock() - started)
+            await report(seconds, progress_message(seconds))
 
 
-def still_runs(seconds: int) -> str:
-    """What is said of a query after so many seconds."""
+def progress_message(seconds: int) -> str:
+    """The message about a query that has run for so many seconds."""
     return f"The query has run for {seconds} {'second' if seconds == 1 else 'seconds'}."
 
 
 class ToolCall(NamedTuple):
-    """What is called, and who reads the answer."""
+    """The name of a call, and the form of the answer that its headers ask for."""
 
     operation: str
     wanted: Wanted
 
 
-def for_its_reader(result: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
-    """The result, with the structure as its text for a program."""
+def with_structured_text(result: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
+    """The tool result; if the headers ask for data, its text is the structured content as JSON.
+
+    A host passes on the text or the structured content, hardly ever both, so each of them holds all of the data.
+    """
     if not wanted.is_structured or "structuredContent" not in result:
         return result
     return {**result, "content": [text_block(json.dumps(result["structuredContent"]).decode())]}
 
 
-def written(
+def response_result(
     response: DualResponse, style: ResultStyle, call: ToolCall, *, client: str | None, seconds: float
 ) -> Mapping[str, Any]:
-    """A dual response as its tool writes it."""
+    """The tool result for a dual response.
+
+    Args:
+        client: the name of the client, on which `ResultStyle.links` may depend.
+        seconds: how long the call took.
+    """
     if style.envelope == "dual_mode":
         return _dual_mode(response, style, call, seconds)
     return response.to_mcp_tool_result(
@@ -117,8 +124,8 @@ def written(
     )
 
 
-def refused(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> Mapping[str, Any]:
-    """A problem as its tool writes it."""
+def problem_result(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> Mapping[str, Any]:
+    """The tool result for a problem."""
     if envelope == "dual_response":
         return problem_tool_result(problem)
     answer = create_dual_mode_error(
@@ -134,7 +141,7 @@ def refused(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> Mapping
 def _dual_mode(
     response: DualResponse, style: ResultStyle, call: ToolCall, seconds: float
 ) -> Mapping[str, Any]:
-    """Its structure is the data, besides the words of specification S8, and its text the display."""
+    """The dual-mode answer (specification S8): its data is the structured content and how to query it, its display the text."""
     structure = dict(response.to_structured_content(results_format=style.results_format))
     staged = staged_data(
         data_access_id=response.resource_id,
@@ -155,7 +162,7 @@ def _dual_mode(
 
 
 def _size(response: DualResponse) -> int | None:
-    """Bytes of all rows as JSON; reckoned from the sample where that is not everything."""
+    """Bytes of all rows as JSON, estimated from the sample unless that holds all rows."""
     shown = len(json.dumps(list(response.sample)))
     if response.total_count is None or not response.sample:
         return None

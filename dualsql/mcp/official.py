@@ -17,30 +17,42 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import RootModel, ValidationError
 
 from dualsql.envelope import wanted
-from dualsql.mcp.calls import CallContext, SDKProfile, Tool, closed, misfit, misfits, shaped
+from dualsql.mcp.calls import (
+    CallContext,
+    SDKProfile,
+    Tool,
+    client_name,
+    closed,
+    invalid_arguments,
+    unknown_argument,
+    with_signature,
+)
 
 PROFILE = SDKProfile(
-    spoken=(ToolError,), hidden=(UnexpectedToolError,), passed=(MCPError,), through=(InputRequiredResult,)
+    tool_errors=(ToolError,),
+    internal_errors=(UnexpectedToolError,),
+    passed_errors=(MCPError,),
+    passed_results=(InputRequiredResult,),
 )
 
 _CONTEXT = "dualsql_context"
 
 
 def register(server: MCPServer[Any], tool: Tool) -> None:
-    """Make `tool` a tool of `server`."""
+    """Register `tool` on `server`."""
     parameters = list(tool.parameters)
-    returns = Annotated[CallToolResult, _published(tool.manner.output_schema)]
+    returns = Annotated[CallToolResult, _type_with_schema(tool.adapter.output_schema)]
 
     async def run(**arguments: Any) -> Any:
-        context = arguments[asked] if asked else arguments.pop(_CONTEXT)
-        return await tool.call(arguments, partial(_introduction, context), PROFILE)
+        context = arguments[own_context] if own_context else arguments.pop(_CONTEXT)
+        return await tool.call(arguments, partial(_call_context, context), PROFILE)
 
-    published = shaped(run, tool.function, tool.name, parameters, returns)
-    asked = find_context_parameter(published)
-    if asked is None:
-        # The Context alone knows the name of the client.
+    published = with_signature(run, tool.function, tool.name, parameters, returns)
+    own_context = find_context_parameter(published)
+    if own_context is None:
+        # Only the Context knows the client's name.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
-        published = shaped(run, tool.function, tool.name, parameters, returns)
+        published = with_signature(run, tool.function, tool.name, parameters, returns)
     made = OfficialTool.from_function(
         published,
         name=tool.name,
@@ -49,50 +61,50 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
     made.parameters = closed(made.parameters)
-    known = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool at construction alone
-    if known.get_tool(tool.name) is None:
-        known._tools[tool.name] = made  # noqa: SLF001
+    registered = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool object in its constructor only
+    if registered.get_tool(tool.name) is None:
+        registered._tools[tool.name] = made  # noqa: SLF001
     else:
-        server.add_tool(published, name=tool.name)  # the first one stays; whether that is said is the SDK's
+        # The SDK keeps the first tool of a name, and warns if it is set to.
+        server.add_tool(published, name=tool.name)
 
 
 class OfficialTool(ServerTool):
-    """A tool that refuses what it does not know."""
+    """A tool that refuses unknown arguments, and answers invalid ones without their values."""
 
     async def run(
         self,
         arguments: dict[str, Any],
         context: Context[Any, Any],
-        convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's
+        convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's signature
     ) -> Any:
         """See `mcp.server.mcpserver.tools.Tool`."""
-        refused = misfit(self.name, arguments, self.parameters)
+        refused = unknown_argument(self.name, arguments, self.parameters)
         if refused is not None:
             return refused
         try:
             return await super().run(arguments, context, convert_result)
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError) and type(error) is ToolError:
-                return misfits(self.name, error.__cause__)
+                return invalid_arguments(self.name, error.__cause__)
             raise
 
 
-def _introduction(context: Context[Any, Any]) -> CallContext:
+def _call_context(context: Context[Any, Any]) -> CallContext:
     try:
-        introduced, request = context.session.client_params, context.request_context.request
-    except ValueError:  # called without a client, by server.call_tool
+        client, request = client_name(context.session), context.request_context.request
+    except ValueError:  # called by server.call_tool, without a client
         return CallContext(None, get_access_token())
-    client = None if introduced is None else introduced.client_info.name
 
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    asked = wanted(None if request is None else request.headers)
-    return CallContext(client, get_access_token(), report, wanted=asked)
+    form = wanted(None if request is None else request.headers)
+    return CallContext(client, get_access_token(), report, wanted=form)
 
 
-def _published(schema: dict[str, Any]) -> Any:
-    """A type whose JSON schema is ours: the SDK publishes the schema of a type, and takes no other."""
+def _type_with_schema(schema: dict[str, Any]) -> Any:
+    """A type with this JSON Schema: the SDK publishes the schema of a return type, and takes no schema itself."""
 
     class Result(RootModel[dict[str, Any]]):
         @classmethod

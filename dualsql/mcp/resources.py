@@ -9,26 +9,41 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, SubscriptionBus
-from mcp_types import (
-    EmptyResult,
-    ReadResourceResult,
-    ResourceTemplate,
-    SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
-    TextResourceContents,
-    UnsubscribeRequestParams,
-)
-from mcp_types import Resource as ListedResource
-
-from dualsql.errors import DualResponseError, LimitExceededError
+from dualsql.errors import DualResponseError, LimitExceededError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
-from dualsql.mcp.resource_server import answered, bad_uri, low_level
-from dualsql.mcp.tool import duration, registrar_of
+from dualsql.mcp.calls import PrincipalOf
+from dualsql.mcp.resource_server import (
+    CurrentPrincipal,
+    announce,
+    current_principal,
+    low_level_server,
+    register_provider,
+    unknown_uri,
+    with_mcp_errors,
+)
+from dualsql.mcp.tool import duration
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
 from dualsql.store.notifier import ChangeNotifier
+
+with extra("mcp"):
+    from mcp.server.subscriptions import (
+        InMemorySubscriptionBus,
+        ListenHandler,
+        ResourceUpdated,
+        SubscriptionBus,
+    )
+    from mcp_types import (
+        EmptyResult,
+        ReadResourceResult,
+        ResourceTemplate,
+        SubscribeRequestParams,
+        SubscriptionsListenRequestParams,
+        TextResourceContents,
+        UnsubscribeRequestParams,
+    )
+    from mcp_types import Resource as ListedResource
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
@@ -38,7 +53,11 @@ PROMPT = "use_dual_responses"
 
 
 def system_prompt(dual: DualResponseServer) -> str:
-    """Instructions for a model whose tools answer with dual responses; put them into your system prompt."""
+    """Instructions for a model whose tools answer with dual responses, for your system prompt.
+
+    They say when to answer from the sample and when to give the link, as the pattern's paper asks (arXiv 2510.05968,
+    section 6).
+    """
     settings = dual.settings
     uri = f"{settings.uri_scheme}://..."
     return f"""\
@@ -69,132 +88,141 @@ def add_system_prompt(dual: DualResponseServer, server: Any) -> None:
     server.prompt(name=PROMPT, title="Samples and links")(use_dual_responses)
 
 
-MOST_URIS = 100
-"""Results that one stream, or one older connection, follows."""
+MAXIMUM_SUBSCRIPTIONS = 100
+"""Results that one stream, or one connection of an older protocol, can be subscribed to."""
 
-Unfollow = Callable[[], None]
-Find = Callable[[str], Awaitable[Resource]]
-"""The result of a URI, for the caller of the present request; raises DualResponseError where there is none."""
+Unsubscribe = Callable[[], None]
 
 _LISTEN = "subscriptions/listen"
-_KEPT = "dualsql.subscriptions"
+_STATE_KEY = "dualsql.subscriptions"
 
 
 class Subscriptions:
     """Subscriptions to results, on one server.
 
+    In protocol 2026-07-28 a client opens a stream with `subscriptions/listen`. Older clients send `resources/subscribe`
+    for each URI and are notified on their connection, which a stateless HTTP server does not keep.
+
     Args:
-        owns: whether a URI is that of a result.
+        current_principal: gives the principal of the present request.
     """
 
-    def __init__(self, watch: ChangeNotifier, owns: Callable[[str], bool], find: Find) -> None:
-        self._watch = watch
-        self._owns = owns
-        self._find = find
+    def __init__(
+        self, notifier: ChangeNotifier, provider: ResultsProvider, current_principal: CurrentPrincipal
+    ) -> None:
+        self._notifier = notifier
+        self._provider = provider
+        self._current_principal = current_principal
         self._bus: SubscriptionBus = InMemorySubscriptionBus()
-        self._inner: Callable[[Any, Any], Awaitable[Any]] = ListenHandler(self._bus)
-        self._streams: dict[str, int] = {}  # how many listen to a URI
-        self._unfollow: dict[str, Unfollow] = {}
+        self._next_handler: Callable[[Any, Any], Awaitable[Any]] = ListenHandler(self._bus)
+        self._streams: dict[str, int] = {}  # URI -> how many streams are subscribed to it
+        self._unsubscribe: dict[str, Unsubscribe] = {}
 
-    def put_up(self, server: Any) -> None:
-        """Answer what clients of either era send to subscribe."""
-        below = low_level(server)
+    def register(self, server: Any) -> None:
+        """Add the handlers of both protocols to `server`."""
+        below = low_level_server(server)
         bus, handler = getattr(server, "_subscriptions", None), below.get_request_handler(_LISTEN)
         if bus is not None and handler is not None:
-            # The official SDK's own, on which a server publishes its other events. It has no public name.
-            self._bus, self._inner = bus, handler.handler
-        if handler is not None or bus is None:  # or its operator wants no streams
+            # The official SDK's bus, on which a server publishes its other events. It has no public name.
+            self._bus, self._next_handler = bus, handler.handler
+        if handler is not None or bus is None:  # a bus without a handler: the operator turned streams off
             below.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, self.listen)
         below.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribe)
         below.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribe)
 
     async def listen(self, context: Any, params: SubscriptionsListenRequestParams) -> Any:
-        """Serve a stream, and follow its results while it is open; what the caller may not read is left out."""
-        asked = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
-        found = await answered(lambda: self._readable([uri for uri in asked if self._owns(uri)]))
-        uris = [uri for uri in asked if uri in found or not self._owns(uri)]
-        honoured = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
-        with ExitStack() as following:
+        """Serve a stream of changes. URIs of results that the caller may not read are left out."""
+        requested = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
+        owned = [uri for uri in requested if self._provider.owns(uri)]
+        found = await with_mcp_errors(lambda: self._readable(owned))
+        uris = [uri for uri in requested if uri in found or uri not in owned]
+        accepted = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
+        with ExitStack() as subscribed:
             for uri, resource in found.items():
-                await answered(partial(self._join, uri, resource))
-                following.callback(self._leave, uri)
-            return await self._inner(context, params.model_copy(update={"notifications": honoured}))
+                await with_mcp_errors(partial(self._add_stream, uri, resource))
+                subscribed.callback(self._remove_stream, uri)
+            return await self._next_handler(context, params.model_copy(update={"notifications": accepted}))
 
     async def subscribe(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
-        """Older clients: tell this connection of changes of one result."""
+        """resources/subscribe of older protocols: notify this connection when the result changes."""
         uri = str(params.uri)
-        await answered(partial(self._keep, context.session, uri), uri=uri)
+        await with_mcp_errors(partial(self._add_connection, context.session, uri), uri=uri)
         return EmptyResult()
 
     async def unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-        """Older clients: say no more of it. Nobody learns whether there was anything."""
-        unfollow = _kept(context.session).pop(str(params.uri), None)
-        if unfollow is not None:
-            unfollow()
+        """resources/unsubscribe of older protocols. The answer is the same whether or not there was a subscription."""
+        unsubscribe = _subscriptions_of(context.session).pop(str(params.uri), None)
+        if unsubscribe is not None:
+            unsubscribe()
         return EmptyResult()
 
-    async def _keep(self, session: Any, uri: str) -> None:
-        if not self._owns(uri):
-            raise bad_uri(uri)
-        resource, kept = await self._find(uri), _kept(session)
-        if uri not in kept:
-            _check_number(len(kept) + 1)
-            kept[uri] = self._watch.follow(resource, partial(session.send_resource_updated, uri))
+    async def _add_connection(self, session: Any, uri: str) -> None:
+        if not self._provider.owns(uri):
+            raise unknown_uri(uri)
+        resource = await self._provider.find(uri, self._current_principal())
+        subscribed = _subscriptions_of(session)
+        if uri not in subscribed:
+            _check_number(len(subscribed) + 1)
+            subscribed[uri] = self._notifier.follow(resource, partial(session.send_resource_updated, uri))
 
     async def _readable(self, uris: Sequence[str]) -> dict[str, Resource]:
         _check_number(len(uris))
         found = {}
         for uri in uris:
             try:
-                found[uri] = await self._find(uri)
-            except DualResponseError:  # unknown, foreign or expired: it never fires, like any other URI
+                found[uri] = await self._provider.find(uri, self._current_principal())
+            except DualResponseError:  # unknown, foreign or expired: it never changes for this caller
                 continue
         return found
 
-    async def _join(self, uri: str, resource: Resource) -> None:
+    async def _add_stream(self, uri: str, resource: Resource) -> None:
         if uri not in self._streams:
-            told = partial(self._bus.publish, ResourceUpdated(uri=uri))
-            self._unfollow[uri] = self._watch.follow(resource, told)
+            publish = partial(self._bus.publish, ResourceUpdated(uri=uri))
+            self._unsubscribe[uri] = self._notifier.follow(resource, publish)
         self._streams[uri] = self._streams.get(uri, 0) + 1
 
-    def _leave(self, uri: str) -> None:
+    def _remove_stream(self, uri: str) -> None:
         self._streams[uri] -= 1
         if not self._streams[uri]:
             del self._streams[uri]
-            self._unfollow.pop(uri)()
+            self._unsubscribe.pop(uri)()
 
 
-def _kept(session: Any) -> dict[str, Unfollow]:
-    """What an older connection follows; it ends with the connection."""
+def _subscriptions_of(session: Any) -> dict[str, Unsubscribe]:
+    """The subscriptions of a connection of an older protocol. They end with the connection."""
     connection = session._connection  # noqa: SLF001 - the SDK has no public name for what outlives a request
-    kept: dict[str, Unfollow] | None = connection.state.get(_KEPT)
-    if kept is None:
-        kept = connection.state[_KEPT] = {}
-        connection.exit_stack.callback(_end, kept)
-    return kept
+    subscribed: dict[str, Unsubscribe] | None = connection.state.get(_STATE_KEY)
+    if subscribed is None:
+        subscribed = connection.state[_STATE_KEY] = {}
+        connection.exit_stack.callback(_unsubscribe_all, subscribed)
+    return subscribed
 
 
-def _end(kept: dict[str, Unfollow]) -> None:
-    while kept:
-        kept.popitem()[1]()
+def _unsubscribe_all(subscribed: dict[str, Unsubscribe]) -> None:
+    while subscribed:
+        subscribed.popitem()[1]()
 
 
 def _check_number(number: int) -> None:
-    if number > MOST_URIS:
-        raise LimitExceededError(f"At most {MOST_URIS} results can be subscribed to at once.")
+    if number > MAXIMUM_SUBSCRIPTIONS:
+        raise LimitExceededError(f"At most {MAXIMUM_SUBSCRIPTIONS} results can be subscribed to at once.")
 
 
 _MIME_TYPE = "application/json"
 
-# What `dualsql.resource` makes. Other URIs of the scheme are the server's own, if it has any.
+# The ids that `dualsql.resource` makes. Other URIs of the scheme belong to the server, if it has any.
 _ID = re.compile(r"[A-Za-z0-9_-]{27}", re.ASCII)
 
-MOST_BYTES = 256 * 1024
-"""Of what is read: hosts put it before their models."""
+MAXIMUM_BYTES = 256 * 1024
+"""Bytes of a resource that is read, since hosts show it to their models."""
 
 
 class ResultsProvider:
-    """See `dualsql.mcp.resource_server.ResourceProvider`."""
+    """Stored results as MCP resources; see `dualsql.mcp.resource_server.ResourceProvider`.
+
+    They are not listed: a list would show every caller the names of other callers' results. A client gets the URI
+    with the tool's answer.
+    """
 
     name = "results"
 
@@ -217,7 +245,11 @@ class ResultsProvider:
         return uri.startswith(self._start) and _ID.fullmatch(uri.removeprefix(self._start)) is not None
 
     async def find(self, uri: str, principal: Principal | None) -> Resource:
-        """The result of a URI, if the principal may read it. Raises what `open_resource` raises."""
+        """The result of a URI, if the principal may read it.
+
+        Raises:
+            DualResponseError: as `DualResponseServer.open_resource`.
+        """
         return await self._dual.open_resource(uri.removeprefix(self._start), principal, "read")
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
@@ -240,24 +272,24 @@ class ResultsProvider:
         return []
 
     async def _text(self, resource: Resource, principal: Principal | None) -> str:
-        """Metadata and the first page, of so many rows as there is room for; a query still running has none."""
+        """Metadata and the first page as JSON, with as many rows as fit; no page while the query is pending."""
         metadata = await self._dual.describe_unchecked(resource, principal)
-        about = {**metadata, "url": f"{self._dual.base_url}/{resource.id}"}
+        description = {**metadata, "url": f"{self._dual.base_url}/{resource.id}"}
         if metadata["status"] in {"pending", "failed"}:
-            return json.dumps({"resource": about, "page": None}).decode()
+            return json.dumps({"resource": description, "page": None}).decode()
         rows = self._page_size
         while True:
             request = PageRequest(limit=rows)
             page = (await self._dual.read_page_unchecked(resource, principal, request)).to_wire()
-            written = json.dumps({"resource": about, "page": page})
-            if len(written) <= MOST_BYTES:
-                return written.decode()
+            text = json.dumps({"resource": description, "page": page})
+            if len(text) <= MAXIMUM_BYTES:
+                return text.decode()
             if len(page["data"]) <= 1:
                 raise LimitExceededError(
                     "The first row is too long to be read here.",
-                    hint=f"The application gets it at {about['url']}.",
+                    hint=f"The application gets it at {description['url']}.",
                 )
-            rows = max(1, min(len(page["data"]) // 2, rows * MOST_BYTES // (2 * len(written))))
+            rows = max(1, min(len(page["data"]) // 2, rows * MAXIMUM_BYTES // (2 * len(text))))
 
     def _time_left(self, resource: Resource) -> int:
         left = timedelta() if resource.status == "pending" else self._ttl
@@ -274,33 +306,30 @@ def add_resources(
     ttl: timedelta = timedelta(minutes=1),
     has_subscriptions: bool = True,
     has_prompt: bool = True,
-    principal: Callable[[Any], Principal] = principal_of_token,
+    principal: PrincipalOf = principal_of_token,
 ) -> None:
-    """Let clients read results by the URIs that tools answer with, as `{scheme}://{id}`.
+    """Serve stored results as MCP resources, at the URIs `{scheme}://{id}` that tools answer with.
 
-    Reading gives the metadata and the first page as JSON, to whom REST would give them. Clients may subscribe, and
-    are told when a result is pinned, expires or is deleted. The REST half is announced among the capabilities.
+    A client reads the metadata and the first page as JSON, with the same rights as over REST. It may subscribe to a
+    result, and is notified when the result is pinned, expires or is deleted. The REST service is announced in the
+    server's capabilities.
 
     Args:
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
-        page_size: rows of the page, `default_page_size` unless given; fewer if they are long.
-        ttl: how long a client may take what it has read to be current, and never beyond the result's end.
+        page_size: rows of the page, by default `default_page_size`; fewer if the rows are long.
+        ttl: how long a client may cache what it has read. It never outlasts the result.
         has_subscriptions: serve subscriptions.
         has_prompt: offer `system_prompt` as an MCP prompt.
-        principal: whom a verified access token stands for; as for `dual.tool`.
+        principal: gives the principal of a verified access token, as for `dual.tool`.
 
     Raises:
-        ConfigurationError: no SDK for such a server is known and installed.
+        ConfigurationError: `server` is not of a supported and installed SDK.
         BadParameterError: the page size is out of bounds.
     """
-    registrar_of(server)  # or the next line would miss a package
-    from dualsql.mcp.resource_server import announce, principal_finder, register_provider
-
-    shelf = ResultsProvider(dual, page_size=page_size, ttl=ttl)
-    register_provider(server, shelf, principal)
+    provider = ResultsProvider(dual, page_size=page_size, ttl=ttl)
+    register_provider(server, provider, principal)
     announce(dual, server)
     if has_subscriptions:
-        who = principal_finder(server, principal)
-        Subscriptions(dual.watch, shelf.owns, lambda uri: shelf.find(uri, who())).put_up(server)
+        Subscriptions(dual.watch, provider, current_principal(server, principal)).register(server)
     if has_prompt:
         add_system_prompt(dual, server)

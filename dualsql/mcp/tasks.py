@@ -1,7 +1,7 @@
-"""Tasks of `mcp.server.MCPServer`: a slow tool call is answered with a task. A task is a pending resource.
+"""Tasks for `mcp.server.MCPServer`: a slow tool call is answered with a task, which is a pending resource.
 
-The extension io.modelcontextprotocol/tasks (SEP-2663), which mcp 2.3 leaves to others. Every process with the same
-store can say how a task stands, and cancel it; what a restart ended has failed. fastmcp has an extension of its own.
+This is the extension io.modelcontextprotocol/tasks (SEP-2663), which mcp 2.3 does not implement. Every process with the
+same store can read and cancel a task. A task whose server stopped has failed. fastmcp has its own extension.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dualsql.envelope import wanted
 from dualsql.errors import DualResponseError, QueryCancelledError, ResourceFailedError, extra
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
+from dualsql.mcp.calls import PrincipalOf, client_name
 from dualsql.mcp.negotiation import (
-    OFFER,
+    TASK_OFFER,
     Envelope,
     ResultStyle,
     TaskOffer,
     ToolCall,
-    for_its_reader,
-    refused,
-    still_runs,
-    written,
+    problem_result,
+    progress_message,
+    response_result,
+    with_structured_text,
 )
-from dualsql.mcp.tool import PrincipalOf
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import LinkForm, ResultsFormat
 from dualsql.settings import Action
@@ -51,10 +51,11 @@ if TYPE_CHECKING:
 EXTENSION = "io.modelcontextprotocol/tasks"
 
 POLL_MILLISECONDS = 1_000
+"""How often a client is asked to poll a task."""
 
 Context = ServerRequestContext[Any, Any]
 
-_SHAPES = (get_args(ResultsFormat), get_args(TextFormat), get_args(LinkForm), get_args(Envelope))
+_STYLES = (get_args(ResultsFormat), get_args(TextFormat), get_args(LinkForm), get_args(Envelope))
 
 
 class _TaskParams(RequestParams):
@@ -62,11 +63,13 @@ class _TaskParams(RequestParams):
 
 
 class Tasks(Extension):
-    """`MCPServer("colleges", extensions=[Tasks(dual)])`: for clients that declare tasks, slow calls become some.
+    """An extension: `MCPServer("colleges", extensions=[Tasks(dual)])` answers slow calls with tasks.
+
+    Only clients that declare tasks get them.
 
     Args:
-        wait: how long a call may take before it does; a tool's own `wait` wins.
-        principal: whom a verified access token stands for, as for `DualResponseServer.tool`.
+        wait: how long a call may take before it is answered with a task; a tool's own `wait` wins.
+        principal: gives the principal of a verified access token, as for `DualResponseServer.tool`.
     """
 
     identifier = EXTENSION
@@ -94,77 +97,77 @@ class Tasks(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
     ) -> HandlerResult:
-        """A result that is long in coming is a task, for a client that takes one."""
-        if not _takes_tasks(ctx):
+        """Answer with a task if the call takes longer than `wait` and the client declares tasks."""
+        if not _supports_tasks(ctx):
             return await call_next(ctx)
         offer = TaskOffer(self._wait)
-        token = OFFER.set(offer)
+        token = TASK_OFFER.set(offer)
         try:
             result = await call_next(ctx)
         finally:
-            OFFER.reset(token)
+            TASK_OFFER.reset(token)
         if offer.taken is None:
             return result
         resource_id, style = offer.taken
-        resource = await self._opened(resource_id, "read")
-        return {"resultType": "task", **_standing(f"{resource_id}.{'.'.join(style)}", resource, "working")}
+        resource = await self._open(resource_id, "read")
+        return {"resultType": "task", **_task(f"{resource_id}.{'.'.join(style)}", resource, "working")}
 
     async def _get(self, ctx: Context, params: _TaskParams) -> HandlerResult:
-        resource_id, style = _checked(ctx, params)
-        resource = await self._opened(resource_id, "read")
+        resource_id, style = _parsed(ctx, params)
+        resource = await self._open(resource_id, "read")
         if resource.status == "pending":
-            return _standing(params.task_id, resource, "working")
+            return _task(params.task_id, resource, "working")
         if resource.failure is not None and resource.failure["code"] == QueryCancelledError.code:
-            return _standing(params.task_id, resource, "cancelled")
+            return _task(params.task_id, resource, "cancelled")
         result = await self._result(resource, style, ctx)
-        return {**_standing(params.task_id, resource, "completed"), "result": result}
+        return {**_task(params.task_id, resource, "completed"), "result": result}
 
     async def _update(self, ctx: Context, params: _TaskParams) -> HandlerResult:
-        # No query asks for input: there is nothing to answer.
-        await self._opened(_checked(ctx, params)[0], "read")
+        # No query asks for input, so there is none to take.
+        await self._open(_parsed(ctx, params)[0], "read")
         return {}
 
     async def _cancel(self, ctx: Context, params: _TaskParams) -> HandlerResult:
-        resource = await self._opened(_checked(ctx, params)[0], "delete")
-        await self._dual.responses.cancel(resource, principal=self._caller())
+        resource = await self._open(_parsed(ctx, params)[0], "delete")
+        await self._dual.responses.cancel(resource, principal=self._current_principal())
         return {}
 
-    async def _opened(self, resource_id: str, action: Action) -> Resource:
+    async def _open(self, resource_id: str, action: Action) -> Resource:
         try:
-            return await self._dual.open_resource(resource_id, self._caller(), action)
+            return await self._dual.open_resource(resource_id, self._current_principal(), action)
         except DualResponseError as error:
-            # Unknown, expired and foreign are one, here too.
+            # One answer for unknown, expired and foreign tasks, as for resources.
             raise MCPError(code=INVALID_PARAMS, message="There is no such task.") from error
 
-    def _caller(self) -> Principal | None:
+    def _current_principal(self) -> Principal | None:
         token = get_access_token()
         return None if token is None else self._principal(token)
 
     async def _result(self, resource: Resource, style: ResultStyle, ctx: Context) -> Mapping[str, Any]:
         call = ToolCall(resource.name, wanted(getattr(ctx.request, "headers", None)))
         try:
-            response = await self._dual.responses.show_again(resource, principal=self._caller())
+            response = await self._dual.responses.show_again(resource, principal=self._current_principal())
         except DualResponseError as error:
             problem = resource.failure if isinstance(error, ResourceFailedError) else None
-            return for_its_reader(refused(problem or problem_of(error), style.envelope, call), call.wanted)
-        introduced = ctx.session.client_params
-        client = None if introduced is None else introduced.client_info.name
-        described = replace(response, description=resource.metadata.get("description"))
-        return for_its_reader(written(described, style, call, client=client, seconds=0.0), call.wanted)
+            result = problem_result(problem or problem_of(error), style.envelope, call)
+        else:
+            described = replace(response, description=resource.metadata.get("description"))
+            result = response_result(described, style, call, client=client_name(ctx.session), seconds=0.0)
+        return with_structured_text(result, call.wanted)
 
 
-def _takes_tasks(ctx: Context) -> bool:
+def _supports_tasks(ctx: Context) -> bool:
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return False  # an older connection has no room for a task
+        return False  # older protocols have no tasks
     declared = ctx.session.client_capabilities
     return declared is not None and EXTENSION in (declared.extensions or {})
 
 
-def _checked(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
-    """The resource that a task is, and how its result is written.
+def _parsed(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
+    """The resource id in the id of a task, and the style of its result.
 
     Raises:
-        MCPError: the client has not declared tasks, its header names another one, or it is no task of ours.
+        MCPError: the client has not declared tasks, its header names another task, or the id is malformed.
     """
     require_client_extension(ctx, EXTENSION)
     headers = getattr(ctx.request, "headers", None) or {}
@@ -173,13 +176,13 @@ def _checked(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
         raise MCPError(code=HEADER_MISMATCH, message=f"{MCP_NAME_HEADER} names another task than the body.")
     resource_id, *words = params.task_id.split(".")
     with suppress(ValueError):
-        if all(word in known for word, known in zip(words, _SHAPES, strict=True)):
-            return resource_id, ResultStyle(*words)  # type: ignore[arg-type]  # they were looked up
+        if all(word in known for word, known in zip(words, _STYLES, strict=True)):
+            return resource_id, ResultStyle(*words)  # type: ignore[arg-type]  # each word is checked above
     raise MCPError(code=INVALID_PARAMS, message="There is no such task.")
 
 
-def _standing(task_id: str, resource: Resource, status: str) -> dict[str, Any]:
-    """A task as the wire has it."""
+def _task(task_id: str, resource: Resource, status: str) -> dict[str, Any]:
+    """The task as MCP has it in JSON."""
     now, expires_at = datetime.now(UTC), resource.expires_at
     lifetime = None if expires_at is None else expires_at - resource.created_at
     found: dict[str, Any] = {
@@ -191,5 +194,5 @@ def _standing(task_id: str, resource: Resource, status: str) -> dict[str, Any]:
         "pollIntervalMs": POLL_MILLISECONDS,
     }
     if status == "working":
-        found["statusMessage"] = still_runs(round((now - resource.created_at).total_seconds()))
+        found["statusMessage"] = progress_message(round((now - resource.created_at).total_seconds()))
     return found

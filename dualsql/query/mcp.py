@@ -1,4 +1,4 @@
-"""Tools that go on with an earlier result."""
+"""Tools over an earlier result: query_result, refine_result, and data_manager for clients of the dual-mode envelope."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Managed(TypedDict, total=False):
 
 
 _LONGEST_NAME = 200
-_KEPT = ("sample_size", "expiration", "count", "wait")
+_RESULT_OPTIONS = ("sample_size", "expiration", "count", "wait")
 
 _QUERY = """Answer a question about an earlier result, over all of its rows and not only those you were shown.
 
@@ -105,7 +105,7 @@ _SQL = Annotated[
 
 @checked_keywords(make_tool)
 def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[ToolOptions]) -> None:
-    """Register the tools `query_result` and `refine_result`.
+    """Register the tools `query_result` and `refine_result`, which take the URI of an earlier result.
 
     Args:
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
@@ -114,14 +114,14 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
     Raises:
         ConfigurationError: as `DualResponseServer.tool`.
     """
-    kept: dict[str, Any] = {name: options[name] for name in _KEPT if name in options}  # type: ignore[literal-required]
+    result_options: dict[str, Any] = {name: options[name] for name in _RESULT_OPTIONS if name in options}  # type: ignore[literal-required]
 
-    async def refined(resource: str, values: Mapping[str, Any], caller: Principal | None) -> DualResponse:
-        query = _read_query(values)
+    async def respond(resource: str, values: Mapping[str, Any], caller: Principal | None) -> DualResponse:
+        query = _result_query(values)
         parent = await dual.open_resource(id_in(resource), caller, "read")
         name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
         return await dual.create_response(
-            name=name, parent=parent, refinement=query, principal=caller, **kept
+            name=name, parent=parent, refinement=query, principal=caller, **result_options
         )
 
     async def query_result(
@@ -138,11 +138,11 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
-        asked = {
+        values = {
             "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
             "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
         }  # fmt: skip
-        return await refined(resource, asked, caller)
+        return await respond(resource, values, caller)
 
     async def refine_result(
         resource: _Resource,
@@ -155,17 +155,17 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
-        asked = {
+        values = {
             "filters": filters, "columns": columns, "order_by": order_by, "limit": limit, "offset": offset, "sql": sql,
         }  # fmt: skip
-        return await refined(resource, asked, caller)
+        return await respond(resource, values, caller)
 
     for function, description in ((query_result, _QUERY), (refine_result, _REFINE)):
         described: ToolOptions = {**options, "description": description}
         tool(dual, server, **described)(function)
 
 
-def _read_query(values: Mapping[str, Any]) -> ResultQuery:
+def _result_query(values: Mapping[str, Any]) -> ResultQuery:
     given = {name: value for name, value in values.items() if value is not None}
     beside = [name for name in given if name not in TEXT_KEYS]
     if "sql" in given and beside:
@@ -177,7 +177,9 @@ def _read_query(values: Mapping[str, Any]) -> ResultQuery:
 
 
 def add_data_manager(dual: DualResponseServer, server: Any) -> None:
-    """Register the tool `data_manager` of specification S8: operation query, schema or list over stored results.
+    """Register the tool `data_manager`, which lists, describes and queries stored results.
+
+    It is for clients of dual-mode answers (specification S8), which query staged data with it.
 
     Raises:
         ConfigurationError: as `plain_tool`.
@@ -193,44 +195,44 @@ def add_data_manager(dual: DualResponseServer, server: Any) -> None:
     ) -> Managed:
         """Query results that are kept: list them, read their columns, or run a SELECT over one."""
         if operation == "list":
-            return await _listed(dual, caller)
+            return await _list(dual, caller)
         if data_access_id is None:
             raise BadParameterError(
                 f"{operation} needs a data_access_id.", hint='operation="list" shows them.'
             )
         resource = await dual.open_resource(id_in(data_access_id), caller, "read")
         if operation == "schema":
-            return _described(dual, resource)
+            return _schema(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
         page = await dual.query.page(resource, SQLQuery(sql), PageRequest(limit=limit), principal=caller)
-        return _queried(resource, page)
+        return _query(resource, page)
 
     plain_tool(dual, server)(data_manager)
 
 
-async def _listed(dual: DualResponseServer, caller: Principal | None) -> Managed:
+async def _list(dual: DualResponseServer, caller: Principal | None) -> Managed:
     found = await dual.list_resources(caller)
-    resources = [_described(dual, resource) for resource in found.resources]
+    resources = [_schema(dual, resource) for resource in found.resources]
     return Managed(operation="list", resources=[dict(one) for one in resources])
 
 
-def _described(dual: DualResponseServer, resource: Resource) -> Managed:
-    said = dual.metadata_of(resource)
+def _schema(dual: DualResponseServer, resource: Resource) -> Managed:
+    description = dual.metadata_of(resource)
     return Managed(
         operation="schema",
         dataAccessId=resource.id,
-        name=said["name"],
-        uri=said["uri"],
+        name=description["name"],
+        uri=description["uri"],
         table=RELATION,
-        columns=[column["name"] for column in said["columns"]],
-        schema=[dict(column) for column in said["columns"]],
-        rowCount=said["total_count"],
-        expiresAt=said["expires_at"],
+        columns=[column["name"] for column in description["columns"]],
+        schema=[dict(column) for column in description["columns"]],
+        rowCount=description["total_count"],
+        expiresAt=description["expires_at"],
     )
 
 
-def _queried(resource: Resource, page: ResultPage) -> Managed:
+def _query(resource: Resource, page: ResultPage) -> Managed:
     rows: Sequence[dict[str, Any]] = json.loads(json.dumps(list(page.rows)))
     return Managed(
         operation="query",

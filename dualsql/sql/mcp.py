@@ -1,8 +1,13 @@
-"""The tools execute_query and query_*: they run what a model asks."""
+"""The tools execute_query and query, which run SQL text from a model.
+
+A malformed call is answered as the SDKs answer invalid arguments: `isError` and a text, without a structure. All
+other errors have a structure with code, message, hint and suggestions (docs/decisions/0017).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from pydantic import Field
@@ -26,7 +31,7 @@ _RULES = (
 )
 _NAMED = "Or give query_name, the name of a saved query, and its parameters."
 
-_MOST_ROWS = 2**53 - 1  # of JSON's numbers, the largest that every reader has
+_MAXIMUM_ROWS = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 
 _Query = Annotated[str | None, Field(description="SQL text; or leave it out and give query_name.")]
 _QueryName = Annotated[str | None, Field(description="The name of a saved query.")]
@@ -34,7 +39,7 @@ _Parameters = Annotated[
     dict[str, Any] | None, Field(description="Values by name: of :name in the text, or of the saved query.")
 ]
 _Limit = Annotated[
-    int | None, Field(description="The most rows of the result; all by default.", ge=1, le=_MOST_ROWS)
+    int | None, Field(description="The most rows of the result; all by default.", ge=1, le=_MAXIMUM_ROWS)
 ]
 _SourceName = Annotated[str | None, Field(description="Which database, where there are several.")]
 
@@ -43,12 +48,11 @@ _SourceName = Annotated[str | None, Field(description="Which database, where the
 def add_execute_query(
     dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
-    """Register the tool `execute_query`: a SQL text or a saved query, answered by a dual response.
+    """Register the tool `execute_query`, which runs a SQL text or a saved query and answers with a dual response.
 
     Args:
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
-        visible: which tables a caller may know of, all of them unless given. What is narrowed by the server's
-            hooks is narrowed here, whatever this says.
+        visible: which tables a caller may know of; by default all of them. The server's hooks apply in any case.
         options: see `ToolOptions`; `source` is the database of calls that name none.
 
     Raises:
@@ -67,15 +71,21 @@ def add_execute_query(
     ) -> Answer:
         if (query is None) == (query_name is None):
             raise MalformedCallError("Give exactly one of query and query_name.")
-        ask = _asking(parameters, source_name or options.get("source"), caller, visible)
-        if query_name is not None:
-            return _answer(lambda: dual.saved_queries.resolve(query_name, **ask), limit)
-        return _answer(lambda: dual.sql.resolve(str(query), **ask), limit)
+        resolve = dual.sql.resolve if query_name is None else dual.saved_queries.resolve
+        with _suggestions():
+            found = resolve(
+                str(query) if query_name is None else query_name,
+                parameters=parameters,
+                source=source_name or options.get("source"),
+                principal=caller,
+                visible=visible,
+            )
+            return _answer(found, limit)
 
-    described = f"Run a query.\n\n{_spoken(dual)} {_RULES}"
+    description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
     if dual.saved_queries:
-        described += f" {_NAMED}"
-    options.setdefault("description", described)
+        description += f" {_NAMED}"
+    options.setdefault("description", description)
     tool(dual, server, **options)(execute_query)
 
 
@@ -83,10 +93,12 @@ def add_execute_query(
 def add_query(
     dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
-    """Register the tool `query`, which takes a SQL text and nothing else (specification S9); see `add_execute_query`.
+    """Register the tool `query`, which takes a SQL text and no other argument (specification S9).
+
+    Otherwise it is as `add_execute_query`.
 
     Raises:
-        ConfigurationError: as `add_execute_query`; or there are several sources and `source` names none.
+        ConfigurationError: as `add_execute_query`; or the server has several databases and `source` names none.
     """
     sql_reader()
     source = options.get("source")
@@ -96,44 +108,39 @@ def add_query(
         )
 
     def query(sql: Annotated[str, Field(description="SQL text")], *, caller: Principal | None) -> Answer:
-        ask = _asking(None, source, caller, visible)
-        return _answer(lambda: dual.sql.resolve(sql, **ask))
+        with _suggestions():
+            return _answer(dual.sql.resolve(sql, source=source, principal=caller, visible=visible))
 
     rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
-    options.setdefault("description", f"Run a query.\n\n{_spoken(dual, source)} {rules}")
+    options.setdefault("description", f"Run a query.\n\n{_dialects(dual, source)} {rules}")
     tool(dual, server, **options)(query)
 
 
-def _asking(
-    parameters: Mapping[str, Any] | None,
-    source: str | None,
-    caller: Principal | None,
-    visible: Visible | None,
-) -> dict[str, Any]:
-    return {"parameters": parameters, "source": source, "principal": caller, "visible": visible}
-
-
-def _answer(ask: Callable[[], ResolvedQuery], limit: int | None = None) -> Answer:
+@contextmanager
+def _suggestions() -> Iterator[None]:
+    """Errors in the block have `suggestions` in their details, if need be an empty list."""
     try:
-        asked = ask()
-        select = asked.select if limit is None else at_most(asked.select, limit)
+        yield
     except DualResponseError as error:
-        # A program that reads suggestions finds some, or that there are none.
         error.details.setdefault("suggestions", [])
         raise
-    if asked.saved is None:
-        return Answer(select, name="Query results", source=asked.source, is_text=True)
+
+
+def _answer(found: ResolvedQuery, limit: int | None = None) -> Answer:
+    select = found.select if limit is None else at_most(found.select, limit)
+    if found.saved is None:
+        return Answer(select, name="Query results", source=found.source, is_text=True)
     return Answer(
         select,
-        name=titled(asked.saved.name),
-        description=asked.saved.description or None,
-        metadata={"query_name": asked.saved.name},
-        source=asked.source,
+        name=titled(found.saved.name),
+        description=found.saved.description or None,
+        metadata={"query_name": found.saved.name},
+        source=found.source,
     )
 
 
-def _spoken(dual: DualResponseServer, source: str | None = None) -> str:
-    """Which SQL is spoken."""
+def _dialects(dual: DualResponseServer, source: str | None = None) -> str:
+    """The sentence of a tool's description about the SQL dialects of the databases."""
     databases = dual.sql.databases
     if source is not None or len(databases) == 1:
         first = next(iter(databases.values()))

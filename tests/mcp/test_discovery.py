@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 
 from dualsql import DualResponseServer
 from dualsql.mcp import add_resources, system_prompt
-from dualsql.mcp.resource_server import EXTENSION, low_level
+from dualsql.mcp.resource_server import EXTENSION, low_level_server
 from tests.mcp.conftest import BASE_URL, Host, MakeDual
 from tests.schools import School
 
@@ -28,7 +28,7 @@ def server(request: pytest.FixtureRequest) -> Any:
 
 async def test_the_service_is_among_the_capabilities(make_dual: MakeDual, server: Any) -> None:
     add_resources(make_dual(default_page_size=50, uri_scheme="schools"), server)
-    async with mcp.Client(low_level(server)) as client:
+    async with mcp.Client(low_level_server(server)) as client:
         assert client.server_capabilities.extensions is not None
         entry = client.server_capabilities.extensions[EXTENSION]
     assert entry["baseUrl"] == BASE_URL
@@ -102,7 +102,7 @@ async def test_signed_links_are_listed_where_they_are_served(make_dual: MakeDual
 async def test_the_prompt_is_the_function_s_text(make_dual: MakeDual, server: Any) -> None:
     dual = make_dual(uri_scheme="schools", default_expiration=timedelta(hours=2), default_sample_size=7)
     add_resources(dual, server)
-    async with mcp.Client(low_level(server)) as client:
+    async with mcp.Client(low_level_server(server)) as client:
         (prompt,) = (await client.list_prompts()).prompts
         got = await client.get_prompt(prompt.name)
     text = system_prompt(dual)
@@ -113,6 +113,6 @@ async def test_the_prompt_is_the_function_s_text(make_dual: MakeDual, server: An
 
 async def test_what_is_not_wanted_is_left_out(dual: DualResponseServer, server: Any) -> None:
     add_resources(dual, server, has_prompt=False, has_subscriptions=False)
-    assert low_level(server).get_request_handler("resources/subscribe") is None
-    async with mcp.Client(low_level(server)) as client:
+    assert low_level_server(server).get_request_handler("resources/subscribe") is None
+    async with mcp.Client(low_level_server(server)) as client:
         assert (await client.list_prompts()).prompts == []

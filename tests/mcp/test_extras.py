@@ -63,6 +63,8 @@ def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseSer
     [
         ("dualsql.sql", "sqlglot", "sql"),
         ("dualsql.mcp.tasks", "mcp", "mcp"),
+        ("dualsql.mcp.resources", "mcp_types", "mcp"),
+        ("dualsql.catalogue.mcp", "mcp_types", "mcp"),
         ("dualsql.serve", "mcp", "serve"),
     ],
 )

@@ -23,8 +23,8 @@ from sqlalchemy import select
 from dualsql import DualResponseServer, SQLResourceStore
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_resources
-from dualsql.mcp.resource_server import low_level
-from dualsql.mcp.resources import MOST_URIS
+from dualsql.mcp.resource_server import low_level_server
+from dualsql.mcp.resources import MAXIMUM_SUBSCRIPTIONS
 from dualsql.store import upgrade
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import sqlite_url_in
@@ -53,7 +53,10 @@ async def test_a_stream_tells_of_pins_and_deletions(dual: DualResponseServer, se
     add_resources(dual, server)
     response = await dual.create_response(ALL, name="All")
     uri = response.resource_uri
-    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
+    async with (
+        mcp.Client(low_level_server(server)) as client,
+        client.listen(resource_subscriptions=[uri]) as stream,
+    ):
         assert stream.honored.resource_subscriptions == [uri]
         await dual.pin_unchecked(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
@@ -66,7 +69,10 @@ async def test_a_stream_tells_of_an_expiry(make_dual: MakeDual, server: Any) -> 
     add_resources(dual, server)
     response = await dual.create_response(ALL, name="All", expiration=timedelta(seconds=1))
     uri = response.resource_uri
-    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
+    async with (
+        mcp.Client(low_level_server(server)) as client,
+        client.listen(resource_subscriptions=[uri]) as stream,
+    ):
         assert await told(stream) == ResourceUpdated(uri=uri)
         with pytest.raises(MCPError, match="expired"):
             await client.read_resource(uri)
@@ -81,7 +87,10 @@ async def test_what_another_process_does_is_told(make_dual: MakeDual, tmp_path: 
     add_resources(here, server)
     response = await here.create_response(ALL, name="All")
     uri = response.resource_uri
-    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[uri]) as stream:
+    async with (
+        mcp.Client(low_level_server(server)) as client,
+        client.listen(resource_subscriptions=[uri]) as stream,
+    ):
         await there.pin_unchecked(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
 
@@ -90,7 +99,7 @@ async def test_nothing_is_followed_once_the_stream_is_closed(make_dual: MakeDual
     dual = make_dual(watch_interval=timedelta(seconds=0.2))
     add_resources(dual, server)
     uri = (await dual.create_response(ALL, name="All")).resource_uri
-    async with mcp.Client(low_level(server)) as client:
+    async with mcp.Client(low_level_server(server)) as client:
         async with client.listen(resource_subscriptions=[uri]):
             watching = dual.watch._task
         assert watching is not None
@@ -103,7 +112,7 @@ async def test_several_streams_are_told_once_each(dual: DualResponseServer, serv
     response = await dual.create_response(ALL, name="All")
     uri = response.resource_uri
     async with (
-        mcp.Client(low_level(server)) as client,
+        mcp.Client(low_level_server(server)) as client,
         client.listen(resource_subscriptions=[uri, uri]) as one,
         client.listen(resource_subscriptions=[uri]) as two,
     ):
@@ -146,7 +155,7 @@ async def test_an_older_client_subscribes_and_unsubscribes(dual: DualResponseSer
         if isinstance(message, ResourceUpdatedNotification):
             heard.put_nowait(str(message.params.uri))
 
-    async with mcp.Client(low_level(server), mode="legacy", message_handler=take) as client:
+    async with mcp.Client(low_level_server(server), mode="legacy", message_handler=take) as client:
         assert client.server_capabilities.resources is not None
         assert client.server_capabilities.resources.subscribe is True
         for response in (one, two, two):
@@ -168,7 +177,7 @@ async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
     dual: DualResponseServer, server: Any
 ) -> None:
     add_resources(dual, server)
-    async with mcp.Client(low_level(server), mode="legacy") as client:
+    async with mcp.Client(low_level_server(server), mode="legacy") as client:
         for uri in ("resource://" + "x" * 27, "resource://x", "notes://today"):
             with pytest.raises(MCPError) as caught:
                 await client.subscribe_resource(uri)
@@ -178,8 +187,8 @@ async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
 
 async def test_there_is_an_end_to_what_one_stream_follows(dual: DualResponseServer, server: Any) -> None:
     add_resources(dual, server)
-    many = [f"resource://{number:027}" for number in range(MOST_URIS + 1)]
-    async with mcp.Client(low_level(server)) as client:
+    many = [f"resource://{number:027}" for number in range(MAXIMUM_SUBSCRIPTIONS + 1)]
+    async with mcp.Client(low_level_server(server)) as client:
         with pytest.raises(MCPError, match="At most 100"):
             async with client.listen(resource_subscriptions=many):
                 pass
@@ -189,7 +198,7 @@ async def test_when_too_many_are_followed_already(make_dual: MakeDual, server: A
     dual = make_dual(maximum_watched=1)
     add_resources(dual, server)
     one, two = [(await dual.create_response(ALL, name="All")).resource_uri for _ in range(2)]
-    async with mcp.Client(low_level(server)) as client, client.listen(resource_subscriptions=[one]):
+    async with mcp.Client(low_level_server(server)) as client, client.listen(resource_subscriptions=[one]):
         with pytest.raises(MCPError, match="No more resources"):
             async with client.listen(resource_subscriptions=[two]):
                 pass

@@ -79,7 +79,7 @@ async def test_the_end_of_the_server_ends_its_tasks(slow: Slow) -> None:
 
 
 async def test_progress_is_told_while_one_waits(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dualsql.mcp.negotiation.INTERVAL", 0.01)
+    monkeypatch.setattr("dualsql.mcp.negotiation.PROGRESS_SECONDS", 0.01)
     told: list[str | None] = []
     heard = asyncio.Event()
 
