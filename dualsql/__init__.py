@@ -52,7 +52,7 @@ from dualsql.formats.writer import Chunk, Format, Resuming, WriterFactory, Write
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.identity import Audit, AuditEvent, Authenticate
-from dualsql.mcp.tool import ToolOptions
+from dualsql.mcp.decorators import ToolOptions
 from dualsql.query import ResultQuery
 from dualsql.resource import (
     Count,

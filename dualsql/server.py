@@ -30,7 +30,7 @@ from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNot
 from dualsql.http.router import FeatureRoutes, build_router
 from dualsql.http.well_known import well_known_route
 from dualsql.identity import Audit, Authenticate
-from dualsql.mcp.tool import Function, ToolOptions, make_tool, tool
+from dualsql.mcp.decorators import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
 from dualsql.query.http import query_routes

@@ -463,6 +463,7 @@ BEYOND: dict[str, str] = {
     "mcp/test_subscriptions.py": "who is told that a result has changed",
     "server/test_watching.py": "what is told of resources that are followed, and what it costs",
     "mcp/test_extras.py": "no SDK is needed that is not used",
+    "mcp/test_exports.py": "what the signatures of dualsql.mcp and dualsql.serve name is exported",
     "mcp/test_hosts.py": "what is said of hosts has a source",
     "mcp/test_identity.py": "who calls a tool owns its result",
     "mcp/test_live.py": "tools over HTTP, many at once",

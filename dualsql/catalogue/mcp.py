@@ -28,8 +28,8 @@ from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
+from dualsql.mcp.decorators import plain_tool
 from dualsql.mcp.resource_server import register_provider, unknown_uri
-from dualsql.mcp.tool import plain_tool
 from dualsql.resource import Principal
 
 with extra("mcp"):

@@ -1,18 +1,17 @@
-"""The commands of `dualsql`. Each error ends in one line."""
+"""The commands of `dualsql`. An error is one line on standard error, and exit code 1."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from dualsql.cli.options import ServeOptions, takes
 from dualsql.errors import DualResponseError
 from dualsql.store.migrations import current_revision, downgrade, upgrade
 from dualsql_client.cli.commands import fetch_command, view_command
@@ -20,7 +19,7 @@ from dualsql_client.cli.commands import fetch_command, view_command
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """From which revision to which; None is a database without dualsql's tables."""
+    """The revision before and after a migration; None for a database without dualsql's tables."""
 
     before: str | None
     after: str | None
@@ -54,7 +53,7 @@ app = typer.Typer(
     help="The dual response pattern for SQLAlchemy.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 
-# The application's commands, for those who have the server at hand.
+# The commands of `dualsql-client`, for those who have installed the server.
 app.command("fetch")(fetch_command)
 app.command("view")(view_command)
 
@@ -82,81 +81,22 @@ def demo_command(
     """Show the whole idea on real data: a model, an application, 106,145 college programs."""
     with _errors_in_one_line():
         try:
-            from dualsql.demo.run import DemoOptions, run
+            from dualsql.demo.run import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "demo") from error
-        options = DemoOptions(host=host, port=port, database=database, serve=serve)
-        asyncio.run(run(options, Console()))
+        asyncio.run(run(Console(), host=host, port=port, database=database, keeps_serving=serve))
 
 
 @app.command("serve")
-def serve_command(
-    *,
-    database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")],
-    schema: Annotated[str | None, typer.Option(envvar="DUALSQL_SCHEMA", help="Serve this schema.")] = None,
-    tables: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_TABLES", help="Serve these: orders,sales.customers")
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", envvar="DUALSQL_ALL", help="Serve every table and view.")
-    ] = False,
-    read_only_role: Annotated[
-        str | None,
-        typer.Option(envvar="DUALSQL_READ_ONLY_ROLE", help="The role that sessions take (PostgreSQL)."),
-    ] = None,
-    host: Annotated[str, typer.Option(envvar="DUALSQL_HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(envvar="DUALSQL_PORT", help="8000; any, with --stdio; 0 for any.", min=0, max=65535),
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_BASE_URL", help="Where callers reach it, behind a proxy.")
-    ] = None,
-    stdio: Annotated[
-        bool, typer.Option("--stdio", envvar="DUALSQL_STDIO", help="Speak MCP over the standard streams.")
-    ] = False,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="DUALSQL_TOKEN", help="What callers must show; better as the variable."),
-    ] = None,
-    authenticate: Annotated[
-        str | None,
-        typer.Option(envvar="DUALSQL_AUTHENTICATE", help="module:function that tells who calls."),
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_STORE", help="URL of a database to keep results in.")
-    ] = None,
-    wait: Annotated[
-        float | None,
-        typer.Option(envvar="DUALSQL_WAIT", help="Seconds after which a result is pending.", min=0),
-    ] = None,
-    name: Annotated[str, typer.Option(envvar="DUALSQL_NAME", help="What hosts call it.")] = "dualsql",
-) -> None:
+@takes(ServeOptions)
+def serve_command(options: ServeOptions) -> None:
     """Serve a database to models (MCP) and applications (REST), read-only, without a line of code."""
     with _errors_in_one_line():
         try:
-            from dualsql.cli.serve import ServeOptions, run
-            from dualsql.serve import Selection
+            from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        named = tuple(part.strip() for part in (tables or "").split(",") if part.strip())
-        options = ServeOptions(
-            database=database,
-            selection=Selection(schema=schema, tables=named, everything=everything),
-            name=name,
-            read_only_role=read_only_role,
-            host=host,
-            port=port,
-            base_url=base_url,
-            is_stdio=stdio,
-            token=token,
-            authenticate=authenticate,
-            store=store,
-            wait=None if wait is None else timedelta(seconds=wait),
-            # No option: what stands on a command line, every process of the machine can read.
-            secrets=tuple(filter(None, os.environ.get("DUALSQL_SECRET", "").split(","))),
-        )
-        asyncio.run(run(options, Console(stderr=stdio)))
+        asyncio.run(run(options, Console(stderr=options.stdio)))
 
 
 def _missing(module: str | None, extra: str) -> SystemExit:

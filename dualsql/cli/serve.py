@@ -1,4 +1,4 @@
-"""The work of `dualsql serve`. A URL and a token are used, and never shown."""
+"""`dualsql serve`. It never prints a URL of a database or a token."""
 
 from __future__ import annotations
 
@@ -8,58 +8,30 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from mcp.server import MCPServer
 from rich.console import Console
 from sqlalchemy import URL
 
 from dualsql.capabilities import capabilities_of
+from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
 from dualsql.databases.engines import parsed_url
 from dualsql.errors import ConfigurationError
 from dualsql.identity import Authenticate
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import mcp_path
 from dualsql.serve.hosts import over_http, over_stdio
-from dualsql.serve.listening import heed_sigterm, is_loopback, is_wildcard, listen, origin_of, running
+from dualsql.serve.listening import is_loopback, is_wildcard, listen, origin_of, running, stop_on_sigterm
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.migrations import is_migrated
 from dualsql.store.protocol import ResourceStore
 
-DEFAULT_PORT = 8000
-_LISTED = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """What the command line can choose; texts that may hold a secret stay out of the repr.
-
-    Attributes:
-        port: None for the usual one over HTTP, and any that is free beside stdio; 0 for any.
-        base_url: where callers reach the server, if that is not where it listens.
-        authenticate: "module:function".
-        store: URL of a database that results are kept in; in memory without one.
-        secrets: they sign what is kept there.
-        wait: how long a query may take before its result is pending.
-    """
-
-    database: str = field(repr=False)
-    selection: Selection
-    name: str = "dualsql"
-    read_only_role: str | None = None
-    host: str = "127.0.0.1"
-    port: int | None = None
-    base_url: str | None = None
-    is_stdio: bool = False
-    token: str | None = field(default=None, repr=False)
-    authenticate: str | None = None
-    store: str | None = field(default=None, repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    wait: timedelta | None = None
+_LISTED = 20  # relations that are left out, by name
 
 
 async def run(options: ServeOptions, console: Console) -> None:
@@ -69,9 +41,9 @@ async def run(options: ServeOptions, console: Console) -> None:
         ConfigurationError: an option cannot be used, or the database not be served safely.
         DualResponseError: the database, or the store, failed.
     """
-    heed_sigterm()
+    stop_on_sigterm()
     authenticate = _authenticate(options)
-    port = options.port if options.port is not None else 0 if options.is_stdio else DEFAULT_PORT
+    port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
         if authenticate is None and not (is_loopback(listener) and _is_of_this_machine(options.base_url)):
             raise ConfigurationError(
@@ -86,33 +58,43 @@ async def run(options: ServeOptions, console: Console) -> None:
         with _without_log(), console.status("Reading the tables ..."):
             built = await _built(options, origin, authenticate)
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        if options.is_stdio:
+        if options.stdio:
             await _over_stdio(options, built, listener, console)
         else:
             await _over_http(options, built, listener, console)
 
 
 def _is_of_this_machine(base_url: str | None) -> bool:
-    """Whether nobody else is told to come here; behind a proxy, loopback is no wall."""
+    """Whether the base URL, if any, names this machine. Behind a proxy, a loopback address keeps nobody out."""
     return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 async def _built(options: ServeOptions, origin: str, authenticate: Authenticate | None) -> Built:
     return await build_server(
         options.database,
-        options.selection,
+        _selection(options),
         base_url=f"{origin}/resources",
         read_only_role=options.read_only_role,
         authenticate=authenticate,
         store=await _store(options),
-        secrets=options.secrets,
+        secrets=secrets(),
     )
+
+
+def _selection(options: ServeOptions) -> Selection:
+    tables = tuple(part.strip() for part in (options.tables or "").split(",") if part.strip())
+    return Selection(schema=options.schema, tables=tables, everything=options.everything)
+
+
+def _build_mcp(options: ServeOptions, built: Built) -> MCPServer[Any]:
+    wait = None if options.wait is None else timedelta(seconds=options.wait)
+    return build_mcp(built.server, name=options.name, wait=wait)
 
 
 async def _store(options: ServeOptions) -> ResourceStore:
     if options.store is None:
         return MemoryStore()
-    if not options.secrets:
+    if not secrets():
         raise ConfigurationError(
             "Results that are kept in a database are signed.",
             hint="Set DUALSQL_SECRET to at least 32 characters, and keep it.",
@@ -130,13 +112,13 @@ def _authenticate(options: ServeOptions) -> Authenticate | None:
         raise ConfigurationError("Two ways to tell who calls.", hint="Give --authenticate, or a token.")
     if options.token is not None:
         return one_token(options.token)
-    return None if options.authenticate is None else required(_found(options.authenticate))
+    return None if options.authenticate is None else required(_import_function(options.authenticate))
 
 
-def _found(place: str) -> Authenticate:
-    """The function at "module:function", its module looked for in the working directory too."""
+def _import_function(place: str) -> Authenticate:
+    """The async function at "module:function"; modules of the working directory are found too."""
     module, _, name = place.partition(":")
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - a path of text is what stands there
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds strings
     try:
         found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -152,25 +134,25 @@ def _found(place: str) -> Authenticate:
 
 
 async def _over_http(options: ServeOptions, built: Built, listener: Any, console: Console) -> None:
-    app = serve_app(built.server, build_mcp(built.server, name=options.name, wait=options.wait))
+    app = serve_app(built.server, _build_mcp(options, built))
     async with running(app, listener) as server:
         _show(_announcement(options, built), console)
-        # Not `await server`: Ctrl-C cancels what is awaited here, and the server must end in order.
+        # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
         await asyncio.wait({server})
 
 
 async def _over_stdio(options: ServeOptions, built: Built, listener: Any, console: Console) -> None:
-    """MCP over the standard streams, on which nothing else is written; REST over HTTP."""
-    mcp = build_mcp(built.server, name=options.name, wait=options.wait)
+    """Serve MCP over the standard streams, on which nothing else is written, and REST over HTTP."""
+    mcp = _build_mcp(options, built)
     try:
         async with running(serve_app(built.server, mcp), listener):
             _show(_announcement(options, built), console)
-            speaking = asyncio.create_task(mcp.run_stdio_async())
-            # Not `await speaking`: it cannot be cancelled while it waits for the host.
-            await asyncio.wait({speaking})
-            speaking.result()
+            session = asyncio.create_task(mcp.run_stdio_async())
+            # Not `await session`: it cannot be cancelled while it waits for the host.
+            await asyncio.wait({session})
+            session.result()
     except asyncio.CancelledError:
-        # All is closed. What is left is a thread that waits for the host's next line, and nothing can wake it.
+        # The server is closed. A thread still waits for the host's next line, and nothing can interrupt it.
         _show(["Stopped."], console)
         sys.stderr.flush()
         os._exit(0)
@@ -178,7 +160,7 @@ async def _over_stdio(options: ServeOptions, built: Built, listener: Any, consol
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """What goes wrong before the server serves is one line, at the end."""
+    """No log records of dualsql in the block: an error before the server has started is printed as one line."""
     logger = logging.getLogger("dualsql")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -206,7 +188,7 @@ def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
     yield f"REST resources  {base_url}/<id>"
     pasted = (
         over_stdio(options.name, *_command(options))
-        if options.is_stdio
+        if options.stdio
         else over_http(options.name, url, has_token=options.token is not None)
     )
     for title, text in pasted:
@@ -214,11 +196,11 @@ def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
         yield f"{title}:"
         yield f"  {text}"
     yield ""
-    yield "The host ends it." if options.is_stdio else "Ctrl-C stops it."
+    yield "The host ends it." if options.stdio else "Ctrl-C stops it."
 
 
 def _named(database: str) -> str:
-    """A database as a person knows it; of its URL only what can hold no secret."""
+    """The database for people: of its URL only the parts that hold no secret."""
     url: URL = parsed_url(database)
     known = capabilities_of(url.get_dialect()())
     name = url.get_backend_name() if known is None else known.name
@@ -227,10 +209,10 @@ def _named(database: str) -> str:
 
 
 def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
-    """How a host starts this; the URL of the database is for the person to fill in."""
-    chosen = options.selection
-    which = ["--all"] if chosen.everything else ["--tables", ",".join(chosen.tables)]
-    if chosen.schema is not None:
-        which = ["--schema", chosen.schema]
+    """The command and environment with which a host starts this server; the user fills in the URL."""
+    selection = _selection(options)
+    which = ["--all"] if selection.everything else ["--tables", ",".join(selection.tables)]
+    if selection.schema is not None:
+        which = ["--schema", selection.schema]
     role = ["--read-only-role", options.read_only_role] if options.read_only_role else []
     return ["dualsql", "serve", "--stdio", *which, *role], {"DUALSQL_DATABASE_URL": "<the database's URL>"}

@@ -1,4 +1,4 @@
-"""The whole idea on real data. What an application would write, and nothing it could not."""
+"""The demo: an application over the College Scorecard, written with the public API only."""
 
 from dualsql.demo.database import Base, FieldOfStudy, Institution, Program, demo_database
 

@@ -1,4 +1,4 @@
-"""One application for the model and the program around it. A tool hands over a Select, no more."""
+"""The demo's application: two tools that return a Select, served over MCP and REST."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build_app(dual: DualResponseServer) -> Starlette:
 
 
 def build_mcp(dual: DualResponseServer) -> MCPServer:
-    """The model's half: two tools."""
+    """The MCP server with the two tools."""
     mcp = MCPServer("college-scorecard", instructions=INSTRUCTIONS, log_level="WARNING")
 
     @dual.tool(mcp, title="Institutions")

@@ -1,4 +1,4 @@
-"""The demo's schema, and its database built from CSV files."""
+"""The demo's schema, and its database built from CSV files; data/SOURCE.md names their source and licence."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ VERSION = "2026-06-10/1"
 _BATCH = 10_000
 _loaded = Table("demo_release", MetaData(), Column("version", String(40), primary_key=True))
 
-# Two demos that start together would both build. Held until the transaction ends; it also makes SQLite's
-# driver take CREATE and DROP into the transaction, so an interrupted build leaves nothing behind.
+# Without a lock, two demos that start together would both build. It is held until the transaction ends. With BEGIN
+# IMMEDIATE, CREATE and DROP are part of SQLite's transaction, so an interrupted build leaves nothing behind.
 _LOCKS = {
     "postgresql": "SELECT pg_advisory_xact_lock(7237118251)",
     "sqlite": "BEGIN IMMEDIATE",
@@ -118,7 +118,7 @@ async def build(url: str) -> None:
     """Create the tables, dualsql's own included, and load the data, unless it is there already.
 
     Raises:
-        ConfigurationError: the URL cannot be used, or a table of somebody else's stands where ours belong.
+        ConfigurationError: the URL cannot be used, or the database has a table of the same name that is not the demo's.
         StorageError: the database failed or is out of reach.
     """
     engine = new_engine(store_url(url))
@@ -153,7 +153,7 @@ def _is_loaded(connection: Connection) -> bool:
 
 
 def _refuse_foreign_tables(connection: Connection) -> None:
-    """Only a database that says which release it holds has tables of ours, which may be dropped."""
+    """Raises ConfigurationError for tables of our names in a database that the demo did not build."""
     present = inspect(connection).get_table_names()
     taken = sorted(set(present) & set(Base.metadata.tables))
     if taken and _loaded.name not in present:
@@ -183,10 +183,10 @@ def _lines(name: str) -> Iterator[list[str]]:
 
 
 def keep_secret(folder: Path) -> str:
-    """The secret that signs the demo's resources: made once, readable by its owner only."""
+    """The secret that signs the demo's resources. It is made once, and only its owner can read the file."""
     path = folder / "demo.secret"
     if not path.exists():
-        # Written whole (mode 0600), then put in place: nobody ever reads half a secret, the first one wins.
+        # Written to another file (mode 0600), then linked: nobody reads half a secret, and the first one made stays.
         with NamedTemporaryFile("w", dir=folder) as fresh:
             fresh.write(secrets.token_urlsafe(32))
             fresh.flush()

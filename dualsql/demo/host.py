@@ -1,6 +1,6 @@
-"""Act as the host application: call a tool as a model would, then fetch what the model never sees.
+"""Acts as a host application: calls tools as a model does, then fetches the rows that the model does not see.
 
-The rule: everything here goes through the MCP SDK's client and `dualsql_client`, over real sockets.
+It uses only the MCP SDK's client and `dualsql_client`, over real sockets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the closing table. `size` counts the bytes of what they got, as JSON in UTF-8."""
+    """One line of the closing table. `size` is what was received, in bytes of JSON."""
 
     who: str
     rows: int
@@ -34,7 +34,7 @@ class Line:
 
 
 async def act(origin: str, console: Console) -> None:
-    """Play one conversation with the server at `origin` and print what happens."""
+    """Run one conversation with the server at `origin`, and print it."""
     async with (
         Client(f"{origin}/mcp") as model,
         DualResponseClient(f"{origin}/resources") as application,

@@ -1,9 +1,8 @@
-"""Run the demo, server and host in one process. Whatever ends it, the port is free afterwards."""
+"""`dualsql demo`: server and host in one process."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from rich.console import Console
 from starlette.applications import Starlette
@@ -11,58 +10,50 @@ from starlette.applications import Starlette
 from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
-from dualsql.serve.listening import heed_sigterm, listen, origin_of, running
+from dualsql.serve.listening import listen, origin_of, running, stop_on_sigterm
 from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 
-DEFAULT_PORT = 8765
 
+async def run(
+    console: Console, *, host: str, port: int, database: str | None = None, keeps_serving: bool = False
+) -> None:
+    """Build the database and serve it, then act as a host.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoOptions:
-    """What the command line can choose. Port 0 takes any that is free."""
-
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    database: str | None = None
-    serve: bool = False
-
-
-async def run(options: DemoOptions, console: Console) -> None:
-    """Build the database, serve it, and act as a host, or with `serve` leave it running until cancelled.
+    Args:
+        port: 0 takes any that is free.
+        database: the URL of a database; by default a SQLite file in the user's cache.
+        keeps_serving: do not act as a host, and serve until cancelled.
 
     Raises:
-        ConfigurationError: the port is taken, or the database cannot be used.
+        ConfigurationError: the port is in use, or the database cannot be used.
         StorageError: the database failed or is out of reach.
     """
-    heed_sigterm()
-    with listen(options.host, options.port) as listener:
+    stop_on_sigterm()
+    with listen(host, port) as listener:
         origin = origin_of(listener)
-        app = await _make_app(origin, options, console)
+        app = await _make_app(origin, database or sqlite_url(default_folder()), console)
         async with running(app, listener) as server:
-            if options.serve:
+            if keeps_serving:
                 console.print(_addresses(origin), soft_wrap=True, highlight=False)
-                # Not `await server`: Ctrl-C cancels what is awaited here, and the server must end in order.
+                # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
                 await asyncio.wait({server})
             else:
                 await act(origin, console)
 
 
-async def _make_app(origin: str, options: DemoOptions, console: Console) -> Starlette:
-    folder = default_folder()
-    database = options.database or sqlite_url(folder)
+async def _make_app(origin: str, database: str, console: Console) -> Starlette:
     with console.status("Building the database: 106,145 programs at 6,127 institutions ..."):
         await build(database)
-    secret = keep_secret(folder)
     dual = DualResponseServer(
         database,
         base_url=f"{origin}/resources",
         tables=Base,
         store=SQLResourceStore(database),
-        secrets=[secret],
+        secrets=[keep_secret(default_folder())],
         default_sample_size=10,
-        anonymous_actions=ALL_ACTIONS,  # nobody signs in to a demo, and it shows how to pin
+        anonymous_actions=ALL_ACTIONS,  # nobody signs in to a demo, and it pins a result
     )
     return build_app(dual)
 

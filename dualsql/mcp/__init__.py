@@ -1,6 +1,6 @@
 """MCP: functions that return a Select as tools of a server, and stored results as its resources.
 
-    tool            the decorators; calls runs one call; official and fastmcp register on the two SDKs
+    decorators      `tool` and `plain_tool`; calls runs one call; official and fastmcp register on the two SDKs
     results         what a tool's function returns -> tool result; negotiation has its forms, progress and task offers
     resources       stored results as MCP resources, with subscriptions; resource_server adds them to a server
     tasks           slow calls as MCP tasks
@@ -16,34 +16,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dualsql.catalogue.mcp import add_catalogue
+    from dualsql.mcp.calls import PrincipalOf
+    from dualsql.mcp.decorators import Function, PlainToolOptions, ToolOptions, plain_tool, tool
     from dualsql.mcp.negotiation import Envelope
     from dualsql.mcp.resources import add_resources, system_prompt
-    from dualsql.mcp.results import Answer
-    from dualsql.mcp.tool import Function, PlainToolOptions, PrincipalOf, ToolOptions, plain_tool, tool
+    from dualsql.mcp.results import Answer, AnswerKeywords
     from dualsql.query.mcp import add_data_manager, add_result_tools
     from dualsql.sql.mcp import add_execute_query, add_query
 
 # Modules by name, imported on first use: the features import this package, and a server is made without an SDK.
 _MODULES = {
     "Answer": "dualsql.mcp.results",
+    "AnswerKeywords": "dualsql.mcp.results",
     "Envelope": "dualsql.mcp.negotiation",
-    "Function": "dualsql.mcp.tool",
-    "PlainToolOptions": "dualsql.mcp.tool",
-    "PrincipalOf": "dualsql.mcp.tool",
-    "ToolOptions": "dualsql.mcp.tool",
+    "Function": "dualsql.mcp.decorators",
+    "PlainToolOptions": "dualsql.mcp.decorators",
+    "PrincipalOf": "dualsql.mcp.calls",
+    "ToolOptions": "dualsql.mcp.decorators",
     "add_catalogue": "dualsql.catalogue.mcp",
     "add_data_manager": "dualsql.query.mcp",
     "add_execute_query": "dualsql.sql.mcp",
     "add_query": "dualsql.sql.mcp",
     "add_resources": "dualsql.mcp.resources",
     "add_result_tools": "dualsql.query.mcp",
-    "plain_tool": "dualsql.mcp.tool",
+    "plain_tool": "dualsql.mcp.decorators",
     "system_prompt": "dualsql.mcp.resources",
-    "tool": "dualsql.mcp.tool",
+    "tool": "dualsql.mcp.decorators",
 }
 
 __all__ = [
     "Answer",
+    "AnswerKeywords",
     "Envelope",
     "Function",
     "PlainToolOptions",

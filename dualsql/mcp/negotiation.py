@@ -141,7 +141,7 @@ def problem_result(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> 
 def _dual_mode(
     response: DualResponse, style: ResultStyle, call: ToolCall, seconds: float
 ) -> Mapping[str, Any]:
-    """The dual-mode answer (specification S8): its data is the structured content and how to query it, its display the text."""
+    """The dual-mode answer (specification S8): the data is the structured content, the display is the text."""
     structure = dict(response.to_structured_content(results_format=style.results_format))
     staged = staged_data(
         data_access_id=response.resource_id,

@@ -23,7 +23,7 @@ from dualsql.errors import (
     extra,
 )
 from dualsql.mcp.calls import PrincipalOf, problem_of
-from dualsql.mcp.tool import registrar_of
+from dualsql.mcp.decorators import registrar_of
 from dualsql.resource import Principal, service
 
 with extra("mcp"):

@@ -13,6 +13,7 @@ from dualsql.errors import DualResponseError, LimitExceededError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
+from dualsql.mcp.decorators import duration
 from dualsql.mcp.resource_server import (
     CurrentPrincipal,
     announce,
@@ -22,7 +23,6 @@ from dualsql.mcp.resource_server import (
     unknown_uri,
     with_mcp_errors,
 )
-from dualsql.mcp.tool import duration
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
 from dualsql.store.notifier import ChangeNotifier

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
-from dualsql.mcp.tool import ToolOptions, make_tool, plain_tool, tool
+from dualsql.mcp.decorators import ToolOptions, make_tool, plain_tool, tool
 from dualsql.query import read_result_query
 from dualsql.query.model import ResultQuery, SQLQuery, in_words
 from dualsql.query.select import TEXT_KEYS

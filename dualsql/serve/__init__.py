@@ -1,6 +1,11 @@
-"""Serve a database that nobody wrote tools for: MCP and REST as one application."""
+"""MCP and REST as one application, also for a database without code of its own; `dualsql serve` runs it.
 
-from dualsql.databases import Selection
+application  serve_app (the Starlette application), build_mcp (all ready-made tools), build_server (reflected tables)
+listening    sockets, and uvicorn on them
+hosts        configuration snippets for MCP hosts
+"""
+
+from dualsql.databases import Database, ReflectedTables, Selection
 from dualsql.errors import extra
 
 with extra("serve"):
@@ -18,6 +23,8 @@ with extra("serve"):
 __all__ = [
     "Built",
     "ContextProvider",
+    "Database",
+    "ReflectedTables",
     "Selection",
     "build_mcp",
     "build_server",

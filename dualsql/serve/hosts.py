@@ -1,4 +1,4 @@
-"""What to paste into a host's configuration. It names where a secret stands, and never holds one."""
+"""Configuration snippets for MCP hosts. They name the variable that holds a secret, and never the secret."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 TOKEN = "DUALSQL_TOKEN"  # noqa: S105 - the name of a variable
-"""The environment variable that hosts are told to take the token from."""
+"""The environment variable that hosts read the token from."""
 
 
 def over_http(name: str, url: str, *, has_token: bool = False) -> Iterator[tuple[str, str]]:
-    """Titles and texts for hosts that reach the server over HTTP."""
+    """Titles and snippets for hosts that reach the server over HTTP."""
     header = f' --header "Authorization: Bearer ${TOKEN}"' if has_token else ""
     yield "Claude Code", f"claude mcp add --transport http {shlex.quote(name)} {url}{header}"
     entry: dict[str, Any] = {"type": "http", "url": url}
     yield (
         "VS Code, .vscode/mcp.json",
-        _written(
-            {"servers": {name: {**entry, **_bearer("${input:token}")}}, **_ASKED}
+        _json(
+            {"servers": {name: {**entry, **_bearer("${input:token}")}}, **_TOKEN_INPUT}
             if has_token
             else {"servers": {name: entry}}
         ),
     )
     authorized = _bearer(f"${{env:{TOKEN}}}") if has_token else {}
-    yield "Cursor, .cursor/mcp.json", _written({"mcpServers": {name: {"url": url, **authorized}}})
+    yield "Cursor, .cursor/mcp.json", _json({"mcpServers": {name: {"url": url, **authorized}}})
 
 
 def over_stdio(
     name: str, command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Titles and texts for hosts that start the server themselves."""
+    """Titles and snippets for hosts that start the server over stdio."""
     variables = " ".join(f"--env {key}={shlex.quote(value)}" for key, value in environment.items())
-    # Another option between: --env would take the name for one more variable.
+    # An option in between, since --env takes all the words that follow it.
     added = f"{variables} --transport stdio {shlex.quote(name)}"
     yield "Claude Code", f"claude mcp add {added} -- {shlex.join(command)}"
     program = {"command": command[0], "args": list(command[1:]), "env": dict(environment)}
-    yield "VS Code, .vscode/mcp.json", _written({"servers": {name: {"type": "stdio", **program}}})
-    yield "Cursor, .cursor/mcp.json", _written({"mcpServers": {name: program}})
+    yield "VS Code, .vscode/mcp.json", _json({"servers": {name: {"type": "stdio", **program}}})
+    yield "Cursor, .cursor/mcp.json", _json({"mcpServers": {name: program}})
 
 
-_ASKED = {"inputs": [{"type": "promptString", "id": "token", "description": TOKEN, "password": True}]}
+_TOKEN_INPUT = {"inputs": [{"type": "promptString", "id": "token", "description": TOKEN, "password": True}]}
 
 
 def _bearer(token: str) -> dict[str, Any]:
     return {"headers": {"Authorization": f"Bearer {token}"}}
 
 
-def _written(configuration: Mapping[str, Any]) -> str:
+def _json(configuration: Mapping[str, Any]) -> str:
     return json.dumps(configuration, ensure_ascii=False)

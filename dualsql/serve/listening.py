@@ -1,4 +1,4 @@
-"""A socket, and uvicorn on it. Whatever ends it, the port is free afterwards."""
+"""Listening sockets, and uvicorn on them. The port is free again however the server ends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 from dualsql.errors import ConfigurationError
 
 
-def heed_sigterm() -> None:
-    """What a supervisor sends ends this task as Ctrl-C does, which asyncio.run sees to itself."""
+def stop_on_sigterm() -> None:
+    """Cancel the current task on SIGTERM, which supervisors send. asyncio.run does the same on Ctrl-C."""
     task = asyncio.current_task()
     if task is not None:
         with suppress(NotImplementedError):  # Windows
@@ -25,7 +25,7 @@ def heed_sigterm() -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says when it serves, and leaves Ctrl-C to asyncio.run, which cancels whoever waits here."""
+    """Sets `ready` once it serves, and leaves Ctrl-C to asyncio.run, which cancels the task that waits for it."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -41,8 +41,8 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    """The server's task, once it serves; stopped in order at the end of the block, however that comes."""
-    # A line for each request would have ids in it, and an id in a log is a key in a log.
+    """Serve `app` during the block, which gets the server's task. At its end the server is shut down."""
+    # No access log: a URL holds the id of a resource, which is all that an anonymous caller needs to read it.
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=5
     )
@@ -57,13 +57,13 @@ async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asynci
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket on IPv4 or IPv6, taken before any work is done.
+    """A listening socket on IPv4 or IPv6.
 
     Raises:
         ConfigurationError: the port is taken, or the address is not one of this machine's.
     """
     try:
-        # With its protocol: asyncio would else not know it for TCP and leave Nagle's 40 ms on.
+        # With the protocol: asyncio turns Nagle's algorithm (40 ms) off only on sockets that it knows are TCP.
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )[0]
@@ -85,17 +85,17 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def origin_of(listener: socket.socket) -> str:
-    """Where this machine reaches the listener; the wildcard addresses are no place to go to."""
+    """The origin at which this machine reaches the listener; loopback for the wildcard addresses."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 it is taken away here
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 it is replaced here
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_loopback(listener: socket.socket) -> bool:
-    """Whether nobody but this machine reaches it."""
+    """Whether only this machine reaches the listener."""
     return ip_address(str(listener.getsockname()[0])).is_loopback
 
 
 def is_wildcard(listener: socket.socket) -> bool:
-    """Whether it listens on every address of the machine, and has no name of its own."""
+    """Whether it listens on every address of the machine."""
     return ip_address(str(listener.getsockname()[0])).is_unspecified

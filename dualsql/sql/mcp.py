@@ -15,8 +15,8 @@ from pydantic import Field
 from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.mcp.calls import MalformedCallError
+from dualsql.mcp.decorators import ToolOptions, make_tool, titled, tool
 from dualsql.mcp.results import Answer
-from dualsql.mcp.tool import ToolOptions, make_tool, titled, tool
 from dualsql.plan import at_most
 from dualsql.resource import Principal
 from dualsql.sql.service import ResolvedQuery, sql_reader

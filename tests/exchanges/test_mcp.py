@@ -20,10 +20,10 @@ from typing_extensions import TypedDict
 
 from dualsql.catalogue.mcp import add_catalogue
 from dualsql.errors import ForbiddenError
+from dualsql.mcp.decorators import plain_tool
 from dualsql.mcp.resources import add_resources, system_prompt
 from dualsql.mcp.results import Answer
 from dualsql.mcp.tasks import Tasks
-from dualsql.mcp.tool import plain_tool
 from dualsql.query.mcp import add_data_manager, add_result_tools
 from dualsql.saved_queries import SavedQuery
 from dualsql.server import DualResponseServer

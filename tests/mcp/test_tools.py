@@ -19,7 +19,7 @@ from dualsql import BadParameterError, ConfigurationError, DualResponse, DualRes
 from dualsql.freeze.document import AnySelect
 from dualsql.mcp import Answer
 from dualsql.mcp.calls import signature_of
-from dualsql.mcp.tool import duration
+from dualsql.mcp.decorators import duration
 from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.schools import School
 

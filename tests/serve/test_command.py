@@ -13,6 +13,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from sqlalchemy import make_url
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from dualsql.cli.commands import app
@@ -242,3 +244,15 @@ async def test_an_authenticate_of_ones_own(shop: str, tmp_path: Path) -> None:
                 for headers in ({}, {"x-name": "bo"}, {"x-name": "ana"})
             ]
     assert answers == [401, 404, 200]
+
+
+def test_every_flag_and_its_variable_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    options = [each for each in group.commands["serve"].params if each.name != "help"]
+    assert len(options) == 14
+    for option in options:
+        flag, variable = option.opts[0], option.envvar
+        assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag

@@ -18,7 +18,7 @@ import dualsql
 import dualsql_client
 from dualsql import DualResponseServer, Principal, Settings
 from dualsql.envelope import wrap_dual_mode, wrap_tool_response
-from dualsql.mcp.tool import make_tool
+from dualsql.mcp.decorators import make_tool
 from dualsql.results.options import CreateOptions, ResultKeywords, ResultOptions
 from tests.schools import Base, School
 

@@ -1,0 +1,100 @@
+"""The options of `dualsql serve`: each flag is written once, as a field with its type, its default and its help."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from functools import wraps
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
+
+
+def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """A decorator: the function becomes a command of Typer with a flag for each field of the dataclass `options`."""
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(
+            each.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields(options)
+    ]
+
+    def decorated(command: Callable[[Options], None]) -> Callable[..., None]:
+        @wraps(command)
+        def call(**flags: object) -> None:
+            command(options(**flags))
+
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        vars(call)["__signature__"] = Signature(parameters)
+        return call
+
+    return decorated
+
+
+DEFAULT_PORT = 8000
+"""Of `dualsql serve` over HTTP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Flags of `dualsql serve`. Those that may hold a secret are not in the repr."""
+
+    database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")] = (
+        field(repr=False)
+    )
+    schema: Annotated[str | None, typer.Option(envvar="DUALSQL_SCHEMA", help="Serve this schema.")] = None
+    tables: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_TABLES", help="Serve these: orders,sales.customers")
+    ] = None
+    everything: Annotated[
+        bool, typer.Option("--all", envvar="DUALSQL_ALL", help="Serve every table and view.")
+    ] = False
+    read_only_role: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_READ_ONLY_ROLE", help="The role that sessions take (PostgreSQL)."),
+    ] = None
+    host: Annotated[str, typer.Option(envvar="DUALSQL_HOST", help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int | None,
+        typer.Option(
+            envvar="DUALSQL_PORT", help=f"{DEFAULT_PORT}; any, with --stdio; 0 for any.", min=0, max=65535
+        ),
+    ] = None
+    base_url: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_BASE_URL", help="Where callers reach it, behind a proxy.")
+    ] = None
+    stdio: Annotated[
+        bool, typer.Option("--stdio", envvar="DUALSQL_STDIO", help="Speak MCP over the standard streams.")
+    ] = False
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_TOKEN", help="What callers must show; better as the variable."),
+    ] = field(default=None, repr=False)
+    authenticate: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_AUTHENTICATE", help="module:function that tells who calls."),
+    ] = None
+    store: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_STORE", help="URL of a database to keep results in.")
+    ] = field(default=None, repr=False)
+    wait: Annotated[
+        float | None,
+        typer.Option(envvar="DUALSQL_WAIT", help="Seconds after which a result is pending.", min=0),
+    ] = None
+    name: Annotated[str, typer.Option(envvar="DUALSQL_NAME", help="What hosts call it.")] = "dualsql"
+
+
+def secrets() -> tuple[str, ...]:
+    """The secrets that sign stored results. No flag: every process of the machine can read a command line."""
+    return tuple(filter(None, os.environ.get("DUALSQL_SECRET", "").split(",")))
