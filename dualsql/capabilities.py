@@ -58,6 +58,9 @@ class RowEstimate(NamedTuple):
 
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
 
+DatabaseAggregate = Callable[[Expression, float | None], Expression]
+"""An aggregate of some values, and the fraction of one that takes it."""
+
 
 def _always(_type: SQLType) -> bool:
     return True
@@ -160,7 +163,8 @@ class QueryDialect:
         cut_date: the beginning of the bucket that a date, or an instant, lies in.
         double: a number as one of eight bytes.
         sum_of_integers: of numbers of 32 bits, and of 64.
-        has_percentiles: percentile_cont(x) WITHIN GROUP (ORDER BY y) is an aggregate.
+        aggregates: by name, what stands in place of what `dualsql.query.aggregates` writes: a function of the values
+            and the fraction, or None where the database has no such aggregate.
     """
 
     exact: Transform
@@ -170,7 +174,7 @@ class QueryDialect:
     cut_date: Callable[[Expression, Bucket], Expression]
     double: Transform
     sum_of_integers: tuple[Transform, Transform]
-    has_percentiles: bool
+    aggregates: dict[str, DatabaseAggregate | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

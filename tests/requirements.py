@@ -434,6 +434,7 @@ BEYOND: dict[str, str] = {
     "query/test_refining.py": "results made of results",
     "mcp/test_result_tools.py": "tools that go on with an earlier result; data_manager",
     "query/test_hidden.py": "masks, tenants, sums and letters, on every engine",
+    "query/test_tables.py": "each aggregate, operator and bucket is accepted, described and answered everywhere",
     "query/test_query.py": "POST /{id}/query: pages, streams, refusals",
     "query/test_sql.py": "POST /{id}/sql: one relation and nothing else",
     "tenancy/test_policy.py": "what rules may say, and what stops a server",

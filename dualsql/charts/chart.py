@@ -8,11 +8,12 @@ from typing import Any, Literal, NoReturn, cast, get_args
 
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
-from dualsql.query.model import BUCKETS, AggregateColumn, Group, QuerySort, names_of
-from dualsql_client.query import Bucket
+from dualsql.query.aggregates import AGGREGATES
+from dualsql.query.comparisons import BUCKETS
+from dualsql.query.model import AggregateColumn, Group, QuerySort, names_of
+from dualsql_client.query import Bucket, Function
 
 Mark = Literal["bar", "line", "point", "histogram"]
-Aggregate = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median"]
 Sort = Literal["x", "-x", "y", "-y"]
 
 METADATA_KEY = "chart"
@@ -36,7 +37,7 @@ class Chart:
     mark: Mark
     x: str
     y: str | None = None
-    aggregate: Aggregate | None = None
+    aggregate: Function | None = None
     bucket: Bucket | None = None
     color: str | None = None
     sort: Sort | None = None
@@ -92,11 +93,11 @@ def _x(value: Any) -> tuple[str, Bucket | None]:
     if not isinstance(value, Mapping):
         return _name(value, "x"), None
     refuse_unknown(value, ("field", "bucket"), "key of x")
-    bucket = None if value.get("bucket") is None else cast("Bucket", _word(value, "bucket", BUCKETS))
+    bucket = None if value.get("bucket") is None else cast("Bucket", _word(value, "bucket", tuple(BUCKETS)))
     return _name(value.get("field"), "x"), bucket
 
 
-def _y(value: Any, mark: Mark) -> tuple[str | None, Aggregate | None]:
+def _y(value: Any, mark: Mark) -> tuple[str | None, Function | None]:
     if mark == "histogram":
         if value is not None:
             _refuse("A histogram has no y: it counts rows.")
@@ -108,11 +109,12 @@ def _y(value: Any, mark: Mark) -> tuple[str | None, Aggregate | None]:
             _refuse("The y of bars and lines is aggregated.")
         return _name(value, "y"), None
     refuse_unknown(value, ("field", "aggregate"), "key of y")
-    aggregate = cast("Aggregate", _word(value, "aggregate", get_args(Aggregate)))
+    charted = [name for name, known in AGGREGATES.items() if not known.takes_fraction]
+    aggregate = cast("Function", _word(value, "aggregate", charted))
     if value.get("field") is None:
-        if aggregate != "count":
+        if AGGREGATES[aggregate].of is not None:
             _refuse(f"The {aggregate} is of a field.")
-        return None, "count"
+        return None, aggregate
     return _name(value["field"], "y"), aggregate
 
 

@@ -253,7 +253,7 @@ _QUERY = QueryDialect(
     cut_date=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
-    has_percentiles=False,  # of windows only
+    aggregates={"median": None, "percentile": None},  # of windows only
 )
 
 

@@ -1,17 +1,18 @@
-"""Aggregates of groups as SQL. Integers and decimals add up exactly."""
+"""Groups and their aggregates as SQL, with the table of aggregates. Integers and decimals add up exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from sqlalchemy import func, type_coerce, types
 
 from dualsql.capabilities import QueryDialect
 from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
-from dualsql.query.comparisons import Element, bound
+from dualsql.query.comparisons import BUCKETS, Element, bound
 from dualsql.query.conditions import (
     Conditions,
     holds,
@@ -27,17 +28,6 @@ from dualsql_client.query import Function
 _NUMBERS = frozenset({"integer", "float", "decimal"})
 _DISTINCT = _NUMBERS | {"text", "boolean", "date", "time", "datetime", "interval", "uuid", "base64", "any"}
 _ORDERED = _NUMBERS | {"text", "date", "time", "datetime"}
-
-# What a column has to hold.
-_ENCODINGS: Mapping[Function, frozenset[str]] = {
-    "count_distinct": _DISTINCT,
-    "sum": _NUMBERS,
-    "avg": _NUMBERS,
-    "min": _ORDERED,
-    "max": _ORDERED,
-    "median": _NUMBERS,
-    "percentile": _NUMBERS,
-}
 
 _GROUPED = frozenset({"integer", "float", "decimal", "text", "boolean", "date", "time", "uuid", "any"})
 
@@ -110,110 +100,99 @@ def _bucket(group: Group, column: ResultColumn, abilities: QueryDialect) -> Elem
             hint="Group by another column.",
             details={"column": column.name},
         )
-    if group.bucket == "hour" and not is_instant(column.expression):
+    if BUCKETS[group.bucket].needs_time and not is_instant(column.expression):
         raise BadParameterError(
-            f"The column {column.name[:80]!r} holds dates without hours.",
+            f"The column {column.name[:80]!r} holds dates without {group.bucket}s.",
             hint='Take "day".',
             details={"column": column.name},
         )
     return abilities.cut_date(column.expression, group.bucket)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """What an aggregate is written of.
+
+    Attributes:
+        values: of the column, as the aggregate takes them.
+        type: of the aggregate: its own `result`, or else the column's.
+        fraction: of a percentile; 0.5 for a median.
+    """
+
+    values: Element
+    column: ResultColumn
+    type: SQLType
+    fraction: float | None
+    dialect: QueryDialect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateFunction:
+    """One aggregate of the groups of a result.
+
+    Attributes:
+        of: encodings that a column may have; None where it does not matter, and no column is needed.
+        result: its type; None where it is that of the column, or depends on it.
+        write: its SQL, for every database whose `QueryDialect.aggregates` has nothing in its place.
+        values: the column as it is aggregated.
+        is_sound: whether the aggregate of what is stored is that of what is shown.
+        takes_fraction: a fraction from 0 to 1 has to be given. Charts have no such aggregates.
+        fraction: ... and is always this one.
+    """
+
+    name: Function
+    of: frozenset[str] | None
+    result: SQLType | None
+    write: Callable[[AggregateCall], Element]
+    values: Callable[[ResultColumn, Conditions], Element]
+    is_sound: Callable[[ResultColumn], bool]
+    takes_fraction: bool = False
+    fraction: float | None = None
+
+
 def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
-    """The figure of a group.
+    """The aggregate of a group.
 
     Raises:
-        UnknownColumnError, BadParameterError: there is no such column, or it has no such figure; or the engine does
-            not know how.
+        UnknownColumnError, BadParameterError: there is no such column, or the aggregate cannot be taken of it; or the
+            database has no such aggregate.
     """
+    known = AGGREGATES[measure.function]
     if measure.column is None:
-        return func.count(type_=types.BigInteger())
+        return func.count(type_=known.result)
     column = conditions.column(measure.column)
-    if measure.function == "count":
-        return func.count(column.expression, type_=types.BigInteger())
-    _require_kind(measure, column)
-    return _figure(measure, column, conditions)
-
-
-def _figure(measure: AggregateColumn, column: ResultColumn, conditions: Conditions) -> Element:
-    abilities, element = conditions.abilities, column.expression
-    if conditions.capabilities.spells_instants and is_instant(element):
-        element = instant(element)
-    match measure.function:
-        case "sum":
-            return _summed(column, abilities)
-        case "avg":
-            # Of doubles: MariaDB cuts the average of whole numbers to four decimals.
-            return func.avg(abilities.double(element), type_=types.Double())
-        case "min" | "max":
-            compared = abilities.ordered(element) if is_plain_text(column) else element
-            extreme: Any = func.min if measure.function == "min" else func.max
-            found: Element = extreme(compared, type_=element.type)
-            return found
-        case "median" | "percentile":
-            return _percentile(measure, column, conditions)
-        case _:
-            distinct = (
-                abilities.exact(element)
-                if is_plain_text(column)
-                else _told_apart(
-                    column,
-                    operand(column, conditions.capabilities) if is_single(column) else element,
-                    conditions,
-                )
-            )
-            return func.count(distinct.distinct(), type_=types.BigInteger())
-
-
-def _summed(column: ResultColumn, abilities: QueryDialect) -> Element:
-    encoding, plain = _encoding(column), column.shown
-    if encoding == "integer":
-        of_32, of_64 = abilities.sum_of_integers
-        return (of_64 if isinstance(plain, types.BigInteger) else of_32)(column.expression)
-    if encoding == "decimal":
-        scale = getattr(plain, "scale", None)
-        return func.sum(column.expression, type_=types.Numeric(None, scale))
-    return func.sum(abilities.double(column.expression), type_=types.Double())
-
-
-def _percentile(measure: AggregateColumn, column: ResultColumn, conditions: Conditions) -> Element:
-    abilities = conditions.abilities
-    if not abilities.has_percentiles:
+    _require_kind(known, column)
+    call = AggregateCall(
+        values=known.values(column, conditions),
+        column=column,
+        type=column.expression.type if known.result is None else known.result,
+        fraction=known.fraction if measure.fraction is None else measure.fraction,
+        dialect=conditions.abilities,
+    )
+    if known.name not in call.dialect.aggregates:
+        return known.write(call)
+    own = call.dialect.aggregates[known.name]
+    if own is None:
+        engine = conditions.capabilities.name
         raise BadParameterError(
-            f"{conditions.capabilities.name} has no {measure.function} of groups.",
+            f"{engine} has no {known.name} of groups.",
             hint="Ask for min, avg and max.",
-            details={"function": measure.function, "engine": conditions.capabilities.name},
+            details={"function": known.name, "engine": engine},
         )
-    fraction = abilities.double(bound(measure.fraction, types.Double()))
-    ranked = func.percentile_cont(fraction).within_group(abilities.double(column.expression))
-    # It declares no type of its own: that of the fraction would do, on some engines.
-    ranked.type = types.Double()
-    return ranked
+    return own(call.values, call.fraction)
 
 
-def _require_kind(measure: AggregateColumn, column: ResultColumn) -> None:
+def _require_kind(known: AggregateFunction, column: ResultColumn) -> None:
     encoding = _encoding(column)
-    known = _ENCODINGS[measure.function]
-    if encoding in known and _is_sound(measure.function, column):
+    if known.of is None or (encoding in known.of and known.is_sound(column)):
         return
     raise BadParameterError(
-        f"{measure.function} cannot be taken of the column {column.name[:80]!r}, which holds {holds(column)}.",
-        hint=f"It is taken of: {', '.join(sorted(known))}."
-        if encoding not in known
+        f"{known.name} cannot be taken of the column {column.name[:80]!r}, which holds {holds(column)}.",
+        hint=f"It is taken of: {', '.join(sorted(known.of))}."
+        if encoding not in known.of
         else "Take another column.",
-        details={"column": column.name, "encoding": encoding, "function": measure.function},
+        details={"column": column.name, "encoding": encoding, "function": known.name},
     )
-
-
-def _is_sound(function: Function, column: ResultColumn) -> bool:
-    """Whether the figure of what is stored is that of what is shown."""
-    meaning = column.meaning
-    if function == "count_distinct":
-        return True  # `_told_apart` sees to it
-    if function in ("min", "max"):
-        is_odd_text = column.encoding == "text" and not is_plain_text(column)
-        return meaning.keeps_order and (meaning.is_made or not is_odd_text)
-    return meaning.is_same
 
 
 def _encoding(column: ResultColumn) -> str:
@@ -221,3 +200,132 @@ def _encoding(column: ResultColumn) -> str:
     # The average of a stored query has no type that is declared.
     is_number = described["encoding"] == "any" and described["type"] == "number"
     return "float" if is_number else described["encoding"]
+
+
+def _as_stored(column: ResultColumn, _conditions: Conditions) -> Element:
+    return column.expression
+
+
+def _in_one_spelling(column: ResultColumn, conditions: Conditions) -> Element:
+    element = column.expression
+    is_spelled = conditions.capabilities.spells_instants and is_instant(element)
+    return instant(element) if is_spelled else element
+
+
+def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
+    if is_plain_text(column):
+        return conditions.abilities.exact(column.expression)
+    is_cast = is_single(column)
+    element = operand(column, conditions.capabilities) if is_cast else _in_one_spelling(column, conditions)
+    return _told_apart(column, element, conditions)
+
+
+def _in_order(column: ResultColumn, conditions: Conditions) -> Element:
+    element = _in_one_spelling(column, conditions)
+    return conditions.abilities.ordered(element) if is_plain_text(column) else element
+
+
+def _doubles(column: ResultColumn, conditions: Conditions) -> Element:
+    return conditions.abilities.double(column.expression)
+
+
+def _summed(call: AggregateCall) -> Element:
+    encoding, plain = _encoding(call.column), call.column.shown
+    if encoding == "integer":
+        of_32, of_64 = call.dialect.sum_of_integers
+        return (of_64 if isinstance(plain, types.BigInteger) else of_32)(call.values)
+    if encoding == "decimal":
+        return func.sum(call.values, type_=types.Numeric(None, getattr(plain, "scale", None)))
+    return func.sum(call.dialect.double(call.values), type_=types.Double())
+
+
+def _percentile(call: AggregateCall) -> Element:
+    fraction = call.dialect.double(bound(call.fraction, types.Double()))
+    ranked = func.percentile_cont(fraction).within_group(call.values)
+    # It declares no type of its own: that of the fraction would do, on some engines.
+    ranked.type = call.type
+    return ranked
+
+
+def _always(_column: ResultColumn) -> bool:
+    return True
+
+
+def _is_same(column: ResultColumn) -> bool:
+    return column.meaning.is_same
+
+
+def _keeps_order(column: ResultColumn) -> bool:
+    is_odd_text = column.encoding == "text" and not is_plain_text(column)
+    return column.meaning.keeps_order and (column.meaning.is_made or not is_odd_text)
+
+
+AGGREGATES: dict[Function, AggregateFunction] = {
+    found.name: found
+    for found in (
+        AggregateFunction(
+            name="count",
+            of=None,
+            result=types.BigInteger(),
+            values=_as_stored,
+            write=lambda call: func.count(call.values, type_=call.type),
+            is_sound=_always,
+        ),
+        AggregateFunction(
+            name="count_distinct",
+            of=_DISTINCT,
+            result=types.BigInteger(),
+            values=_distinguished,
+            write=lambda call: func.count(call.values.distinct(), type_=call.type),
+            is_sound=_always,  # `_told_apart` refuses what is not
+        ),
+        AggregateFunction(
+            name="sum", of=_NUMBERS, result=None, values=_as_stored, write=_summed, is_sound=_is_same
+        ),
+        AggregateFunction(
+            name="avg",
+            of=_NUMBERS,
+            result=types.Double(),
+            # Of doubles: one database cuts the average of whole numbers to four decimals.
+            values=_doubles,
+            write=lambda call: func.avg(call.values, type_=call.type),
+            is_sound=_is_same,
+        ),
+        AggregateFunction(
+            name="min",
+            of=_ORDERED,
+            result=None,
+            values=_in_order,
+            write=lambda call: func.min(call.values, type_=call.type),
+            is_sound=_keeps_order,
+        ),
+        AggregateFunction(
+            name="max",
+            of=_ORDERED,
+            result=None,
+            values=_in_order,
+            write=lambda call: func.max(call.values, type_=call.type),
+            is_sound=_keeps_order,
+        ),
+        AggregateFunction(
+            name="median",
+            of=_NUMBERS,
+            result=types.Double(),
+            values=_doubles,
+            write=_percentile,
+            is_sound=_is_same,
+            fraction=0.5,
+        ),
+        AggregateFunction(
+            name="percentile",
+            of=_NUMBERS,
+            result=types.Double(),
+            values=_doubles,
+            write=_percentile,
+            is_sound=_is_same,
+            takes_fraction=True,
+        ),
+    )
+}
+"""By name. One is added by a row here and its word in `dualsql_client.query.Function`, and by an entry in
+`QueryDialect.aggregates` of each database that spells it differently, or has none."""

@@ -1,15 +1,79 @@
-"""Comparisons with the values of a question, and how texts are compared exactly."""
+"""The operators of conditions and the buckets of dates: one row each, with its words and its SQL.
+
+An operator is added by a row here, its word in `dualsql_client.query.Operator` and a method of `Compared` there. A
+bucket is added by a row, its word in `Bucket`, and what `QueryDialect.cut_date` of each database makes of it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from sqlalchemy import BindParameter, ColumnElement, and_
+from sqlalchemy import BindParameter, ColumnElement, and_, func, not_, types
 
 from dualsql.capabilities import QueryDialect
 from dualsql.columns.own_types import SQLType
+from dualsql_client.query import Bucket, Operator
 
 Element = ColumnElement[Any]
+Compare = Callable[[Any, Sequence[Any]], ColumnElement[bool]]
+Find = Callable[[QueryDialect, Element, str], ColumnElement[bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionOperator:
+    """One way to compare a column.
+
+    Attributes:
+        words: between a column and its values, in a sentence.
+        kind: what the column's type has to have: equality, an order, letters; null asks nothing of it.
+        takes: one value, several, two (the lower one first), or a flag, which is True unless given.
+        compare: SQL for the column and the values, of an equality or an order.
+        find: SQL for the column and a part of its text.
+        ends: of an order, for columns that are shown rounded: whether each value stands for the first of the numbers
+            that are shown as it, or for the last.
+        is_negated: it holds where equality does not.
+        signs: other spellings of the name that are understood.
+        opposites: ... and spellings of the name with the flag False, and `opposite`, the words for it.
+    """
+
+    name: Operator
+    words: str
+    kind: Literal["equality", "order", "text", "null"]
+    takes: Literal["one", "several", "two", "flag"] = "one"
+    compare: Compare | None = None
+    find: Find | None = None
+    ends: tuple[Literal["first", "last"], ...] = ()
+    is_negated: bool = False
+    signs: tuple[str, ...] = ()
+    opposites: tuple[str, ...] = ()
+    opposite: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DateBucket:
+    """A span of time that dates are cut to.
+
+    Attributes:
+        needs_time: dates without a time of day have none.
+    """
+
+    name: Bucket
+    needs_time: bool = False
+
+
+BUCKETS: Mapping[Bucket, DateBucket] = {
+    found.name: found
+    for found in (
+        DateBucket("year"),
+        DateBucket("quarter"),
+        DateBucket("month"),
+        DateBucket("week"),
+        DateBucket("day"),
+        DateBucket("hour", needs_time=True),
+    )
+}
 
 
 def bound(value: Any, type_: SQLType) -> Element:
@@ -27,3 +91,114 @@ def one_of(abilities: QueryDialect, text: Element, values: Any) -> Element:
     """Equal to the letter with one of several."""
     exact = abilities.exact(text)
     return exact.in_(values) if abilities.finds_equal_by_index else and_(text.in_(values), exact.in_(values))
+
+
+def exactly(
+    operator: ConditionOperator, abilities: QueryDialect, text: Element, values: Sequence[Element]
+) -> Element:
+    """An operator of equality, letter by letter."""
+    same = (
+        one_of(abilities, text, values) if operator.takes == "several" else equal(abilities, text, values[0])
+    )
+    return not_(same) if operator.is_negated else same
+
+
+def _contains(abilities: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
+    # No LIKE: it has wildcards to be escaped, and takes 'a' for 'A' in some databases.
+    return abilities.position(text, bound(part, types.String())) > 0
+
+
+def _starts_with(abilities: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
+    beginning = func.substr(text, 1, len(part), type_=types.String())
+    return abilities.exact(beginning) == bound(part, types.String())
+
+
+OPERATORS: Mapping[Operator, ConditionOperator] = {
+    found.name: found
+    for found in (
+        ConditionOperator(
+            name="eq",
+            words="is",
+            kind="equality",
+            signs=("=", "=="),
+            compare=lambda column, values: column == values[0],
+        ),
+        ConditionOperator(
+            name="ne",
+            words="is not",
+            kind="equality",
+            signs=("!=", "<>"),
+            is_negated=True,
+            compare=lambda column, values: column != values[0],
+        ),
+        ConditionOperator(
+            name="lt",
+            words="is below",
+            kind="order",
+            ends=("first",),
+            signs=("<",),
+            compare=lambda column, values: column < values[0],
+        ),
+        ConditionOperator(
+            name="le",
+            words="is at most",
+            kind="order",
+            ends=("last",),
+            signs=("<=",),
+            compare=lambda column, values: column <= values[0],
+        ),
+        ConditionOperator(
+            name="gt",
+            words="is above",
+            kind="order",
+            ends=("last",),
+            signs=(">",),
+            compare=lambda column, values: column > values[0],
+        ),
+        ConditionOperator(
+            name="ge",
+            words="is at least",
+            kind="order",
+            ends=("first",),
+            signs=(">=",),
+            compare=lambda column, values: column >= values[0],
+        ),
+        ConditionOperator(
+            name="in",
+            words="is one of",
+            kind="equality",
+            takes="several",
+            compare=lambda column, values: column.in_(values),
+        ),
+        ConditionOperator(
+            name="between",
+            words="is between",
+            kind="order",
+            takes="two",
+            ends=("first", "last"),
+            compare=lambda column, values: and_(column >= values[0], column <= values[1]),
+        ),
+        ConditionOperator(name="contains", words="contains", kind="text", find=_contains),
+        ConditionOperator(name="starts_with", words="starts with", kind="text", find=_starts_with),
+        ConditionOperator(
+            name="is_null",
+            words="has no value",
+            kind="null",
+            takes="flag",
+            opposites=("not_null", "is_not_null"),
+            opposite="has a value",
+        ),
+    )
+}
+
+
+def operators_of(*kinds: str) -> frozenset[Operator]:
+    """The operators of these kinds."""
+    return frozenset(name for name, found in OPERATORS.items() if found.kind in kinds)
+
+
+def condition_on(operator: Operator, column: Any, values: Sequence[Any]) -> ColumnElement[bool]:
+    """The SQL of an operator of equality or order."""
+    compare = OPERATORS[operator].compare
+    assert compare is not None, "columns are asked what they can be asked"
+    return compare(column, values)

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, cast, func, not_, null, or_, type_coerce, types
+from sqlalchemy import ColumnElement, and_, case, cast, not_, null, or_, type_coerce, types
 from sqlalchemy.sql import operators
 
 from dualsql import sqlalchemy_internals as internals
@@ -23,7 +23,7 @@ from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
-from dualsql.query.comparisons import Element, bound, equal, one_of
+from dualsql.query.comparisons import OPERATORS, Element, bound, condition_on, exactly, operators_of
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
@@ -240,12 +240,10 @@ _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
 }
 
 
-_EQUALITY: frozenset[Operator] = frozenset({"eq", "ne", "in"})
-_ORDER: frozenset[Operator] = frozenset({"lt", "le", "gt", "ge", "between"})
-_TEXT: frozenset[Operator] = frozenset({"contains", "starts_with"})
+_EQUALITY, _ORDER, _TEXT = operators_of("equality"), operators_of("order"), operators_of("text")
 _COMPARED = _EQUALITY | _ORDER
 
-# What a column of each encoding can be asked, besides is_null.
+# What a column of each encoding can be asked, besides what every column can.
 _OPERATORS: Mapping[str, frozenset[Operator]] = {
     "integer": _COMPARED,
     "float": _COMPARED,
@@ -307,7 +305,8 @@ class Conditions:
     def _compared(self, comparison: Comparison) -> ColumnElement[bool]:
         column = self.column(comparison.column)
         element = column.expression
-        if comparison.operator == "is_null":
+        known = OPERATORS[comparison.operator]
+        if known.kind == "null":
             # Whatever its type: there are some that SQLAlchemy knows no operator for.
             bare = type_coerce(element, types.NULLTYPE)
             return bare.is_(None) if comparison.value else bare.is_not(None)
@@ -323,21 +322,21 @@ class Conditions:
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
             return self._of_any_but_text(column, comparison.operator, values, given)
-        if comparison.operator in _TEXT:
-            return self._within(element, comparison.operator, comparison.value)
-        if comparison.operator in _ORDER:
-            return _simple(self.abilities.ordered(element), comparison.operator, values)
-        return self._equal(element, comparison.operator, values)
+        if known.find is not None:
+            return known.find(self.abilities, element, comparison.value)
+        if known.kind == "order":
+            return condition_on(comparison.operator, self.abilities.ordered(element), values)
+        return exactly(known, self.abilities, element, values)
 
     def _of_any_but_text(
         self, column: ResultColumn, operator: Operator, values: list[Element], given: Sequence[Any]
     ) -> ColumnElement[bool]:
         element = operand(column, self.capabilities)
         if operator in _EQUALITY and needs_exact(column, self.abilities):
-            return self._equal(element, operator, values)
+            return exactly(OPERATORS[operator], self.abilities, element, values)
         if column.encoding == "any" and not column.meaning.is_made:
             return self._loose(element, operator, values, given)
-        return _simple(element, operator, values)
+        return condition_on(operator, element, values)
 
     def _loose(
         self, element: Element, operator: Operator, values: list[Element], given: Sequence[Any]
@@ -347,28 +346,15 @@ class Conditions:
         kinds = [_moments_shown_as(one) if name else {} for one in given]
         if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
             return _of_moments(element, operator, given, name(element), kinds[0])
-        found = _simple(element, operator, values)
+        found = condition_on(operator, element, values)
         read = [one for one in map(_bytes_shown_as, given) if one is not None]
-        if not read or (operator == "between" and len(read) < len(given)):
+        if not read or (OPERATORS[operator].takes == "two" and len(read) < len(given)):
             return found
         stored = element
         if not self.capabilities.has_loose_comparisons:
             stored = cast(cast(element, types.Text()), types.LargeBinary())  # which suits every type
-        compared = _simple(stored, operator, [bound(one, types.LargeBinary()) for one in read])
+        compared = condition_on(operator, stored, [bound(one, types.LargeBinary()) for one in read])
         return case((self.capabilities.is_bytes(element), compared), else_=found)
-
-    def _equal(self, text: Element, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
-        if operator == "in":
-            return one_of(self.abilities, text, values)
-        same = equal(self.abilities, text, values[0])
-        return same if operator == "eq" else not_(same)
-
-    def _within(self, element: Element, operator: Operator, part: str) -> ColumnElement[bool]:
-        # No LIKE: it has wildcards to be escaped, and takes 'a' for 'A' on SQLite and MariaDB.
-        if operator == "contains":
-            return self.abilities.position(element, bound(part, types.String())) > 0
-        beginning = func.substr(element, 1, len(part), type_=types.String())
-        return self.abilities.exact(beginning) == bound(part, types.String())
 
 
 def _bytes_shown_as(value: Any) -> bytes | None:
@@ -422,13 +408,13 @@ def _of_moments(
     text = cast(element, types.Text())
     texts = [bound(one, types.Text()) for one in given]
     compared = [
-        (type_name == name, _simple(cast(text, type_), operator, [cast(one, type_) for one in texts]))
+        (type_name == name, condition_on(operator, cast(text, type_), [cast(one, type_) for one in texts]))
         for name, type_ in kinds.items()
     ]
     # Of any other type nothing is known, and the database refuses to read the value as a UUID.
     return case(
         *compared,
-        (type_name.in_(_WORDED), _simple(text, operator, texts)),
+        (type_name.in_(_WORDED), condition_on(operator, text, texts)),
         else_=cast(text, types.Uuid()).is_(None),
     )
 
@@ -528,7 +514,7 @@ def _require_operator(column: ResultColumn, operator: Operator, capabilities: Ca
     known = possible_operators(column, capabilities)
     if operator in known:
         return
-    possible = sorted(known | {"is_null"})
+    possible = sorted(known | operators_of("null"))
     raise BadParameterError(
         f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {holds(column)}.",
         hint=f"Possible there: {', '.join(possible)}.",
@@ -537,34 +523,12 @@ def _require_operator(column: ResultColumn, operator: Operator, capabilities: Ca
 
 
 def _of_instants(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
-    if operator == "in":
+    takes = OPERATORS[operator].takes
+    if takes == "several":
         return instants.one_of(element, values)
-    if operator == "between":
+    if takes == "two":
         return instants.between(element, *values)
     return instants.compared(getattr(operators, operator), element, values[0])
-
-
-def _simple(element: Any, operator: Operator, values: list[Element]) -> ColumnElement[bool]:
-    first = values[0]
-    found: ColumnElement[bool]
-    match operator:
-        case "eq":
-            found = element == first
-        case "ne":
-            found = element != first
-        case "lt":
-            found = element < first
-        case "le":
-            found = element <= first
-        case "gt":
-            found = element > first
-        case "ge":
-            found = element >= first
-        case "in":
-            found = element.in_(values)
-        case _:
-            found = and_(element >= first, element <= values[1])
-    return found
 
 
 #
@@ -579,23 +543,13 @@ _MOST_RANGES = 50
 def _of_rounded(element: Any, operator: Operator, values: list[Decimal], scale: int) -> ColumnElement[bool]:
     low = [bound(_first_shown_from(value, scale), types.Double()) for value in values]
     high = [bound(_last_shown_to(value, scale), types.Double()) for value in values]
-    found: ColumnElement[bool]
-    match operator:
-        case "lt":
-            found = element < low[0]
-        case "le":
-            found = element <= high[0]
-        case "gt":
-            found = element > high[0]
-        case "ge":
-            found = element >= low[0]
-        case "between":
-            found = element.between(low[0], high[1])
-        case _:
-            ranges = [element.between(*ends) for ends in zip(low, high, strict=True)]
-            found = or_(*ranges) if len(ranges) <= _MOST_RANGES else _any_of_many(element, ranges)
-            found = not_(found) if operator == "ne" else found
-    return found
+    known = OPERATORS[operator]
+    if known.kind == "order":
+        at = [low if end == "first" else high for end in known.ends]
+        return condition_on(operator, element, [values[place] for place, values in enumerate(at)])
+    ranges = [element.between(*ends) for ends in zip(low, high, strict=True)]
+    found = or_(*ranges) if len(ranges) <= _MOST_RANGES else _any_of_many(element, ranges)
+    return not_(found) if known.is_negated else found
 
 
 def _any_of_many(element: Any, ranges: list[ColumnElement[bool]]) -> ColumnElement[bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field
@@ -12,6 +12,8 @@ from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.mcp.decorators import ToolOptions, make_tool, plain_tool, tool
 from dualsql.query import read_result_query
+from dualsql.query.aggregates import AGGREGATES, AggregateFunction
+from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.model import ResultQuery, SQLQuery, in_words
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import RELATION, Principal, Resource, id_in
@@ -60,14 +62,24 @@ _REFINE = """Make a smaller result of an earlier one: only some of its rows, its
 Use this when the person wants a part of what an earlier result holds; the application gets the new result's rows by its
 own link. Example: resource="resource://...", filters=[{"column": "state", "op": "eq", "value": "NJ"}]."""
 
+
+def _either(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
+
+
+def _with_its_fraction(function: AggregateFunction) -> str:
+    return f"{function.name} (with fraction)" if function.takes_fraction else function.name
+
+
 _Resource = Annotated[
     str, Field(description="The URI as the earlier result printed it, such as resource://abc.")
 ]
 _Filters = Annotated[
     list[dict[str, Any]] | None,
     Field(
-        description='Conditions that all hold: {"column", "op", "value"} with op eq, ne, lt, le, gt, ge, in, between, '
-        'contains, starts_with or is_null; or {"and": [...]}, {"or": [...]}, {"not": {...}}. Texts match exactly.'
+        description=f'Conditions that all hold: {{"column", "op", "value"}} with op {_either(OPERATORS)}; or '
+        '{"and": [...]}, {"or": [...]}, {"not": {...}}. Texts match exactly.'
     ),
 ]
 _Columns = Annotated[list[str] | None, Field(description="Names of the columns wanted; all by default.")]
@@ -78,15 +90,14 @@ _Order = Annotated[
 _Groups = Annotated[
     list[str | dict[str, str]] | None,
     Field(
-        description='Columns to group by; dates as {"column", "bucket"} with bucket year, quarter, month, week, day or '
-        "hour."
+        description=f'Columns to group by; dates as {{"column", "bucket"}} with bucket {_either(BUCKETS)}.'
     ),
 ]
 _Aggregates = Annotated[
     list[str | dict[str, Any]] | None,
     Field(
-        description='Figures of each group, or of all: "count", or {"function", "column", "as"} with function count, '
-        "count_distinct, sum, avg, min, max, median or percentile (with fraction)."
+        description='Figures of each group, or of all: "count", or {"function", "column", "as"} with function '
+        f"{_either(map(_with_its_fraction, AGGREGATES.values()))}."
     ),
 ]
 _Having = Annotated[

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from dualsql.errors import Asked
+from dualsql.query.comparisons import OPERATORS
 from dualsql_client.conversions import shown
 from dualsql_client.query import Bucket, Function, Operator
-
-OPERATORS: tuple[Operator, ...] = get_args(Operator)
-BUCKETS: tuple[Bucket, ...] = get_args(Bucket)
-FUNCTIONS: tuple[Function, ...] = get_args(Function)
 
 DIGEST_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One column against a value; several, as a tuple, for "in" and "between"."""
+    """One column against a value; several, as a tuple, where the operator takes several or two."""
 
     column: str
     operator: Operator
@@ -66,7 +63,7 @@ class AggregateColumn:
 
     Attributes:
         column: None for the number of rows.
-        fraction: of a percentile, from 0 to 1.
+        fraction: from 0 to 1, of a function that takes one.
     """
 
     name: str
@@ -153,20 +150,6 @@ _LONGEST = 500
 _LONGEST_VALUE = 40
 _SHOWN_VALUES = 5
 
-_COMPARED: Mapping[Operator, str] = {
-    "eq": "is",
-    "ne": "is not",
-    "lt": "is below",
-    "le": "is at most",
-    "gt": "is above",
-    "ge": "is at least",
-    "in": "is one of",
-    "between": "is between",
-    "contains": "contains",
-    "starts_with": "starts with",
-    "is_null": "has no value",
-}
-
 
 def in_words(query: ResultQuery) -> str:
     """What was asked: "where state is 'NJ'; count for each state; the first 10"."""
@@ -217,14 +200,15 @@ def _inner(condition: Condition) -> str:
 
 
 def _comparison(found: Comparison) -> str:
-    if found.operator == "is_null":
-        return f"{found.column} {'has no value' if found.value else 'has a value'}"
+    operator = OPERATORS[found.operator]
+    if operator.takes == "flag":
+        return f"{found.column} {operator.words if found.value else operator.opposite}"
     values = found.value if isinstance(found.value, tuple) else (found.value,)
     shown = [_value(value) for value in values[:_SHOWN_VALUES]]
     if len(values) > _SHOWN_VALUES:
         shown.append(f"{len(values) - _SHOWN_VALUES} more")
-    joint = " and " if found.operator == "between" else ", "
-    return f"{found.column} {_COMPARED[found.operator]} {joint.join(shown)}"
+    joint = " and " if operator.takes == "two" else ", "
+    return f"{found.column} {operator.words} {joint.join(shown)}"
 
 
 def _value(value: Any) -> str:
@@ -239,9 +223,8 @@ def _group(group: Group) -> str:
 def _aggregate(measure: AggregateColumn) -> str:
     if measure.column is None:
         return "count"
-    if measure.function == "percentile":
-        return f"percentile {measure.fraction:g} of {measure.column}"
-    return f"{measure.function.replace('_', ' ')} of {measure.column}"
+    fraction = "" if measure.fraction is None else f" {measure.fraction:g}"
+    return f"{measure.function.replace('_', ' ')}{fraction} of {measure.column}"
 
 
 def _key(key: QuerySort) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
+from dualsql.query.aggregates import AGGREGATES
+from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.model import (
-    BUCKETS,
-    FUNCTIONS,
-    OPERATORS,
     AggregateColumn,
     AllOf,
     AnyOf,
@@ -22,6 +21,7 @@ from dualsql.query.model import (
     StructuredQuery,
     names_of,
 )
+from dualsql_client.query import Function, Operator
 
 MAXIMUM_DEPTH = 10
 """Conditions within conditions."""
@@ -161,10 +161,10 @@ def _condition(value: Any, key: str) -> Condition:
     return _comparison(value, key)
 
 
-_SIGNS = {"=": "eq", "==": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_SIGNS = {sign: name for name, known in OPERATORS.items() for sign in known.signs}
 """Operators as SQL writes them."""
 
-_HAS_VALUE = ("not_null", "is_not_null")
+_OPPOSITES = {word: name for name, known in OPERATORS.items() for word in known.opposites}
 
 
 def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
@@ -175,29 +175,32 @@ def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
 
 def _comparison(value: Mapping[str, Any], key: str) -> Comparison:
     given = value.get("op", "eq")
-    if given in _HAS_VALUE and value.get("value", True) in (True, None):
-        value, given = {**value, "value": False}, "is_null"
-    operator = _word(_SIGNS.get(given, given) if isinstance(given, str) else given, OPERATORS, "op")
+    if isinstance(given, str):
+        if given in _OPPOSITES and value.get("value", True) in (True, None):
+            value, given = {**value, "value": False}, _OPPOSITES[given]
+        given = _SIGNS.get(given, given)
+    operator = _word(given, tuple(OPERATORS), "op")
     column = _name(value.get("column"), key)
-    if operator == "is_null":
+    takes = OPERATORS[operator].takes
+    if takes == "flag":
         flag = True if value.get("value") is None else value["value"]
         if not isinstance(flag, bool):
-            raise _malformed("The value of is_null is true or false.", key)
+            raise _malformed(f"The value of {operator} is true or false.", key)
         return Comparison(column, operator, flag)
     if value.get("value") is None:
         raise _malformed(f"{operator} needs a value.", key, 'Use {"op": "is_null"} for rows without one.')
-    if operator in {"in", "between"}:
+    if takes in {"several", "two"}:
         return Comparison(column, operator, _values(value["value"], operator, key))
     return Comparison(column, operator, _scalar(value["value"], operator, key))
 
 
-def _values(found: Any, operator: str, key: str) -> tuple[Any, ...]:
+def _values(found: Any, operator: Operator, key: str) -> tuple[Any, ...]:
     if not isinstance(found, list | tuple) or not found:
         raise _malformed(f"{operator} takes a list of values.", key)
-    if operator == "between" and len(found) != 2:
-        raise _malformed("between takes two values, the lower one first; both are included.", key)
+    if OPERATORS[operator].takes == "two" and len(found) != 2:
+        raise _malformed(f"{operator} takes two values, the lower one first; both are included.", key)
     if len(found) > MAXIMUM_VALUES:
-        raise _too_many("in", MAXIMUM_VALUES)
+        raise _too_many(operator, MAXIMUM_VALUES)
     return tuple(_scalar(value, operator, key) for value in found)
 
 
@@ -214,7 +217,7 @@ def _group(value: Any) -> Group:
         raise _malformed("A group is a column's name, or an object.", "group_by")
     refuse_unknown(value, ("column", "bucket", "as"), "key of group_by")
     column = _name(value.get("column"), "group_by")
-    bucket = None if value.get("bucket") is None else _word(value["bucket"], BUCKETS, "bucket")
+    bucket = None if value.get("bucket") is None else _word(value["bucket"], tuple(BUCKETS), "bucket")
     default = column if bucket is None else f"{column}_{bucket}"
     return Group(_alias(value, default, "group_by"), column, bucket)
 
@@ -225,30 +228,32 @@ def _aggregate(value: Any) -> AggregateColumn:
     if not isinstance(value, Mapping):
         raise _malformed("An aggregate is an object.", "aggregates")
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
-    function = _word(value.get("function"), FUNCTIONS, "function")
+    function = _word(value.get("function"), tuple(AGGREGATES), "function")
     column = None if value.get("column") is None else _name(value["column"], "aggregates")
-    if column is None and function != "count":
+    if column is None and AGGREGATES[function].of is not None:
         raise _malformed(f"{function} needs a column.", "aggregates")
     fraction = _fraction(value, function)
     default = function if column is None else f"{function}_{column}"
-    if fraction is not None and function == "percentile":
+    if fraction is not None:
         default = f"p{fraction * 100:g}_{column}"
     return AggregateColumn(_alias(value, default, "aggregates"), function, column, fraction)
 
 
-def _fraction(value: Mapping[str, Any], function: str) -> float | None:
+def _fraction(value: Mapping[str, Any], function: Function) -> float | None:
     given = value.get("fraction")
-    if function != "percentile":
+    if not AGGREGATES[function].takes_fraction:
         if given is not None:
             raise _malformed(f"{function} has no fraction.", "aggregates", "percentile has one.")
-        return 0.5 if function == "median" else None
+        return None
     if (
         isinstance(given, bool)
         or not isinstance(given, int | float)
         or not 0 <= given <= 1
         or math.isnan(given)
     ):
-        raise _malformed("A percentile needs a fraction from 0 to 1.", "aggregates", 'Write "fraction": 0.9.')
+        raise _malformed(
+            f"A {function} needs a fraction from 0 to 1.", "aggregates", 'Write "fraction": 0.9.'
+        )
     return float(given)
 
 

@@ -203,7 +203,6 @@ _QUERY = QueryDialect(
     cut_date=beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
-    has_percentiles=True,
 )
 
 

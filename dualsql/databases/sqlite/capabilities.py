@@ -81,7 +81,7 @@ _QUERY = QueryDialect(
     cut_date=_beginning_of_bucket,
     double=unchanged,
     sum_of_integers=(_sum, _sum),
-    has_percentiles=False,
+    aggregates={"median": None, "percentile": None},
 )
 
 
