@@ -1,10 +1,10 @@
-"""A Select kept as a safe document. What `thaw` returns is what `freeze` was given, or an error is raised.
+"""A Select stored as a safe document. `thaw` returns the statement that `freeze` was given, or raises an error.
 
     registry = Registry(Base, functions=["my_pure_function"])
     document = freeze(select(User).where(User.name == "ada"), registry, dialect=engine.dialect)
     statement = thaw(document, registry)
 
-READ IN THIS ORDER: kinds (the table of what a document can hold), fields, encode, decode, verify, document.
+Read in this order: kinds (the table of what a document can hold), fields, codec, verify, document.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
         LimitExceededError: it is larger than the registry's `maximum_size`.
     """
     if has_options(statement):
-        # Most loader options shape objects and leave the SQL as it is; the proof tells.
+        # Most loader options shape objects and leave the SQL as it is. The proof finds those that change it.
         with suppress(NotFreezableError):
             return _proved(statement, Encoder(registry, leaves_options_out=True), dialect)
     return _proved(statement, Encoder(registry), dialect)
@@ -63,6 +63,7 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
 
 def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> bytes:
     plain = _written(statement, encoder)
+    # What is proved is what was read back from the JSON, so that a fault of either direction is found.
     decoder = Decoder(encoder.registry)
     try:
         thawed = _read(parse(plain), decoder)
@@ -108,6 +109,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
         TamperedError: the document is not one of ours, or names what the registry does not allow.
         NotFreezableError: it was written in another format, or for tables that have changed since.
     """
+    # A forged document can make any step fail in any way: every such failure is one TamperedError to the caller.
     try:
         decoder = Decoder(registry)
         body = unpack(document, registry.maximum_size)
@@ -138,6 +140,7 @@ def _read(body: dict[str, Any], decoder: Decoder) -> Statement:
     statement = decoder.decode(expect(body["nodes"], list), body["clones"])
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         malformed("a document that is not a statement")
+    # The mark decides on which databases the statement may run: a forger must not be able to leave it out.
     if decoder.uses_text is not body["text"]:
         malformed("mark of a text")
     return statement

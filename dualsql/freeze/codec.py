@@ -1,4 +1,9 @@
-"""A statement as a flat list of nodes, and back. Every word is checked on both sides."""
+"""A statement as a flat list of nodes, and back. Every value is checked on both sides.
+
+Nodes are in post-order and refer only to earlier nodes, so that decoding is one pass without recursion. Every attribute
+in an element's `__dict__` must be a field of its kind, a value that the kind computes again, or a value that SQLAlchemy
+computed and kept. An attribute that a newer SQLAlchemy adds makes freezing fail; it is never lost.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +93,15 @@ class Encoder:
         self.named: set[tuple[str, str]] = set()
         self.uses_text = False
         self.seeds = Renumbering()
+        # Elements have no usable equality (== makes an expression), so that they are known by id().
         self._numbers: dict[int, int] = {}
         self._pending: list[Any] = []
         self._open: set[int] = set()
-        self._put_off: set[int] = (
-            set()
-        )  # in this descent: what many share must not be attempted by each of them
+        # Per descent: an element that many others share must not be tried again by each of them.
+        self._put_off: set[int] = set()
         self._current: Any = None
-        self._alive: list[Any] = []  # ids in _numbers stay unique only while their objects live
+        # An id in _numbers is unique only while its object lives.
+        self._alive: list[Any] = []
         self._parents: dict[int, Any] = {}
         self._types: dict[int, Any] = {}
         self._columns: dict[int, dict[int, int | str]] = {}
@@ -285,6 +291,7 @@ MOST_NODES = 50_000
 MOST_TERMS = 60_000
 MOST_SOURCES = 500
 DEEPEST = 300
+# SQLAlchemy follows _is_clone_of in a loop for each comparison of two elements.
 LONGEST_DESCENT = 30
 
 # An operator checks its operands itself; the others are an annotated parameter and a text's own.
@@ -337,7 +344,8 @@ class Decoder:
             element = read(self, kind, fields) if read else self.fill(kind, fields)
             if isinstance(element, _NOTED):
                 self._note(element)
-            if kind.is_shared:  # rendered once, and referred to by its name
+            # A CTE or table is rendered once; every other reference is its name.
+            if kind.is_shared:
                 self._shared_terms += self._term
                 self._term = 1
             if self._term + self._shared_terms > MOST_TERMS or self._depth > DEEPEST or element is None:
@@ -430,6 +438,7 @@ class Decoder:
 
     def check_fingerprint(self, stored: Any) -> None:
         """Refuse a document whose tables and columns are not declared as they were."""
+        # A column that was renamed or got another type would give other values under the old name.
         if stored != self.registry.fingerprint(self.named):
             changed()
 

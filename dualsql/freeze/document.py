@@ -1,4 +1,12 @@
-"""What may be stored, the bytes of a document, and its signature."""
+"""What may be stored, the bytes of a document, and its signature.
+
+A document consists of:
+
+    2 bytes   0xD5 and the format version
+    4 bytes   size of the body before compression, big endian
+    rest      zlib stream of the body, a JSON object:
+              {"nodes": [[tag, fields], ...], "clones": [[number, ...], ...], "print": fingerprint, "text": bool}
+"""
 
 from __future__ import annotations
 
@@ -109,6 +117,7 @@ def unpack(document: bytes, maximum_size: int) -> dict[str, Any]:
             f"The stored statement has format version {document[1]}; this server reads version {VERSION}.",
             hint="Run the query again to store it anew.",
         )
+    # The size is checked before and after: a small zlib stream can hold gigabytes.
     size = int.from_bytes(document[2:_HEADER], "big")
     if size > maximum_size:
         malformed("size")
@@ -148,7 +157,7 @@ class Seal:
 
     def subkeys(self, purpose: bytes) -> tuple[bytes, ...]:
         """32 bytes for each secret, in their order, that tell nothing of it: HKDF-SHA256 (RFC 5869)."""
-        # Without a salt, and of a single block.
+        # RFC 5869 with an empty salt. The key is one block of SHA-256 long, so that one round of HMAC expands it.
         return tuple(
             hmac.digest(hmac.digest(bytes(32), secret, sha256), purpose + b"\x01", sha256)
             for secret in self._secrets

@@ -1,4 +1,12 @@
-"""The attributes of an element as JSON and back."""
+"""The attributes of an element as JSON and back.
+
+A `NodeKind` is one row of the table tag -> (class, fields) in `kinds`. Most kinds need only their fields. Tables,
+functions and ORM entities are references by name and have a `write` and `read` of their own.
+
+A forged document may put any element anywhere. An element that is rendered without a closing bracket (`x ORDER BY y`,
+`x DESC`, a bare list) could absorb or split a condition that is appended later, such as a tenant's. The `check_*`
+functions refuse such elements where SQLAlchemy's constructors never put them.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
 
 
+# Rendered without brackets of their own, and self_group() adds none.
 _OPEN_ENDED = (
     aggregate_order_by,
     elements.CollationClause,
@@ -31,6 +40,7 @@ _OPEN_ENDED = (
     internals.LabelReference,
     internals.TextualLabelReference,
 )
+# No column expressions, but whole: in brackets, or text that the registry has to allow.
 _CLOSED = (selectable.SelectStatementGrouping, selectable.FromGrouping, elements.TextClause)
 _MEMBERSHIP = (operators.in_op, operators.not_in_op)
 _CALLS = (FunctionElement, elements.FunctionFilter, elements.AggregateOrderBy)
@@ -85,6 +95,7 @@ def check_one(element: Any) -> Any:
 
 def check_right(element: Any, op: Any) -> Any:
     """The right operand of `op`: COLLATE takes a collation, an index takes a slice, others a whole expression."""
+    # `.op("IN")` is rendered like in_(), and its operator is an object of its own.
     if op in _MEMBERSHIP or getattr(op, "opstring", "").upper() in ("IN", "NOT IN"):
         return _check_members(element)
     if op is operators.collate and isinstance(element, elements.CollationClause):
@@ -234,6 +245,7 @@ class NodeKind:
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
         """Pass over a value that SQLAlchemy computed and kept, and remember it; refuse an attribute nobody knows."""
         found = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
+        # SQLAlchemy's memoized descriptors are internal classes of several names (util/langhelpers.py).
         if found is not None and "memoized" in type(found).__name__:
             self.writers[attribute] = None
         elif not isinstance(value, _CONTAINERS) or value:
@@ -495,6 +507,7 @@ def _read_custom(dec: Decoder, wire: Any, *, is_infix: bool) -> Any:
     comparison, natural, eager = (expect(item, bool) for item in flags)
     return custom_op(
         text,
+        # AND has the precedence 3 (sql/operators.py): at 0 or less, self_group() adds brackets under it.
         precedence=min(precedence, 0) if text.upper() in _LOOSE else precedence,
         is_comparison=comparison,
         natural_self_precedent=natural,

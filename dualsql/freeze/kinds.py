@@ -1,4 +1,4 @@
-"""The explicit table of everything a document can hold. What is not in it is refused on both sides."""
+"""The table of everything that a document can hold. Anything else is refused on both sides."""
 
 from __future__ import annotations
 

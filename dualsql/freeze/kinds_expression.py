@@ -1,4 +1,4 @@
-"""The kinds of column expressions. Grouping and boolean flags are computed from the operator."""
+"""The kinds of column expressions. Brackets and boolean flags are computed from the operator, never read."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ _SUBQUERIES = (ScalarSelect, SelectStatementGrouping, elements.Grouping)
 def _derive_binary(element: Any) -> None:
     state = element.__dict__
     op, left, right = state["operator"], state["left"], state["right"]
+    # As BinaryExpression.__init__(): `_orig` is what `==` of expressions compares in a boolean context.
     state["_orig"] = hash(left), hash(right)
     state["left"] = left.self_group(against=op)
     state["right"] = right.operand_of(op) if op in BARE else check_right(right, op).self_group(against=op)
@@ -87,6 +88,7 @@ def _derive_clause_list(element: Any) -> None:
 
 
 def _derive_unary(element: Any) -> None:
+    # With a modifier (DESC, NULLS LAST) it is no operand itself, and may hold another modifier.
     if element.modifier is None:
         check_operand(element.element)
     element.element = element.element.self_group(against=element.operator or element.modifier)
@@ -98,6 +100,7 @@ def _derive_exists(element: Any) -> None:
 
 
 def _derive_as_boolean(element: Any) -> None:
+    # AsBoolean renders `x = 1` on databases without a boolean type: the operand is grouped as beside `=`.
     element.element = enclosed(element.element, operators.eq)
     internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
 
@@ -116,6 +119,7 @@ def _derive_cast(element: Any) -> None:
 
 def _derive_label(element: Any) -> None:
     state = element.__dict__
+    # As Label.__init__(): the keys that a subquery around it finds the column by.
     state["key"] = state["_tq_key_label"] = state.get("key", element.name)
     state["_tq_label"] = element.name
     state["_proxies"] = [internals.labelled_element(element)]
@@ -141,6 +145,7 @@ def _write_label(enc: Encoder, kind: NodeKind, label: Any) -> dict[str, Any]:
     return written if label.key == label.name else {**written, "key": names.write_name(label.key, enc.seeds)}
 
 
+# SQLAlchemy has one object of each and compares by identity: a copy of null() would not be null().
 def _singleton(tag: str, element: Any) -> NodeKind:
     return NodeKind(tag, type(element), write=lambda *_: {}, read=lambda *_: element, is_own=False)
 
@@ -149,6 +154,7 @@ def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> NodeKind:
     return NodeKind(tag, cls, (*fields, type_(NULLTYPE), *NOTED), **more)
 
 
+# OVER, FILTER and WITHIN GROUP have a `type` property that reads the function's.
 def _followed(tag: str, cls: Any, *fields: Field) -> NodeKind:
     """A kind whose type is that of the function inside, which its class looks up."""
     return NodeKind(tag, cls, (*fields, *NOTED), frozenset({"type"}))
@@ -247,6 +253,7 @@ KINDS = (
         {"group": True, "group_contents": True, "_text_converter_role": roles.WhereHavingRole},
         _derive_clause_list,
     ),
+    # SQLAlchemy's own list of syntax extensions that share one place.
     NodeKind("elements", elements.ElementList, (parts("clauses"),)),
     NodeKind(
         "order list",

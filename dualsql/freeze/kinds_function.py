@@ -1,4 +1,9 @@
-"""Functions, bound parameters and elements of an application's own classes."""
+"""Functions, bound parameters and elements of an application's own classes.
+
+The registry says which own classes there are. Their `@compiles` functions render what they are given, wherever an
+expression is allowed. A document may therefore give them only what cannot be rendered as free text: expressions,
+whole numbers and flags.
+"""
 
 from __future__ import annotations
 
@@ -195,6 +200,7 @@ def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     full_name = ".".join([*getattr(element, "packagenames", ()), getattr(element, "name", cls.__name__)])
     if not enc.registry.allows_function(full_name):
         refuse(f"the function {full_name}"[:120], "If it is pure, allow it: Registry(..., functions=[name]).")
+    # SQLAlchemy finds a class by the function's name: another class of that name would be made when it is read.
     if cls is not Function and _class_of(element.name) is not cls:
         refuse(
             f"the function class {cls.__qualname__}",
@@ -288,6 +294,7 @@ _FORMS = {
     InternalTraversal.dp_clauseelement_tuple: "tuple",
 }
 _LISTS: dict[str, type] = {"list": list, "tuple": tuple}
+# The range of 64 bits, which every JSON library writes as it is.
 _LARGEST = 2**63
 
 
@@ -371,6 +378,7 @@ def _check_place(clause: Any, attribute: str) -> None:
     """Raise MalformedError unless `clause` puts itself into this place of a select."""
     if not isinstance(clause, SyntaxExtension):
         malformed("clause in a wrong place")
+    # The class itself knows its place: apply_to_select() puts it there.
     if getattr(select().ext(clause), attribute) is not clause:
         malformed("clause of another place")
 

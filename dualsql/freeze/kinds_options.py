@@ -1,4 +1,8 @@
-"""Loader options and criteria of the ORM, by registered attributes."""
+"""Loader options and criteria of the ORM, by registered attributes.
+
+An option is stored only if the SQL differs without it (see `freeze`): most options shape objects, and rows here are
+plain columns. The others add joins, columns or, with_loader_criteria(), conditions.
+"""
 
 from __future__ import annotations
 
@@ -167,6 +171,7 @@ def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     part.propagate_to_loaders = expect(fields["deep"], bool)
     is_merged = None if fields["merged"] is None else expect(fields["merged"], bool)
     internals.fill_option(part, criteria, is_merged=is_merged)
+    # The class of a part says which kind of path it reads; a forger could pair them otherwise.
     if part.is_token_strategy != part.path.is_token:
         malformed("path of a loader option")
     if isinstance(part, internals.AttributeLoad):
@@ -224,6 +229,7 @@ def _targets(option: Any) -> Sequence[Any]:
     if option.entity is not None:
         return [option.entity]
     mappers = list(internals.mappers_of_criteria(option))
+    # An option for a class is for its subclasses too, so that one for the topmost classes is enough.
     return [mapper for mapper in dict.fromkeys(mappers) if mapper.inherits not in mappers]
 
 

@@ -1,4 +1,4 @@
-"""ORM entities and attributes. References into the mapping, since structural copies lose its identity."""
+"""ORM entities and attributes, stored as references into the mapping: the ORM compares entities by identity."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
     if mapper is None:
         changed()
     _note_mapper(dec, mapper)
+    # with_polymorphic="*" in the mapping makes a query of one class read the tables of all its subclasses.
     for relative in mapper.self_and_descendants:
         for name in map(dec.registry.name_of, relative.tables):
             dec.note_source(name)
@@ -127,6 +128,7 @@ def as_entity(found: Any) -> Any:
 
 def _attribute(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     """A mapped attribute; only what the mapper lists, since a class can have any property."""
+    # getattr() below runs whatever the class defines under this name: only names that the mapper lists get there.
     if not isinstance(owner, Mapper | AliasedInsp) or mapped_property(codec, owner, key) is None:
         return None
     return getattr(owner.entity, key, None)
@@ -219,6 +221,7 @@ def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
 def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
     notes = internals.annotations_of(element)
     owner = notes.get("proxy_owner") or notes.get("parententity")
+    # The ORM makes an attribute's expression in two ways, and only the very same one is cached and compared alike.
     for form, candidate in _candidates(enc, owner, notes.get("proxy_key")):
         if candidate is element or _is_same(candidate, element):
             reference = {"entity": enc.ref(owner), "form": form}
@@ -255,6 +258,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "entity" in fields:
         return _read_reference(dec, fields)
     base = dec.element(fields["of"])
+    # An Annotated class is made of the class below; SQLAlchemy merges annotations and never nests them.
     if isinstance(base, Annotated):
         malformed("annotations on annotations")
     notes = dict(_read_note_item(dec, key, wire) for key, wire in fields["notes"].items())

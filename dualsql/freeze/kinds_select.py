@@ -1,4 +1,4 @@
-"""The statements themselves. Nothing rendered as written passes unless text is allowed."""
+"""The statements themselves. Text that is rendered as written is refused unless the registry allows it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def _parts(enc: Encoder, column: Any) -> Any:
 def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
     columns = [check_one(dec.element(number)) for number in expect(wire, list)]
     for column in columns:
+        # A table in a list of columns is all its columns: each counts as a term.
         if isinstance(column, selectable.FromClause):
             note_whole(dec, column)
             dec.widen(len(column.c))
@@ -120,6 +121,7 @@ _OPTIONS = Field(
 
 def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
     """What the ORM leaves on a statement that it has compiled, or that a Query has made."""
+    # A class is the default; an object is what somebody changed.
     if isinstance(options, type):
         return None
     changed = {key for key, value in vars(options).items() if value != getattr(type(options), key, None)}
@@ -129,6 +131,7 @@ def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
 
 
 def _read_compile_options(dec: Decoder, wire: Any) -> Any:
+    # Stored as names only: each of these options is a flag, which is inverted.
     if not set(expect(wire, list)) <= _QUERY_OPTIONS:
         malformed("compile options")
     default = internals.ORMCompileState.default_compile_options
@@ -197,6 +200,7 @@ _DISTINCT = Field(
 )
 
 
+# A hint is free text between the words of the statement: as powerful as text().
 def _write_hints(enc: Encoder, hints: Any) -> list[Any]:
     enc.text_used("a hint")
     return [[enc.ref(table), dialect, text] for (table, dialect), text in hints.items()]

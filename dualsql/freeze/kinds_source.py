@@ -1,4 +1,4 @@
-"""Tables, columns and everything else that can stand in FROM. A table is only ever named."""
+"""Tables, columns and everything else that can be in FROM. A table is stored by its registered name only."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     if source is None:
         return _write_loose(enc, column)
     key: Any = enc.column_keys(source).get(id(column), column.key)
+    # An anonymous name has another number in every process: such a column is stored by its position.
     found = source.c.get(key) if type(key) is not int else column
     if found is None:
         refuse(
@@ -103,7 +104,8 @@ def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "of" not in fields:
         return _read_loose(dec, fields)
     source, key = dec.source(fields["of"]), fields["key"]
-    if "c" not in source.__dict__:  # all columns of a source are made when the first is asked for
+    # SQLAlchemy makes all columns of a source when the first is read: work that a forger could multiply.
+    if "c" not in source.__dict__:
         dec.spend(len(source.c))
     if type(key) is int:
         column = source.c.values()[key] if key >= 0 else malformed("position of a column")
@@ -162,6 +164,7 @@ def _prefixes(name: str, attribute: str) -> Field:
 
 
 def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
+    # Of all prefixes, those in the list are words; any other one is free text.
     for text, _dialect in prefixes:
         if not isinstance(text, elements.TextClause) or text.text.upper() not in types.PREFIXES:
             enc.text_used(f"the prefix or suffix {text}"[:120])
@@ -219,6 +222,7 @@ def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     data = tuple(
         [[_read_row(dec, row, len(columns)) for row in expect(rows, list)] for rows in fields.pop("rows")]
     )
+    # Each cell is a bound parameter when the statement is compiled.
     dec.widen(len(columns) + sum(len(row) for rows in data for row in rows))
     if kind.cls is selectable.ScalarValues:
         return selectable.ScalarValues(columns, data, expect(fields.get("literal", False), bool))

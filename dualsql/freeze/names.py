@@ -1,4 +1,9 @@
-"""Names in documents, and those that a database could take for one another."""
+"""Names in documents, and name shadowing: names that a database could take for one another.
+
+Examples of shadowing: a CTE with the name of a table, an alias with the name of an alias of an outer query, `X` beside
+`x`. The database then reads other content than SQLAlchemy expects. Only statements that read a column with an
+application's own type are checked for it, because there the content would be given to the type's code.
+"""
 
 from __future__ import annotations
 
@@ -221,6 +226,7 @@ def _identity(source: Any) -> int:
     """
     if isinstance(source, Alias) and isinstance(source.element, Table):
         return hash((str(source.name), source.element))
+    # A recursive CTE is two objects to SQLAlchemy, with and without its UNION, that are rendered under one name.
     earlier = internals.restated_cte(source)
     grown = getattr(source, "element", None)
     while earlier is not None and isinstance(grown, CompoundSelect) and grown.selects[0] is earlier.element:

@@ -1,4 +1,10 @@
-"""What documents may name. Types with their user's code stay on their column."""
+"""What documents may name, and trusted types: those that may read values of any origin.
+
+Reading a PickleType unpickles. A document that applied such a type to another column's content, by a cast, a coalesce
+or a UNION, would run that content. Therefore an expression whose type is not trusted must be its column, or be made
+only of expressions with that same type. Databases find columns by name, so no other source and no other output may have
+that column's name (see `names`).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +37,7 @@ from dualsql.freeze.values import Values
 
 ONE_MEBIBYTE = 1024 * 1024
 
-# These live for ever, so that their ids stay their own.
+# These objects are never collected, so that their ids stay unique.
 _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
 
 

@@ -1,4 +1,9 @@
-"""SQL types in documents, and the functions and operators that a document may name."""
+"""SQL types in documents, and the functions and operators that a document may name.
+
+A type that runs an application's code on values (PickleType, a TypeDecorator) is never built from a document. The
+document refers to it by its registered name, or as "the type of that node"; `registry.check_column` then confines it to
+its column.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from sqlalchemy.engine import Row
 
 from dualsql.freeze.document import expect, malformed, refuse
 
+# Reading is recursive: a document of nested lists must not reach Python's limit.
 _DEEPEST = 32
 _LARGEST_JSON_INT = 2**63
 _FARTHEST_EXPONENT = 150_000  # PostgreSQL's numeric ends at 131,072 digits
@@ -155,6 +156,7 @@ def _write_decimal(value: Decimal, _values: Values, _depth: int) -> str:
 
 
 def _write_int(value: int, _values: Values, _depth: int) -> str:
+    # 4,000 digits are 13,288 bits; bit_length() costs nothing, where str() is quadratic in the digits.
     if value.bit_length() > 3 * _LONGEST_INT:
         refuse("a number too long", "No database holds it.")
     return str(value)

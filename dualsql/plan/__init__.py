@@ -1,16 +1,16 @@
-"""Derive count, sample and page. A Select in, a Select out, never a connection.
+"""Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
-    entities  mapped classes as the columns that their rows have
-    shape     any statement as a plain Select, its author's limit set aside
-    order     the keys its rows are put in order by; ties, constancy: what makes the order total, what spoils it
-    page      rows from an offset on
-    keyset    rows beside a place; places: the gaps between rows; beyond: the conditions
-    count     how many there are
-    nesting   the statement as a subquery of its own
-    carrying  the order of a subquery, kept by the statements around it
-    sampling  rows that are not the first ones
+    entities    the columns that the rows of mapped classes have, written out
+    settled     DISTINCT as a clause, joins with their left side, cache keys that differ
+    shape       any statement as a plain Select, its author's limit kept apart
+    keys        sort keys and their order
+    order       a total order: the keys asked for, the author's, and those that break ties
+    page        rows from an offset on, the count, a projection
+    keyset      rows before or after a keyset position, and the seek predicate that finds them
+    subqueries  the statement as a subquery, with its order kept around it
+    sampling    rows that are not the first ones
 
-READ IN THIS ORDER.
+Read in this order.
 """
 
 from dualsql.plan.entities import written_out

@@ -194,6 +194,7 @@ def _mapped(state: Any) -> list[Any]:
 
 def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
     """The columns that the ORM selects, each as what was passed for it, or as the attribute that it fills."""
+    # The ORM has already put its columns into this set: without emptying it, every one would be a repeat.
     state.dedupe_columns = set()
     for entity in _single(internals.selected_entities(state)):
         if isinstance(entity, internals.MapperEntity):

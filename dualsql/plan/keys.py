@@ -1,4 +1,8 @@
-"""An ORDER BY as keys, and expressions that change from one evaluation to the next."""
+"""An ORDER BY as keys, and expressions that change from one evaluation to the next.
+
+Such expressions are known by what databases have under these names: an operator's own function that returns random
+numbers is not recognized.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ class Key:
             return [key]
         if capabilities.nulls_last:
             return [key.nulls_last() if self.is_nulls_last else key.nulls_first()]
-        # In their place by hand: false comes before true.
+        # MariaDB has no NULLS LAST: a key of its own sorts them, since false comes before true.
         missing = self.expression
         return [missing.is_(None) if self.is_nulls_last else missing.is_not(None), key]
 
@@ -81,7 +85,7 @@ class Order:
     Attributes:
         is_unique: each row has keys of its own; else rows may be equal throughout.
         is_total: no two rows that differ tie, so that joined pages are the result.
-        obstacle: why a row's place cannot be told by its keys; empty when it can.
+        obstacle: why a page cannot be continued from a row's keys; empty when it can.
     """
 
     keys: tuple[Key, ...]
@@ -95,7 +99,7 @@ class Order:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Equal for orders whose places mean the same, in whatever process they were made."""
+        """Equal for orders whose keyset positions mean the same, in any process."""
         told = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
         return sha256(repr(told).encode()).digest()
 

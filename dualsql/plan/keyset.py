@@ -67,7 +67,7 @@ class KeyTerm:
 
 
 class SeekRange(NamedTuple):
-    """Some of the rows after a place: which (None for all), the keys that put them in order, and how many at most."""
+    """A part of the rows after a position: the condition (None for all), the keys that sort them, a limit."""
 
     condition: Condition | None
     keys: Sequence[Key]
@@ -80,9 +80,13 @@ def all_equal(terms: Sequence[KeyTerm]) -> Condition:
 
 
 def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> Condition:
-    """All rows after the place of these values; with `or_equal`, the row itself too."""
+    """The seek predicate: all rows after the position of these values; with `or_equal`, the row itself too.
+
+    (k1, k2) > (v1, v2)                                where the database looks row values up in an index
+    k1 >= v1 AND (k1 > v1 OR (k1 = v1 AND k2 > v2))    beside a NULL, or with ASC beside DESC
+    """
     if not terms:
-        # Rows without a key are all one place.
+        # Rows without a key all have the same position.
         return true() if or_equal else false()
     if len(terms) > 1 and capabilities.searches_row_values and _run_one_way(terms):
         return _row_value(terms, or_equal=or_equal)
@@ -95,16 +99,16 @@ def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: boo
 
 
 def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> list[SeekRange]:
-    """The same rows in one part or two, in each of which an index may stand for the first key.
+    """The same rows in one part or two, each of which can use an index on the first key.
 
-    No index knows `k1 > v1 OR k1 IS NULL`, nor an order of its values with the NULLs at the other end: PostgreSQL
-    takes as long for either as for an OFFSET.
+    No index serves `k1 > v1 OR k1 IS NULL`, nor an order that has the NULLs at the other end: PostgreSQL takes as long
+    for either as for an OFFSET.
     """
     if not terms:
         return [SeekRange(after(terms, capabilities, or_equal=or_equal), ())]
     first, *rest = terms
     keys = [term.key for term in terms]
-    # In the order of a part that has no NULLs, nothing is said of them.
+    # NULLS LAST in the ORDER BY of a part without NULLs would keep PostgreSQL from using its index.
     known = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
     is_split = first.key.is_stored and first.key.is_nullable
     if first.given is not None and (is_split or not first.nulls_follow):
@@ -153,13 +157,16 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysetPosition:
-    """A gap beside a row, and the way to read on from it.
+    """A gap between two rows, and the direction to read in.
+
+    Where whole rows can be equal, the gap can be among equal ones. Then it counts the equal rows that were read before
+    it or, for a reader that turned round, those that are left.
 
     Attributes:
         values: of the row's keys, as their forms read them.
-        is_backward: the rows before it are meant, not those after it.
-        passed: how many rows of these values lie behind; the rest of them are ahead.
-        left: how many lie ahead, where that is what is known; `passed` means nothing then.
+        is_backward: the rows before the gap are read, not those after it.
+        passed: how many rows with these values are behind; the others are ahead.
+        left: how many of them are ahead, if that is what is known; `passed` is not used then.
     """
 
     values: Values
@@ -173,7 +180,7 @@ class KeysetPosition:
         return self.passed == 0 if self.left is None else self.left > 0
 
     def as_of_one(self) -> KeysetPosition:
-        """The same gap, told in one way, where no two rows have the same values."""
+        """The same gap in its only form, where no two rows have the same values."""
         return replace(self, passed=0 if self.holds_itself else 1, left=None)
 
     def reversed(self) -> KeysetPosition:
@@ -190,7 +197,7 @@ def position_ahead(
 
     Args:
         page: the values of its rows, at least one.
-        start: the place that the page was read from; None for an offset.
+        start: the position that the page was read from; None for an offset.
         is_begun: nothing equal to the first row can lie before it; for an offset.
 
     Returns None where it cannot be known how many equal rows lie behind.
@@ -210,7 +217,7 @@ def position_ahead(
 def position_behind(
     page: Sequence[Values], start: KeysetPosition | None, *, is_begun: bool
 ) -> KeysetPosition | None:
-    """The gap before the first row of a page, to be read from the other way; see `place_ahead`."""
+    """The gap before the first row of a page, to be read from the other way; see `position_ahead`."""
     first = page[0]
     if start is None:
         return KeysetPosition(values=first, is_backward=True, left=0) if is_begun else None
@@ -228,13 +235,13 @@ _HINT = "Page by offset, or sort by columns of the result."
 
 
 class KeyedSelect(NamedTuple):
-    """A Select whose rows tell their place.
+    """A Select whose rows carry the values of their keys.
 
     Attributes:
-        select: the result's columns, and behind them what else it takes to tell a place.
+        select: the result's columns, followed by the keys that are not among them.
         keys: None where the order has an obstacle.
         positions: where in a row the value of each key is.
-        added: how many columns stand behind the result's.
+        added: how many columns follow the result's.
     """
 
     select: AnySelect
@@ -244,7 +251,7 @@ class KeyedSelect(NamedTuple):
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its rows tell their place."""
+        """Whether its rows carry their keys."""
         return self.keys is not None
 
     def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -259,39 +266,42 @@ class KeyedSelect(NamedTuple):
 
 
 def keyed_page(rows: Ordered, *, offset: int, limit: int | None) -> KeyedSelect:
-    """As `page`, from an offset on, with rows that tell their place."""
+    """As `page`, from an offset on, with rows that carry their keys."""
     cut = page(rows, offset=offset, limit=limit)
     return KeyedSelect(cut, None, ()) if rows.order.obstacle else _read(cut, rows.order.keys, rows)
 
 
-def page_beside(rows: Ordered, place: KeysetPosition, *, limit: int | None) -> KeyedSelect:
-    """At most `limit` rows (None for all) after `place`; backward, those before it, the nearest first.
+def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -> KeyedSelect:
+    """At most `limit` rows (None for all) after `position`; backward, those before it, the nearest first.
+
+    The condition is added to the author's own where each row of the result is a row of its sources. Where removing rows
+    would change other rows (groups, windows, the author's LIMIT), it is added to a statement around.
 
     Raises:
-        NoTotalOrderError: in this order no place can be told.
+        NoTotalOrderError: the order cannot be continued from a row's keys.
     """
-    statement, keys = _beside(rows, place, skip=0, limit=limit)
+    statement, keys = _beside(rows, position, skip=0, limit=limit)
     return _read(statement, keys, rows)
 
 
-def rows_beside(rows: Ordered, place: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
+def rows_beside(rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
     """As `page_beside`, but `skip` rows further on, and the result's columns alone."""
-    return _beside(rows, place, skip=skip, limit=limit)[0]
+    return _beside(rows, position, skip=skip, limit=limit)[0]
 
 
 def _beside(
-    rows: Ordered, place: KeysetPosition, *, skip: int, limit: int | None
+    rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None
 ) -> tuple[AnySelect, Sequence[Key]]:
     require_keyset(rows)
-    keys = [key.reversed() for key in rows.order.keys] if place.is_backward else list(rows.order.keys)
+    keys = [key.reversed() for key in rows.order.keys] if position.is_backward else list(rows.order.keys)
     statement = rows.shape.select
     if rows.shape.is_cut or not reads_row_by_row(statement):
         statement, keys = carried_around(rows, keys)
-    # Past the equal rows that were shown; no key tells them from those that were not.
-    passed = place.passed if place.left is None and not rows.order.is_unique else 0
+    # No key distinguishes equal rows, so that those already shown are skipped by their number.
+    passed = position.passed if position.left is None and not rows.order.is_unique else 0
     skipped = passed + skip
     most = None if limit is None else limit + skipped
-    parts = _parts(rows, keys, place)
+    parts = _parts(rows, keys, position)
     if len(parts) > 1:
         pieces = [_carried(_cut(statement, part, rows, most), keys, rows).subquery("part") for part in parts]
         statement, keys = _around(union_all(*(select(*piece.c) for piece in pieces)), keys, rows)
@@ -300,14 +310,14 @@ def _beside(
     return (cut.offset(skipped) if skipped else cut), keys
 
 
-def _parts(rows: Ordered, keys: Sequence[Key], place: KeysetPosition) -> list[SeekRange]:
-    terms = [KeyTerm.of(key, value) for key, value in zip(keys, place.values, strict=True)]
+def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list[SeekRange]:
+    terms = [KeyTerm.of(key, value) for key, value in zip(keys, position.values, strict=True)]
     if rows.order.is_unique:
-        return parts_after(terms, rows.capabilities, or_equal=place.holds_itself)
-    if place.left is None:
+        return parts_after(terms, rows.capabilities, or_equal=position.holds_itself)
+    if position.left is None:
         return parts_after(terms, rows.capabilities, or_equal=True)
     later = parts_after(terms, rows.capabilities, or_equal=False)
-    return [SeekRange(all_equal(terms), (), place.left), *later] if place.left else later
+    return [SeekRange(all_equal(terms), (), position.left), *later] if position.left else later
 
 
 def require_keyset(rows: Ordered) -> None:
@@ -325,13 +335,13 @@ def _cut(statement: AnySelect, part: SeekRange, rows: Ordered, limit: int | None
 
 def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSelect:
     """The statement with the values of its keys."""
-    positions, added = _places(keys, rows, lambda form: form.read)
+    positions, added = _key_positions(keys, rows, lambda form: form.read)
     return KeyedSelect(statement.add_columns(*added), keys, positions, len(added))
 
 
 def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:
     """The statement with its keys themselves, for a statement around it."""
-    return statement.add_columns(*_places(keys, rows, lambda form: form.carried)[1])
+    return statement.add_columns(*_key_positions(keys, rows, lambda form: form.carried)[1])
 
 
 def carried_around(rows: Ordered, keys: Sequence[Key]) -> tuple[AnySelect, list[Key]]:
@@ -344,23 +354,23 @@ def _around(
 ) -> tuple[AnySelect, list[Key]]:
     """A SELECT of the same rows from a statement that carries its keys, and the keys as they are called there."""
     columns = list(inner.subquery("result").c)
-    positions, _ = _places(keys, rows, lambda form: form.carried)
+    positions, _ = _key_positions(keys, rows, lambda form: form.carried)
     width = len(rows.shape.columns)
     outer = with_criteria_of(rows.shape.select, select(*columns[:width]))
     return outer, [
         replace(
             key,
-            expression=columns[position],
-            form=rows.capabilities.key_form(columns[position], is_stored=False),
+            expression=columns[number],
+            form=rows.capabilities.key_form(columns[number], is_stored=False),
             is_stored=False,
-            output=position if position < width else None,
+            output=number if number < width else None,
             written=None,
         )
-        for key, position in zip(keys, positions, strict=True)
+        for key, number in zip(keys, positions, strict=True)
     ]
 
 
-def _places(
+def _key_positions(
     keys: Sequence[Key], rows: Ordered, column: Callable[[KeyForm], ColumnElement[Any]]
 ) -> tuple[list[int], list[ColumnElement[Any]]]:
     """Where each key is in a row, and the columns to be added for those that are no output."""

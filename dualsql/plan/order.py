@@ -1,4 +1,8 @@
-"""A total order for any Select. Two rows that differ never tie."""
+"""A total order for any Select: two rows that differ are never equal in it.
+
+The keys are those that a reader asks for, then the author's ORDER BY, then what breaks ties: the primary keys of the
+tables, the GROUP BY keys, or all columns.
+"""
 
 from __future__ import annotations
 
@@ -393,7 +397,7 @@ def _stated(modifiers: Sequence[Any]) -> bool | None:
 
 
 def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
-    """Why the place of a row cannot be told by its keys; empty when it can."""
+    """Why a page cannot be continued from a row's keys; empty when it can."""
     if len(keys) > _MOST_KEYS:
         return _TOO_MANY
     is_merged = bool(internals.distinct_word(select)) and not distinct_on(select)

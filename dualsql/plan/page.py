@@ -23,19 +23,19 @@ from dualsql.plan.shape import Shape, with_criteria_of
 from dualsql_client.wire import SortKey
 
 
-def projected(statement: AnySelect, places: Sequence[int]) -> AnySelect | None:
-    """The statement with the columns at `places` alone, in their order; None where the rest must stay.
+def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | None:
+    """The statement with the columns at these positions alone, in their order; None where the rest must stay.
 
     DISTINCT compares what it selects; a function may make rows, and an aggregate makes one of all: only plain columns
     of tables can be left out.
     """
     outputs = list(statement.selected_columns)
-    left_out = [output for place, output in enumerate(outputs) if place not in set(places)]
+    left_out = [output for position, output in enumerate(outputs) if position not in set(positions)]
     if is_distinct(statement) or not all(map(_is_plain, left_out)):
         return None
     if _orders_by_name(statement) or _guesses_a_join(statement):
         return None
-    return with_outputs(statement, [outputs[place] for place in places])
+    return with_outputs(statement, [outputs[position] for position in positions])
 
 
 def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) -> AnySelect:

@@ -1,4 +1,4 @@
-"""Rows of a Select that are not its first ones. The same rows at every reading, or a refusal.
+"""Rows of a Select that are not its first ones: the same rows at every reading, or an error.
 
 tail       in the reverse of the total order, as many as are wanted
 spread     at even ranks of the total order
@@ -87,6 +87,7 @@ def _rank(keys: Sequence[Key], rows: Ordered) -> ColumnElement[Any]:
 
 
 def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
+    # Databases hash differently. A sample is therefore the same for one database, not across databases.
     scramble = rows.capabilities.scramble
     values = [unlabelled(key.expression) for key in keys]
     if scramble is not None:
@@ -98,6 +99,7 @@ def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
 def _mixed(number: ColumnElement[Any], seed: int) -> ColumnElement[Any]:
     """A hash of whole numbers for a database that has none: arithmetic modulo a prime, nothing beyond 64 bits."""
     factor, shift = 48_271 + 2 * (seed % 1_000_003), (seed * 69_621 + 12_345) % _PRIME
+    # SQL's % keeps the sign of its left side, hence the second one.
     start = ((number % _PRIME + _PRIME) % _PRIME * factor + shift) % _PRIME
     square = start * start % _PRIME
     fifth = square * square % _PRIME * start % _PRIME

@@ -1,8 +1,8 @@
-"""Say a Select in the words that plans understand; the rows, their order and their names stay what they were.
+"""Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
-DISTINCT is a clause, wherever its author put the word. A join has the left side that SQLAlchemy would find for it,
-so that more columns or conditions cannot make it find another one. What is rendered as written around the columns,
-and could decide which rows there are, is refused. Statements that differ have cache keys that differ.
+DISTINCT becomes a clause, wherever its author put the word. The first join gets the left side that SQLAlchemy would
+find for it, so that more columns or conditions cannot make it find another one. Text around the columns that could
+decide which rows there are is refused. Statements that differ have cache keys that differ.
 """
 
 from __future__ import annotations
@@ -254,6 +254,7 @@ def _with_left_side(select: Any) -> AnySelect:
     lefts = [source for key, source in sources.items() if key not in joined]
     if len(lefts) == 1:
         return found.select_from(lefts[0])
+    # With several candidates, the one is right that leaves the SQL as it is.
     written = _written(select)
     pinned = (found.select_from(source) for source in sources.values())
     return next((one for one in pinned if written is not None and _written(one) == written), found)

@@ -22,7 +22,11 @@ from dualsql.plan.settled import settled, told_apart
 
 
 def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
-    """`outer` with the criteria of the statement that stands in it as a subquery."""
+    """`outer` with the criteria of the statement inside it.
+
+    SQLAlchemy reads options of the outermost statement only: with_loader_criteria() would have no effect on a Select in
+    a subquery. All other options are removed before (`dualsql.plan.entities`).
+    """
     criteria = list(_criteria(inner))
     return outer.options(*criteria) if criteria else outer
 
@@ -53,6 +57,7 @@ _CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
 def has_outer_order(sql: str) -> bool:
     """Whether ORDER BY, LIMIT, OFFSET or FETCH stands outside all parentheses, strings and comments."""
     depth = 0
+    # A wrong guess is safe in one direction: an ORDER BY that is found where none is refuses the statement.
     for token in _TOKEN.finditer(sql):
         bracket = token["bracket"]
         if bracket:
@@ -134,6 +139,7 @@ def _select_from_text(statement: TextualSelect) -> AnySelect:
 
 def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
     options = internals.fetch_options(statement)
+    # TIES make the number of rows depend on the order, PERCENT on their total: neither is a fixed window.
     if options.get("with_ties") or options.get("percent"):
         raise NoTotalOrderError(
             "FETCH with TIES or PERCENT cannot be cut into pages.",

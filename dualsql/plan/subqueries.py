@@ -1,4 +1,9 @@
-"""A statement as a subquery, with its order kept around it."""
+"""A statement as a subquery, with its order kept around it.
+
+A relation carries the keys of its order in hidden columns. A SELECT whose rows are rows of such relations keeps their
+order, after its own ORDER BY if it has one, and passes it on through WITH and subqueries. Otherwise
+`SELECT * FROM data LIMIT 15 OFFSET 15` would repeat rows of the first 15.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +44,7 @@ def nested(shape: Shape, capabilities: Capabilities) -> Shape:
 
 
 def _outer(rows: Ordered) -> AnySelect:
+    # Without keys, the order cannot be said outside; a LIMIT inside keeps its rows all the same.
     if rows.order.obstacle:
         cut = whole(rows)
         return with_criteria_of(cut, select(*cut.subquery("result").c))
@@ -132,6 +138,7 @@ def relation_in_order(rows: Ordered, name: str, taken: str) -> tuple[FromClause,
         orders.name(partial(_clauses, key, rows.capabilities)): key.expression for key in _carried_keys(rows)
     }
     inner = whole(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items())).subquery(name)
+    # SQLAlchemy may rename a column of a subquery: the text that reads it knows the result's names only.
     names = [*(column.name for column in rows.shape.columns), *keys]
     if [column.name for column in inner.c] != names:
         labels = (column.label(named) for column, named in zip(inner.c, names, strict=True))
@@ -148,6 +155,7 @@ def _free(taken: Sequence[str]) -> str:
 
 def _carried_keys(rows: Ordered) -> Sequence[Key]:
     """The keys of its order that a column can carry; nothing where one of them cannot."""
+    # An inexact or changing value still sorts within one statement; it only cannot continue a page in another one.
     return rows.order.keys if rows.order.obstacle in ("", INEXACT, CLOCK) else ()
 
 

@@ -1,4 +1,9 @@
-"""The functions that a text may call, and the types of computed values."""
+"""The functions that a text may call, and the types of computed values.
+
+Every other function is refused: none of these reads a file, a catalogue, a setting or the network, waits, locks or
+writes. SQLAlchemy gives `price * (1 - discount)` the type NUMERIC(12, 2) of its columns; on SQLite, where such a type
+rounds results, two of four digits would be lost. Computed values therefore get types without a scale.
+"""
 
 from __future__ import annotations
 

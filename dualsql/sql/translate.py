@@ -1,4 +1,10 @@
-"""SQL text to a Select. A node without a handler is refused."""
+"""SQL text to a Select. A node without a handler is refused.
+
+A database may move conditions inward and compute 1/(id - 3) for a row before it tests the rule that hides the row. The
+failure of the query would then reveal the row. No database moves a condition past OFFSET, so tables with rules are read
+through `OFFSET 0` where an expression could fail; it costs the conditions their indexes. Comparisons cannot fail and
+need no fence.
+"""
 
 from __future__ import annotations
 

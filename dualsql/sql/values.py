@@ -1,4 +1,9 @@
-"""Constants as bound values, of the type of what they are compared with; columns of the application's own types."""
+"""Constants as bound values, of the type of what they are compared with; columns of the application's own types.
+
+A text computes with stored values. Where an own type stores another value than it shows, its column may be used only
+where the answer is the same: beside a constant that the type accepts or another column of that type, in count(), and
+in ORDER BY, GROUP BY and DISTINCT as far as the type keeps order and equality.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Rules for tables and columns by tenant and principal."""
+"""Rules for tables and columns by tenant and principal.
+
+    rules     what an operator writes: TenantFilter, RowFilter, Mask, Shared, RowSecurity, or a plain function
+    policy    the rules of one server, checked against its registry and evaluated for each request
+    compiler  writes SQL under the rules: the only place where a table's name enters SQL
+
+Read in this order. docs/decisions/0006 says why rules are applied while SQL is written, not to the statement.
+"""
 
 from dualsql.tenancy.policy import ActiveRules, Policy
 from dualsql.tenancy.rules import (

@@ -1,4 +1,12 @@
-"""The compiler that writes SQL in which every table stands under its rule."""
+"""The compiler that writes SQL in which every table is read under its rule.
+
+SQLAlchemy writes a table in FROM in one method, `visit_table`, for every source of it: Core or ORM, a join, an alias, a
+relationship's secondary table, a loader, a hook. There, `schools` becomes
+
+    (SELECT schools.id, schools.name FROM schools WHERE schools.tenant_id = :tenant) AS schools
+
+Text, and tables that are not registered, are refused: the compiler cannot see what they read.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +70,8 @@ Table = Any
 class TableForms:
     """What each table of a registry is replaced by when SQL is written.
 
+    It depends on the rules alone and holds no principal's values, so that statements compiled under it serve everyone.
+
     Attributes:
         names: of the tables, registered or read by a predicate, which no CTE may take; empty without rules.
         is_open: no rule at all: text may be rendered where the registry allows it.
@@ -92,26 +102,26 @@ class TableForms:
         return id(table) in self._conditions or id(table) in self._masks
 
     def hides(self, column: Any) -> bool:
-        """Whether a mask stands in the place of this column of a table, or of its alias."""
+        """Whether a mask replaces this column of a table or of its alias."""
         table = getattr(column, "table", None)
         while isinstance(table, Alias):
             table = table.element
         return column.key in self._masks.get(id(internals.unannotated(table)), ())
 
     def filters(self, table: Table) -> bool:
-        """Whether rows of the table are kept back."""
+        """Whether a condition hides rows of the table."""
         return id(table) in self._conditions
 
     def empties(self, table: Table) -> bool:
-        """Whether every row of the table is kept back, by a condition that says so."""
+        """Whether the condition `false()` hides every row of the table."""
         return any(isinstance(condition, False_) for condition in self._conditions.get(id(table), ()))
 
     def hidden(self, table: Table) -> frozenset[str]:
-        """Keys of the columns that a mask stands in the place of."""
+        """Keys of the columns that a mask replaces."""
         return frozenset(self._masks.get(id(table), ()))
 
     def select_of(self, table: Table) -> Select[Any]:
-        """The SELECT that a narrowed table is read through: its rows and columns under the rules."""
+        """The SELECT that a table with rules is read through: its rows and columns under the rules."""
         if id(table) not in self._selects:
             self._selects[id(table)] = self._select(table)
         return self._selects[id(table)]
@@ -285,7 +295,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             self.stack, self._rule_of = stack, None
 
     def _name(self, table: Any, ambiguous: Any) -> str:
-        """What the rest of the statement calls a narrowed table."""
+        """The name of a table with rules in the rest of the statement."""
         if table.schema:
             return f"{table.schema}.{table.name}"
         if ambiguous and table.name in ambiguous:

@@ -210,7 +210,7 @@ class Policy:
     """The hooks of a server, checked against its registry.
 
     Attributes:
-        secured: tables that PostgreSQL itself must narrow.
+        secured: tables whose rows PostgreSQL's own policies must filter.
         shows_all: every principal sees the same.
         has_functions: statements are changed by plain functions, whatever these do.
 
@@ -248,11 +248,13 @@ class Policy:
         Raises:
             ForbiddenError: a rule needs a principal and there is none, or it has no value for this one.
         """
+        # One call for each rule, however many tables it filters: a value that changed between two would mix tenants.
         tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
         values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}
         settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
         predicates = [_required(predicate(_known(principal))) for _, predicate in self._rows]
         masks = [mask for mask in self._masks if not mask.is_lifted_for(principal)]
+        # Principals whose predicates differ only in values share one form, and the SQL that was compiled under it.
         key, parameters = _shape_of(predicates)
         values.update((name, bound.effective_value) for name, bound in parameters)
         form_key = (key, *map(id, masks))
@@ -275,6 +277,7 @@ class Policy:
                     f"A hook returned a {type(statement).__name__}.",
                     hint="A hook is a plain function that returns the statement to run.",
                 )
+            # Columns were described before: with others, values would be shown under wrong names.
             if len(statement.selected_columns) != columns:
                 raise ConfigurationError(
                     "A hook changed the columns of a statement.", hint="A hook may only take rows away."
@@ -288,7 +291,7 @@ class Policy:
         """
         try:
             form = self.rules_for(principal).form
-        except ForbiddenError:  # so would every statement be refused
+        except ForbiddenError:  # every statement of this principal would be refused as well
             return VisibleNames()
         context = HookContext(principal=principal, source=source)
         kept = {
@@ -311,6 +314,7 @@ class Policy:
         """Whether plain functions change a plain reading of `table`; None if one of them refuses it."""
         if not self._functions:
             return False
+        # A function is code of the operator's: only running it tells what it does.
         plain = select(table)
         try:
             return self.apply_functions(plain, context) is not plain
@@ -334,6 +338,7 @@ class Policy:
     ) -> BindParameter[Any]:
         """One for each type: all parameters of one name are bound as the last one's type says."""
         cached = internals.type_key(type_)
+        # SQLAlchemy binds by name: two types under one name would both be bound as the later one.
         key = (id(rule), id(type_) if cached is NO_CACHE else cached)
         if key not in known:
             name = f"dualsql_tenant_{len(self._tenant_values)}"
@@ -356,6 +361,7 @@ class Policy:
     ) -> TableForms:
         names: dict[int, str] = {}
         for name, bound in parameters:
+            # A value that a predicate uses twice is one parameter to SQLAlchemy's cache key, listed twice.
             names.setdefault(id(bound), name)
         conditions = {table: list(found) for table, found in self._conditions.items()}
         for (table, _), predicate in zip(self._rows, predicates, strict=True):
@@ -372,6 +378,7 @@ def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
 def _functions(hooks: Sequence[Any]) -> list[Function]:
     functions: list[Function] = []
     for hook in hooks:
+        # A class is callable too: TenantFilter without its arguments would be taken for a function.
         if isinstance(hook, Rule):
             continue
         if not callable(hook) or isinstance(hook, type):

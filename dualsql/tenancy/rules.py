@@ -1,4 +1,4 @@
-"""What an operator says about rows and columns."""
+"""The rules that an operator can set for rows and columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Function = Callable[[Statement, HookContext], Statement]
 """Given a thawed statement, the one to run in its place: the same columns, fewer rows.
 
 It sees the author's own tables and classes. The statement may be a set operation or text().columns(), which
-have no .where(): narrow `select(statement.subquery())` there, or refuse. A function that raises stops the
+have no .where(): filter `select(statement.subquery())` there, or raise an error. A function that raises stops the
 request.
 """
 
@@ -67,7 +67,7 @@ class Mask:
         column: a Column or a mapped attribute; no part of a primary key, by which pages are cut.
         how: "null" for NULL, "redact" for a constant text, or a function of the column that gives an
             expression of the same type.
-        unless: principals for whom the column stays as it is.
+        unless: whether this principal sees the column unmasked.
     """
 
     column: Any
@@ -106,7 +106,7 @@ class RowSecurity:
 
 Rule = TenantFilter | RowFilter | Mask | Shared | RowSecurity
 Hook = Rule | Function
-"""What narrows statements: a rule, or a plain function `(statement, context) -> statement`."""
+"""A rule, or a plain function `(statement, context) -> statement`."""
 
 
 @dataclass(frozen=True, slots=True)
