@@ -30,6 +30,7 @@ Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
 """What a date is cut to; a week begins on Monday."""
 
 Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
+"""An aggregate of the rows of a group, or of all rows."""
 
 Value = str | int | float | bool | Decimal | date | datetime | time | timedelta | UUID | bytes
 """What a column is compared with."""
@@ -57,7 +58,10 @@ class OrderKey(TypedDict):
 
 
 class Condition:
-    """Which rows; conditions are joined by `&` and `|`, and turned round by `~`."""
+    """Which rows. `&` and `|` join conditions, `~` negates one.
+
+    where("state").one_of(["NJ", "NY"]) & ~where("founded").lt(date(1900, 1, 1))
+    """
 
     __slots__ = ("_said",)
 

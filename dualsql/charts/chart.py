@@ -45,14 +45,14 @@ class Chart:
 
     @property
     def measured(self) -> str:
-        """What its heights are, in words."""
+        """What y shows, in words."""
         if self.aggregate is None:
             return str(self.y)
         return "count" if self.y is None else f"{self.aggregate} of {self.y}"
 
     @property
     def words(self) -> str:
-        """What it shows."""
+        """What the chart shows, in words."""
         by = f" by {self.bucket}" if self.bucket else ""
         if self.mark == "histogram":
             return f"Histogram of {self.x}"
@@ -61,10 +61,10 @@ class Chart:
 
 
 def read_chart(values: Any) -> Chart:
-    """The chart that a JSON object asks for; see docs/charts.md.
+    """The chart that a JSON object describes; see docs/charts.md.
 
     Raises:
-        BadParameterError: it asks for none, or for what no chart of ours has.
+        BadParameterError: it describes no chart, or one that dualsql cannot draw.
     """
     if not isinstance(values, Mapping):
         _refuse("A chart is a JSON object.")
@@ -82,7 +82,7 @@ def read_chart(values: Any) -> Chart:
 
 
 def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
-    """The chart that a resource with this metadata is, if it is one: metadata are not signed, and may be anything."""
+    """The chart in a resource's metadata; None if there is none. Metadata are not signed, and may hold anything."""
     try:
         return read_chart(metadata[METADATA_KEY]) if METADATA_KEY in metadata else None
     except DualResponseError:
@@ -147,7 +147,11 @@ X, Y, COLOR, TIMES = "x", "y", "color", "times"
 
 
 def chart_query(chart: Chart) -> StructuredQuery:
-    """The question whose answer is drawn."""
+    """The question whose answer is drawn.
+
+    A histogram asks for the values of one column, and counts them in bins when it is drawn: from the lowest to the
+    highest value that its reader may see.
+    """
     if chart.mark == "histogram":
         return StructuredQuery(columns=(chart.x,))
     groups = [Group(X, chart.x, chart.bucket)]

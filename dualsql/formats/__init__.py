@@ -1,1 +1,1 @@
-"""Rows as JSON and text. Values are written once, here, and never by hand elsewhere."""
+"""Rows as JSON, text, CSV, Arrow and Parquet. `dualsql.formats.table` lists the formats of streams."""

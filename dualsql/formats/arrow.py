@@ -34,6 +34,9 @@ _LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
 class ArrowSchema:
     """A schema, and how rows become batches of it.
 
+    A column that Arrow has no exact type for is text, written as in JSON. The metadata of each field say what its
+    values are: `dualsql.encoding`, and for lists `dualsql.items`, in the words of `dualsql_client.wire.Encoding`.
+
     Attributes:
         schema: a pyarrow.Schema.
         texts: positions of the columns that are asked for as text.
@@ -100,7 +103,7 @@ class ArrowSchema:
         )
 
     def _array(self, position: int, values: Any) -> Any:
-        """Arrow would cut 2.5 to 2, and take the time of day from an instant: what does not fit is seen before."""
+        """Values are checked first: Arrow would cut 2.5 to 2, and drop the time of day of an instant."""
         type_, fit = self.schema.field(position).type, self._fits[position]
         try:
             if isinstance(values, self._pa.Array):
@@ -170,7 +173,7 @@ def is_list(column: ResultColumn) -> bool:
 
 
 def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
-    """What an Arrow type takes as it is."""
+    """The values that an Arrow type takes unchanged."""
     import pyarrow as pa
 
     if is_list(column):
@@ -261,7 +264,11 @@ class BatchWriter(Protocol):
 
 
 class ArrowWriter:
-    """An Arrow IPC stream; a BatchWriter."""
+    """An Arrow IPC stream; a BatchWriter.
+
+    The last message is a batch of no rows. Its custom metadata have `rows` and `complete`, or `problem`, as the last
+    record of NDJSON has them.
+    """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)
@@ -296,7 +303,11 @@ class ArrowWriter:
 
 
 class ParquetWriter:
-    """A Parquet file, whose row groups are written as they fill; a BatchWriter."""
+    """A Parquet file; each row group is written when it is full. A BatchWriter.
+
+    The footer has the number of rows and `dualsql.complete`. A stream that failed has no footer, and no reader takes
+    it for a Parquet file.
+    """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)

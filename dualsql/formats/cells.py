@@ -1,4 +1,4 @@
-"""Cells made values by SQLAlchemy's types, and those that do not fit their column, as text."""
+"""Cells as SQLAlchemy's types read them, and cells that do not fit their column, as text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ _KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A cell that is not what its column declares, as text."""
+    """A cell that is not what its column declares, as text: a text in a column of integers, a date before the year 1.
+
+    JSON shows the text and names the column in `$unfit`; CSV shows the text. Arrow and Parquet refuse it: their types
+    are fixed before the first row.
+    """
 
     text: str
 
@@ -59,7 +63,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFit:
-    """What the values of one column may be.
+    """Which values one column may hold.
 
     Attributes:
         kinds: their classes; None for anything but an Unfit.
@@ -153,7 +157,7 @@ def marked(rows: Rows, fits: Iterable[tuple[int, ColumnFit]]) -> Rows:
 
 
 class CellWatch:
-    """Sees cells that do not fit while orjson writes them, at no cost to those that do.
+    """Notices cells that do not fit while orjson writes them; cells that fit cost nothing.
 
     orjson asks how to write what is neither text, number, date nor UUID: an Unfit, bytes in a column of texts, a
     decimal in one of whole numbers.
@@ -243,7 +247,10 @@ def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
 
 
 def read_tolerantly(dialect: Any) -> None:
-    """Give a copy of an engine's dialect the processors of this module."""
+    """Give a dialect the processors of this module.
+
+    It has to be a copy of the engine's dialect: the application's own statements must still raise what they did.
+    """
     internals.set_type_memos(dialect, _Memos(dialect.driver))
 
 

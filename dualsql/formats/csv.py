@@ -1,7 +1,7 @@
-"""Rows as CSV (RFC 4180). NULL is an empty field, and an empty text is "".
+"""Rows as CSV (RFC 4180). NULL is an empty field; an empty text is "".
 
-A value is written as in JSON, without the quotes that only JSON needs; NaN and the infinities are words here, as
-PostgreSQL spells them, in a field of JSON too, which whatever is no scalar is.
+A value is written as in JSON, without JSON's quotes. What is no scalar is a field of JSON. NaN, Infinity and -Infinity
+are written as these words, inside JSON fields too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRUCTURED = frozenset({"json", "array"})
 
 
 class CSVWriter:
-    """A line of names, then one for each row."""
+    """A line of column names, then one line for each row."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._names = [column.name for column in columns]
@@ -55,7 +55,7 @@ class CSVWriter:
 
 
 class DatabaseCSVWriter(CSVWriter):
-    """Takes the lines of a database that writes CSV itself, too."""
+    """Also takes lines from a database that writes CSV itself."""
 
     def text(self, lines: bytes) -> Chunk:
         """Whole lines, each ended by a bare line feed, their values as this format has them."""
@@ -70,7 +70,7 @@ class DatabaseCSVWriter(CSVWriter):
 
 
 class GuardedCSVWriter(CSVWriter):
-    """Puts an apostrophe before a cell that a spreadsheet would take for a formula."""
+    """Puts an apostrophe before each cell that a spreadsheet would run as a formula."""
 
     def _name(self, name: str) -> str:
         return _guarded_cell(name) if name.startswith(_FORMULA) else super()._name(name)

@@ -1,7 +1,4 @@
-"""Rows as JSON lines, or as one JSON array. The last record says whether the stream is whole.
-
-NDJSON: one object a line, then {"$summary": {"rows": n, "complete": true}} or {"$problem": {...}}.
-"""
+"""Rows as NDJSON, one object a line, or as one JSON array."""
 
 from __future__ import annotations
 
@@ -20,7 +17,10 @@ from dualsql_client.wire import Row
 
 
 class NDJSONWriter:
-    """One object a line."""
+    """One object a line; the last line says whether the stream is complete.
+
+    It is {"$summary": {"rows": n, "complete": true}} or {"$problem": {"code": ..., "message": ..., "rows": n, ...}}.
+    """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
@@ -64,7 +64,7 @@ class NDJSONWriter:
 
 
 def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
-    """What a stream's last record says of the error that ended it."""
+    """The last record of a stream that failed: the error, and how many rows were sent before."""
     said: dict[str, Any] = {
         "code": error.code,
         **error.told._asdict(),
@@ -90,7 +90,7 @@ def first_object(data: bytes) -> tuple[bytes, bytes]:
 
 
 class JSONArrayWriter:
-    """One array of objects; a stream that failed lacks its closing bracket."""
+    """One array of objects. A stream that failed has no closing bracket, so no reader takes it for complete."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._lines = NDJSONWriter(columns, dialect, options)

@@ -21,7 +21,7 @@ class Fitted(NamedTuple):
 
 
 def fit(rows: Sequence[Row], budget: int) -> Fitted:
-    """As many of `rows` as have their place in `budget` characters, if need be with shorter cells."""
+    """As many of `rows` as fit in `budget` characters, with shorter cells if fewer than three rows would fit."""
     # Bytes are never fewer than characters, and one call tells of all rows.
     if len(dumps(rows)) <= budget:
         return Fitted(list(rows), None)

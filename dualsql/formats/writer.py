@@ -1,4 +1,4 @@
-"""What every format of a stream has in common. A stream that was cut never looks whole."""
+"""What all formats of streams have in common: the writer of a stream, and the traits of a format."""
 
 from __future__ import annotations
 
@@ -55,22 +55,25 @@ class WriterOptions:
 
 
 class Writer(Protocol):
-    """Writes one stream, in this order: head, rows as often as there are some, end or failure."""
+    """Writes one stream: first head, then rows for each batch, at last end or failure.
+
+    A stream that was cut off must never look complete: that is what `end` and `failure` are for.
+    """
 
     def head(self) -> bytes:
-        """What stands before the first row."""
+        """The bytes before the first row."""
         ...
 
     def rows(self, rows: Rows) -> Chunk:
-        """Some rows. Called where they are read, which may be another thread."""
+        """The bytes of a batch of rows. It may be called in another thread, where the rows are read."""
         ...
 
     def end(self, summary: StreamEnd) -> bytes:
-        """What stands after the last row."""
+        """The bytes after the last row."""
         ...
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        """The problem that ended the stream; None when the format has no place for it, and must be cut off."""
+        """The bytes that report what ended the stream; None if the format cannot: the connection is then closed."""
         ...
 
 
@@ -101,7 +104,7 @@ class Resuming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A format that a stream may be asked for in. All that depends on the format is said here.
+    """A format of streams with its traits; nothing else in dualsql knows a format by name.
 
     Attributes:
         name: what `?format=` says.

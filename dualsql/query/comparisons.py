@@ -82,13 +82,13 @@ def bound(value: Any, type_: SQLType) -> Element:
 
 
 def equal(abilities: QueryDialect, text: Element, value: Element) -> Element:
-    """Equal to the letter; an index still finds all that may be."""
+    """Equal by code point: 'a' is neither 'A' nor 'a ', whatever the collation takes for equal. Indexes still serve."""
     exact = abilities.exact(text)
     return exact == value if abilities.finds_equal_by_index else and_(text == value, exact == value)
 
 
 def one_of(abilities: QueryDialect, text: Element, values: Any) -> Element:
-    """Equal to the letter with one of several."""
+    """Equal to one of several values, by code point."""
     exact = abilities.exact(text)
     return exact.in_(values) if abilities.finds_equal_by_index else and_(text.in_(values), exact.in_(values))
 
@@ -96,7 +96,7 @@ def one_of(abilities: QueryDialect, text: Element, values: Any) -> Element:
 def exactly(
     operator: ConditionOperator, abilities: QueryDialect, text: Element, values: Sequence[Element]
 ) -> Element:
-    """An operator of equality, letter by letter."""
+    """An operator of equality, by code point."""
     same = (
         one_of(abilities, text, values) if operator.takes == "several" else equal(abilities, text, values[0])
     )

@@ -1,4 +1,4 @@
-"""JSON to a question: a closed form, bounded before it is read."""
+"""JSON to a question. Unknown keys are refused, and sizes are checked before anything is read."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from dualsql.query.model import (
 from dualsql_client.query import Function, Operator
 
 MAXIMUM_DEPTH = 10
-"""Conditions within conditions."""
+"""Levels of conditions inside conditions."""
 
 MAXIMUM_CONDITIONS = 200
 MAXIMUM_VALUES = 1_000
-"""Of one "in"."""
+"""Values of one "in"."""
 
 MAXIMUM_COLUMNS = 10_000
 MAXIMUM_GROUPS = 8
@@ -41,10 +41,10 @@ MAXIMUM_ALIAS = 63
 """Bytes of a name that a question gives: PostgreSQL cuts longer ones, and two would be one; MariaDB refuses them."""
 
 KEYS = ("columns", "filters", "group_by", "aggregates", "having", "order_by")
-"""Of a question."""
+"""The keys of a question."""
 
 WINDOW_KEYS = ("limit", "offset")
-"""Of a refinement besides: which of its rows are kept."""
+"""Further keys of a refinement: which rows of the answer it keeps."""
 
 Word = TypeVar("Word", bound=str)
 
