@@ -48,7 +48,7 @@ from dualsql.errors import (
     ValueNotRepresentableError,
 )
 from dualsql.formats.samples import TextFormat
-from dualsql.formats.writer import Chunk, Format, Resuming, WriterFactory, WriterOptions
+from dualsql.formats.writer import Chunk, FirstRow, Format, Resuming, WriterFactory, WriterOptions
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.identity import Audit, AuditEvent, Authenticate
@@ -119,6 +119,7 @@ __all__ = [
     "DualResponse",
     "DualResponseError",
     "DualResponseServer",
+    "FirstRow",
     "ForbiddenError",
     "ForbiddenSQLError",
     "Format",
