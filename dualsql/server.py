@@ -123,10 +123,12 @@ class DualResponseServer:
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
         self._addresses = Addresses.of(options.base_url, self.settings.uri_scheme)
         seal = seal_for(self.store, options.secrets)
+        accesses = AccessLog(self.store)
         self._gate = AccessControl(
             self.store,
             seal,
             self.settings,
+            accesses,
             authenticate=options.authenticate,
             authorize=options.authorize,
             audit=options.audit,
@@ -139,7 +141,6 @@ class DualResponseServer:
         self.sql = SQLService(self._named)
         found = checked_saved_queries(options.saved_queries, self._sources)
         self.saved_queries = SavedQueries(found, self._named)
-        accesses = AccessLog(self.store)
         self._reader = ResultReader(
             self._sources,
             self._policy,
@@ -149,7 +150,7 @@ class DualResponseServer:
             settings=self.settings,
             addresses=self._addresses,
             cursors=Cursors(seal),
-            streams=Streams(seal, self.settings),
+            streams=Streams(seal, self.settings, self._gate),
         )
         self._jobs = Jobs(self._gate, self.store, self.settings)
         self.query = QueryService(self._reader, self.settings)
@@ -290,7 +291,8 @@ class DualResponseServer:
     ) -> ResultPage:
         """As `read_page`, of a resource that was opened already: neither rights nor expiry are checked."""
         await self._ready()
-        return await self._reader.page(resource, request, principal=principal)
+        checked = request.checked(self.settings)
+        return await self._reader.page(self._reader.target(resource, principal), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -315,7 +317,8 @@ class DualResponseServer:
     ) -> ResultStream:
         """As `stream`, of a resource that was opened already: neither rights nor expiry are checked."""
         await self._ready()
-        return await self._reader.stream(resource, request, principal=principal)
+        checked = request.checked(self.settings)
+        return self._reader.stream(self._reader.target(resource, principal), checked)
 
     @checked_keywords()
     async def profile(

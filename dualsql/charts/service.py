@@ -118,7 +118,7 @@ class ChartService:
         chart = _chart_of(resource, view)
         rows, is_cut = await (_bins(view) if chart.mark == "histogram" else _marks(view))
         await self._access.note("read", principal, resource=resource, rows=len(rows))
-        await self._reader.note_access(resource)
+        await self._access.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), rows, is_cut=is_cut)
 
     async def picture(

@@ -42,7 +42,7 @@ class ProfileService:
         view = self._reader.view_of(resource, principal)
         await self._access.note("profile", principal, resource=resource)
         found = await fetch_profile(view, known, columns)
-        await self._reader.note_access(resource)
+        await self._access.note_access(resource)
         return found.to_wire(view.source.engine.dialect)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -15,9 +14,7 @@ from dualsql.errors import (
     LimitExceededError,
     NotFreezableError,
     NoTotalOrderError,
-    blaming,
 )
-from dualsql.formats.writer import Chunk
 from dualsql.freeze.document import AnySelect
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
@@ -27,9 +24,9 @@ from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
-from dualsql.results.reader import ReadTarget, ResultReader
-from dualsql.results.streams import ResultStream, StreamRequest, checked_stream
-from dualsql.results.view import Derived, View
+from dualsql.results.reader import ResultReader
+from dualsql.results.streams import ResultStream, StreamRequest
+from dualsql.results.view import Derived, ReadTarget, View
 from dualsql.settings import Settings
 
 _MOST_KEPT = 50
@@ -61,13 +58,11 @@ class QueryService:
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
         """
-        asked = request.checked(self._settings)
-        view = self._view(resource, query, principal)
-        subject = _subject(resource, query)
-        with blaming(query.asked):
-            page = await self._reader.page_of(view, asked, resource, principal, subject=subject)
+        checked = request.checked(self._settings)
+        target = self._target(resource, query, principal)
+        page = await self._reader.page(target, checked)
         if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
-            return await self._with_groups_counted(page, view)
+            return await self._with_groups_counted(page, target.view)
         return page
 
     def stream(
@@ -79,11 +74,8 @@ class QueryService:
         principal: Principal | None = None,
     ) -> ResultStream:
         """The whole answer as bytes of the format that `request` names; see `DualResponseServer.stream`."""
-        checked_stream(request, self._settings)
-        view = self._view(resource, query, principal)
-        subject = _subject(resource, query)
-        found = self._reader.stream_of(view, request, resource, principal, subject=subject)
-        return replace(found, chunks=_blamed(found.chunks, query))
+        checked = request.checked(self._settings)
+        return self._reader.stream(self._target(resource, query, principal), checked)
 
     def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
         """The answer as a Select of its own, which reads the result's tables and not the result.
@@ -95,6 +87,16 @@ class QueryService:
         if self._reader.has_functions:
             _refuse_functions()
         return self._answer(query, view)
+
+    def _target(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> ReadTarget:
+        return ReadTarget(
+            resource=resource,
+            principal=principal,
+            view=self._view(resource, query, principal),
+            key=f"{resource.id}?{query.digest}",
+            total=UNCOUNTED,
+            asked=query.asked,
+        )
 
     def _view(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> View:
         view = self._reader.view_of(resource, principal)
@@ -146,17 +148,6 @@ def _answer(query: ResultQuery, view: View, *, is_fenced: bool = False) -> AnySe
     return build_select(
         query, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced
     )
-
-
-async def _blamed(chunks: AsyncGenerator[Chunk, None], query: ResultQuery) -> AsyncGenerator[Chunk, None]:
-    with blaming(query.asked):
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk
-
-
-def _subject(resource: Resource, query: ResultQuery) -> ReadTarget:
-    return ReadTarget(f"{resource.id}?{query.digest}", UNCOUNTED)
 
 
 def _refuse_functions() -> NoReturn:

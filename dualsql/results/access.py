@@ -30,6 +30,7 @@ from dualsql.identity.quotas import evict, find_surplus
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.store import MemoryStore
+from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
 from dualsql.store.rows import is_storable_id, size_of
 from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc
@@ -167,12 +168,14 @@ class AccessControl:
         store: ResourceStore,
         seal: Seal,
         settings: Settings,
+        accesses: AccessLog,
         *,
         authenticate: Authenticate | None = None,
         authorize: Authorize | None = None,
         audit: Audit | None = None,
     ) -> None:
         self._store = store
+        self._accesses = accesses
         self._seal = seal
         self._settings = settings
         self._authenticate = authenticate
@@ -272,6 +275,8 @@ class AccessControl:
         Raises:
             StorageError: the audit sink failed.
         """
+        if self._audit is None:
+            return
         event = AuditEvent(
             action=action,
             principal=principal,
@@ -284,6 +289,17 @@ class AccessControl:
             link_id=link_id,
         )
         await record(self._audit, event)
+
+    async def note_access(self, resource: Resource) -> datetime | None:
+        """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
+        now = datetime.now(UTC)
+        self._accesses.note(resource.id, now)
+        if resource.expires_at is None or not self._settings.sliding_expiration:
+            return resource.expires_at
+        latest = resource.created_at + self._settings.maximum_lifetime
+        extended = max(resource.expires_at, min(now + resource.lifetime, latest))
+        await self._store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
+        return extended
 
     async def keep(self, resource: Resource, principal: Principal | None, *, rows: int) -> None:
         """Sign and store a new resource, once its principal's quota has room for it.

@@ -10,12 +10,13 @@ from typing import NamedTuple
 from dualsql import plan
 from dualsql.databases import Rows
 from dualsql.errors import BadParameterError
+from dualsql.formats import json
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
-from dualsql.resource import Principal, Total
+from dualsql.resource import Total
 from dualsql.response import instant
 from dualsql.results.cursors import Cursor, Cursors, CursorScope
 from dualsql.results.options import within
-from dualsql.results.view import View
+from dualsql.results.view import ReadTarget
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Page, PageOrder, Row, SortKey, TotalCountKind
 
@@ -71,18 +72,6 @@ class ResultPage:
         )
 
 
-def seen_total(known: Total, *, offset: int, returned: int, has_next: bool, is_counted: bool = True) -> Total:
-    """The total, corrected by what a page showed: rows come and go after a result was counted.
-
-    Args:
-        is_counted: the offset was counted in this reading, from the first row on.
-    """
-    end = offset + returned
-    if has_next or not is_counted:
-        return known.at_least(end + has_next)
-    return Total(end, "exact") if returned or not offset else known.at_most(offset)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
     """Which rows of a result are asked for, and how they are written.
@@ -122,64 +111,61 @@ class PageRequest:
 FIRST_PAGE = PageRequest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedPage:
-    """The rows of one page, and where it stands.
+async def read_page(target: ReadTarget, request: PageRequest, cursors: Cursors) -> ResultPage:
+    """The page that is asked for; it expires when the resource was said to.
 
-    Attributes:
-        offset: number of the first row; by a cursor, counted from the page that gave it.
-        is_counted: the offset was counted from the first row, in this reading.
-        is_cached: the rows are those of an earlier one.
-        next_cursor, previous_cursor: None at the ends, and where no cursor can be given.
-    """
-
-    rows: Rows
-    offset: int
-    is_counted: bool
-    is_cached: bool
-    has_next: bool
-    has_previous: bool
-    order: PageOrder
-    next_cursor: str | None
-    previous_cursor: str | None
-
-
-async def fetch_view_page(
-    asked: PageRequest, view: View, cursors: Cursors, *, resource_id: str, principal: Principal | None
-) -> FetchedPage:
-    """The page that is asked for.
+    Args:
+        request: as `PageRequest.checked` gave it.
 
     Raises:
         UnknownColumnError: a sort key names no column of the result.
         NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
         QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
     """
-    assert asked.limit is not None  # see `PageRequest.checked`
-    rows = view.ordered(asked.sort)
-    scope = CursorScope(resource_id=resource_id, order=rows.order.fingerprint, principal=principal)
-    if asked.cursor is None:
+    assert request.limit is not None
+    view = target.view
+    rows = view.ordered(request.sort)
+    scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
+    if request.cursor is None:
         start = None
-        select = plan.keyed_page(rows, offset=asked.offset, limit=asked.limit + 1)
+        select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
     else:
         plan.require_keyset(rows)
-        start = cursors.read(asked.cursor, scope)
-        select = plan.page_beside(rows, start.place, limit=asked.limit + 1)
+        start = cursors.read(request.cursor, scope)
+        select = plan.page_beside(rows, start.place, limit=request.limit + 1)
     found, is_cached = await view.turn(select)
-    leaf = _leaf(found, asked.limit, asked.offset, start)
+    leaf = _leaf(found, request.limit, request.offset, start)
     ahead, behind = _marks(leaf, select, rows, start)
     following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
+    total = _seen_total(target.total, leaf, is_counted=start is None)
+    as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
     width = len(view.columns)
-    return FetchedPage(
-        rows=[row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows,
+    values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
+    return ResultPage(
+        columns=json.describe(view.columns, integer_strings=as_strings),
+        rows=json.records(view.columns, values, view.source.engine.dialect, integer_strings=as_strings),
+        total_count=total.rows,
+        total_count_kind=total.kind,
         offset=leaf.offset,
-        is_counted=start is None,
         has_next=leaf.has_next,
         has_previous=leaf.has_previous,
-        is_cached=is_cached,
         order="total" if rows.order.is_total else "partial",
+        cached=is_cached,
         next_cursor=cursors.write(following, scope) if leaf.has_next else None,
         previous_cursor=cursors.write(preceding, scope) if leaf.has_previous else None,
+        expires_at=target.resource.expires_at,
     )
+
+
+def _seen_total(known: Total, leaf: _PageRows, *, is_counted: bool) -> Total:
+    """The total, corrected by what a page showed: rows are inserted and deleted after a result was counted.
+
+    Args:
+        is_counted: the offset was counted in this reading, from the first row on.
+    """
+    if leaf.has_next or not is_counted:
+        return known.at_least(leaf.end + leaf.has_next)
+    return Total(leaf.end, "exact") if leaf.rows or not leaf.offset else known.at_most(leaf.offset)
 
 
 class _PageRows(NamedTuple):

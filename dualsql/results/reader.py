@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 
 from dualsql.databases import Source, chosen_source
-from dualsql.formats import json
+from dualsql.errors import blaming
 from dualsql.resource import Addresses, CountMethod, Principal, Resource, Total
 from dualsql.response import instant
 from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursors
-from dualsql.results.pages import PageRequest, ResultPage, fetch_view_page, seen_total
-from dualsql.results.streams import ResultStream, StreamEnding, StreamRequest, Streams, checked_stream
-from dualsql.results.view import Plans, RowCache, View, open_view, require_sources
+from dualsql.results.pages import PageRequest, ResultPage, read_page
+from dualsql.results.streams import ResultStream, StreamRequest, Streams
+from dualsql.results.view import Plans, ReadTarget, RowCache, View, open_view, require_sources
 from dualsql.settings import Settings
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql.tenancy import Policy
 from dualsql_client.wire import ResourceDescription
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTarget:
-    """What rows are read of.
-
-    Attributes:
-        id: names it in cursors, and in the tokens of streams: those of one are no good for another.
-    """
-
-    id: str
-    total: Total
-
-    @classmethod
-    def of(cls, resource: Resource) -> ReadTarget:
-        """The resource's own rows."""
-        return cls(resource.id, Total(resource.total_count, resource.total_count_kind))
 
 
 class ResultReader:
@@ -80,78 +62,31 @@ class ResultReader:
             settings=self._settings,
         )
 
-    async def page(
-        self,
-        resource: Resource,
-        request: PageRequest,
-        *,
-        principal: Principal | None,
-    ) -> ResultPage:
-        """See `DualResponseServer.read_page_unchecked`."""
-        asked = request.checked(self._settings)
-        return await self.page_of(self.view_of(resource, principal), asked, resource, principal)
+    def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
+        """The rows of a resource, as `principal` sees them.
 
-    async def page_of(
-        self,
-        view: View,
-        asked: PageRequest,
-        resource: Resource,
-        principal: Principal | None,
-        *,
-        subject: ReadTarget | None = None,
-    ) -> ResultPage:
-        """A page of a view of the resource; of what else than its own rows, `subject` says."""
-        subject = subject or ReadTarget.of(resource)
-        turn = await fetch_view_page(asked, view, self._cursors, resource_id=subject.id, principal=principal)
-        await self._gate.note("read", principal, resource=resource, rows=len(turn.rows))
-        as_strings = json.integer_columns(view.columns) if asked.integer_strings else ()
-        total = seen_total(
-            subject.total,
-            offset=turn.offset,
-            returned=len(turn.rows),
-            has_next=turn.has_next,
-            is_counted=turn.is_counted,
-        )
-        return ResultPage(
-            columns=json.describe(view.columns, integer_strings=as_strings),
-            rows=json.records(
-                view.columns, turn.rows, view.source.engine.dialect, integer_strings=as_strings
-            ),
-            total_count=total.rows,
-            total_count_kind=total.kind,
-            offset=turn.offset,
-            has_next=turn.has_next,
-            has_previous=turn.has_previous,
-            order=turn.order,
-            cached=turn.is_cached,
-            next_cursor=turn.next_cursor,
-            previous_cursor=turn.previous_cursor,
-            expires_at=await self.note_access(resource),
+        Raises:
+            ResourcePendingError, ResourceFailedError: it has none.
+        """
+        return ReadTarget(
+            resource=resource,
+            principal=principal,
+            view=self.view_of(resource, principal),
+            key=resource.id,
+            total=Total(resource.total_count, resource.total_count_kind),
         )
 
-    async def stream(
-        self, resource: Resource, request: StreamRequest, *, principal: Principal | None
-    ) -> ResultStream:
-        """See `DualResponseServer.stream`."""
-        checked_stream(request, self._settings)
-        return self.stream_of(self.view_of(resource, principal), request, resource, principal)
+    async def page(self, target: ReadTarget, request: PageRequest) -> ResultPage:
+        """A page of the target; the request has been checked."""
+        with blaming(target.asked):
+            page = await read_page(target, request, self._cursors)
+        await self._gate.note("read", target.principal, resource=target.resource, rows=len(page.rows))
+        expires_at = await self._gate.note_access(target.resource)
+        return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
 
-    def stream_of(
-        self,
-        view: View,
-        request: StreamRequest,
-        resource: Resource,
-        principal: Principal | None,
-        *,
-        subject: ReadTarget | None = None,
-    ) -> ResultStream:
-        """A stream of a view of the resource; see `page_of`."""
-        subject = subject or ReadTarget.of(resource)
-        named = replace(
-            resource, id=subject.id, total_count=subject.total.rows, total_count_kind=subject.total.kind
-        )
-        log = _StreamLog(self._gate, self, resource, principal)
-        return self._streams.open(view, request, resource=named, principal=principal, log=log)
+    def stream(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
+        """A stream of the target; the request has been checked."""
+        return self._streams.open(target, request)
 
     async def describe(
         self, resource: Resource, *, principal: Principal | None, asked: CountMethod
@@ -167,7 +102,7 @@ class ResultReader:
         total = await self.view_of(resource, principal).total(asked)
         if self._policy.shows_all or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
-        expires_at = await self.note_access(resource)
+        expires_at = await self._gate.note_access(resource)
         return replace(resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
@@ -205,42 +140,7 @@ class ResultReader:
         resource.require_ready()
         return self.view(chosen_source(self._sources, resource.source), resource.document, principal)
 
-    async def note_access(self, resource: Resource) -> datetime | None:
-        """Count the access, and start the lifetime anew where it slides. Returns the expiry from now on."""
-        now = datetime.now(UTC)
-        self._accesses.note(resource.id, now)
-        if resource.expires_at is None or not self._settings.sliding_expiration:
-            return resource.expires_at
-        latest = resource.created_at + self._settings.maximum_lifetime
-        extended = max(resource.expires_at, min(now + resource.lifetime, latest))
-        await self._store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
-        return extended
-
 
 def _is_owner(principal: Principal | None, resource: Resource) -> bool:
     who = (principal.id, principal.tenant) if principal else None
     return who is not None and who == (resource.owner, resource.tenant)
-
-
-@dataclass(frozen=True, slots=True)
-class _StreamLog:
-    """The two events of a stream: that its rows are about to leave, and which of them did."""
-
-    gate: AccessControl
-    reader: ResultReader
-    resource: Resource
-    principal: Principal | None
-
-    async def began(self) -> None:
-        await self.gate.note("stream", self.principal, resource=self.resource)
-        await self.reader.note_access(self.resource)
-
-    async def ended(self, ending: StreamEnding) -> None:
-        await self.gate.note(
-            "read",
-            self.principal,
-            resource=self.resource,
-            rows=ending.rows,
-            is_complete=ending.is_complete,
-            code=ending.error.code if ending.error else None,
-        )

@@ -41,20 +41,8 @@ class Resumption:
         return self.after - (self.last is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeScope:
-    """All that a token is good for; the format is not part of it.
-
-    Attributes:
-        scope: resource, order and principal.
-        columns: names, in the order they are written.
-        start: the cursor that the stream began at.
-    """
-
-    scope: CursorScope
-    columns: Sequence[str]
-    options: WriterOptions
-    start: str | None = None
+TokenParts = Sequence[str | bytes | None]
+"""All that a token is good for; the format is not part of it."""
 
 
 def obstacle_to_resuming(written: Format, *, is_ordered: bool) -> str | None:
@@ -64,19 +52,19 @@ def obstacle_to_resuming(written: Format, *, is_ordered: bool) -> str | None:
     return None if is_ordered else "NO_TOTAL_ORDER"
 
 
-def resume_token(seal: Seal, stretch: ResumeScope) -> str:
-    """The text that opens this stretch, and no other."""
-    return urlsafe_b64encode(seal.sign(_LABEL, *_parts(stretch))).rstrip(b"=").decode()
+def resume_token(seal: Seal, parts: TokenParts) -> str:
+    """The token of one stream."""
+    return urlsafe_b64encode(seal.sign(_LABEL, *parts)).rstrip(b"=").decode()
 
 
-def require_resumable(seal: Seal, asked: Resumption, stretch: ResumeScope, written: Format) -> None:
-    """Refuse what is not a stretch that was begun here.
+def require_resumable(seal: Seal, asked: Resumption, parts: TokenParts, written: Format) -> None:
+    """Refuse a token that was not made for this stream.
 
     Raises:
-        BadCursorError: the token is of another one.
+        BadCursorError: the token is of another stream.
         BadParameterError: streams of this format do not go on, or its rows have no digest.
     """
-    if not _is_token_of(seal, asked.token, stretch):
+    if not _is_token_of(seal, asked.token, parts):
         raise BadCursorError
     if written.resuming is None:
         resumed = [name for name, known in FORMATS.items() if known.resuming is not None]
@@ -91,16 +79,23 @@ def require_resumable(seal: Seal, asked: Resumption, stretch: ResumeScope, writt
         )
 
 
-def _is_token_of(seal: Seal, token: str, stretch: ResumeScope) -> bool:
+def _is_token_of(seal: Seal, token: str, parts: TokenParts) -> bool:
     try:
         signature = urlsafe_b64decode(token + "=") if len(token) == TOKEN_LENGTH else b""
     except (binascii.Error, ValueError):
         return False
-    return seal.verify(signature, _LABEL, *_parts(stretch))
+    return seal.verify(signature, _LABEL, *parts)
 
 
-def _parts(stretch: ResumeScope) -> list[str | bytes | None]:
-    scope, options = stretch.scope, stretch.options
+def token_parts(
+    scope: CursorScope, columns: Sequence[str], options: WriterOptions, start: str | None
+) -> TokenParts:
+    """What a token is good for: a stream of one resource, order and principal, with these columns, from `start` on.
+
+    Args:
+        columns: names, in the order they are written.
+        start: the cursor that the stream began at.
+    """
     who = scope.principal
     texts = repr(options.text_columns) if options.text_columns else ""
     flags = f"{options.integer_strings:d}{options.guard_formulas:d}{texts}"
@@ -109,9 +104,9 @@ def _parts(stretch: ResumeScope) -> list[str | bytes | None]:
         None if who is None else who.id,
         None if who is None else who.tenant,
         scope.order,
-        stretch.start,
+        start,
         flags,
-        *stretch.columns,
+        *columns,
     ]
 
 

@@ -6,31 +6,77 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
+from hashlib import sha256
 
 from dualsql import plan
 from dualsql.columns.result import ResultColumn, chosen_columns
-from dualsql.errors import BadParameterError, DualResponseError, LimitExceededError, TooManyQueriesError
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseError,
+    LimitExceededError,
+    TooManyQueriesError,
+    blaming,
+)
 from dualsql.formats.table import DEFAULT_FORMAT, format_named
 from dualsql.formats.writer import Chunk, Format, StreamEnd, Writer, WriterOptions
 from dualsql.freeze import Seal
 from dualsql.freeze.document import AnySelect
 from dualsql.plan import KeysetPosition, Ordered
-from dualsql.resource import Principal, Resource
+from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursors, CursorScope
 from dualsql.results.options import within
 from dualsql.results.resume import (
-    ResumeScope,
     Resumption,
     obstacle_to_resuming,
     require_resumable,
     rest_of,
     result_changed,
     resume_token,
+    token_parts,
 )
-from dualsql.results.view import View, etag_of, snapshot_of
-from dualsql.settings import Settings
+from dualsql.results.view import ReadTarget
+from dualsql.settings import Settings, SnapshotTags
 from dualsql_client.wire import SortKey, TotalCountKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What of a result is streamed, and how.
+
+    Attributes:
+        format: one of `dualsql.formats.table.FORMATS`.
+        columns: names of the columns wanted, in order; None for all.
+        limit: the most rows; None for all of them.
+        cursor: of a page (`next_cursor`), from which on there are rows; with the same sort.
+        resumption: go on with a stream of the same request that broke.
+    """
+
+    format: str = DEFAULT_FORMAT
+    columns: tuple[str, ...] | None = None
+    sort: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    cursor: str | None = None
+    options: WriterOptions = field(default_factory=WriterOptions)
+    resumption: Resumption | None = None
+
+    def checked(self, settings: Settings) -> StreamRequest:
+        """The same request.
+
+        Raises:
+            BadParameterError: a number is out of bounds.
+        """
+        within("the number of sort keys", len(self.sort), 0, settings.maximum_sort_keys)
+        if self.limit is not None:
+            within("limit", self.limit, 0, settings.maximum_stream_rows)
+        if self.resumption is not None:
+            most = settings.maximum_offset if self.limit is None else self.limit
+            least = 0 if self.resumption.last is None else 1
+            within("after", self.resumption.after, least, most)
+        return self
+
+
+ALL_ROWS = StreamRequest()
 
 
 @dataclass(slots=True)
@@ -46,18 +92,6 @@ class StreamEnding:
     rows: int = 0
     is_complete: bool = False
     error: DualResponseError | None = None
-
-
-class StreamLog(Protocol):
-    """Where a stream is written down."""
-
-    async def began(self) -> None:
-        """Before its query runs. What it raises refuses the stream."""
-        ...
-
-    async def ended(self, ending: StreamEnding) -> None:
-        """Once: before the last bytes leave, or when the stream was cut off."""
-        ...
 
 
 class Slots:
@@ -79,48 +113,34 @@ class Slots:
         self._taken -= 1
 
 
-@dataclass(frozen=True, slots=True)
-class RowRange:
-    """The rows that a stream is about: all of a statement, or those from a place on, or the first of these."""
-
-    rows: Ordered
-    start: KeysetPosition | None
-    limit: int | None
-
-    def select(self, *, skip: int = 0) -> AnySelect:
-        """Those behind the first `skip` rows."""
-        limit = None if self.limit is None else max(0, self.limit - skip)
-        return self._cut(skip, limit)
-
-    def select_row(self, number: int) -> AnySelect:
-        """One row, counted from 0."""
-        return self._cut(number, 1)
-
-    def _cut(self, skip: int, limit: int | None) -> AnySelect:
-        if self.start is None:
-            return plan.page(self.rows, offset=skip, limit=limit)
-        return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)
-
-
 @dataclass(slots=True, kw_only=True)
 class StreamRun:
-    """One stream as it runs."""
+    """One stream as it runs.
 
-    writer: Writer
-    view: View
-    section: RowRange
-    written: Format
+    Attributes:
+        rows: the statement in the order that the request asks for.
+        start: where the rows begin; None for the first one.
+        columns: those that are written.
+    """
+
+    target: ReadTarget
+    request: StreamRequest
+    rows: Ordered
+    start: KeysetPosition | None
     columns: Sequence[ResultColumn]
-    resumption: Resumption | None
-    log: StreamLog
+    format: Format
+    writer: Writer
+    access: AccessControl
     slots: Slots
     ending: StreamEnding = field(default_factory=StreamEnding)
     is_told: bool = False
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """See `dualsql.results.streams.ResultStream.chunks`."""
-        with self.slots:
-            await self.log.began()
+        """See `ResultStream.chunks`. The audit learns before the query runs, and is told at the end how far it got."""
+        target = self.target
+        with self.slots, blaming(target.asked):
+            await self.access.note("stream", target.principal, resource=target.resource)
+            await self.access.note_access(target.resource)
             try:
                 async with aclosing(self._chunks()) as chunks:
                     async for chunk in chunks:
@@ -128,11 +148,11 @@ class StreamRun:
             finally:
                 if not self.is_told:
                     # In a task of its own: whoever reads may be cancelled again and again while this unwinds.
-                    self.view.source.finish(self._tell())
+                    self.target.view.source.finish(self._tell())
 
     async def _chunks(self) -> AsyncGenerator[Chunk, None]:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.view.settings.maximum_stream_duration.total_seconds()
+        deadline = loop.time() + self.target.view.settings.maximum_stream_duration.total_seconds()
         head = self.writer.head()
         if not self._known:
             yield Chunk(head, 0)
@@ -142,7 +162,7 @@ class StreamRun:
                 await self._check_known()
                 while (chunk := await _next(batches, deadline)) is not None:
                     size += len(chunk.data)
-                    _check_bounds(self.ending.rows + chunk.rows, size, self.view.settings)
+                    _check_bounds(self.ending.rows + chunk.rows, size, self.target.view.settings)
                     self.ending.rows += chunk.rows
                     yield chunk
                 self.ending.is_complete = True
@@ -153,22 +173,32 @@ class StreamRun:
         yield Chunk(last, 0)
 
     def _batches(self) -> AsyncGenerator[Chunk, None]:
-        resumption = self.resumption
-        select = self.section.select(skip=resumption.skipped if resumption else 0)
-        batches = self.view.stream(self.writer, self.columns, select)
-        return rest_of(batches, resumption, self.written) if resumption and self._known else batches
+        resumption = self.request.resumption
+        select = self.select(skip=resumption.skipped if resumption else 0)
+        batches = self.target.view.stream(self.writer, self.columns, select)
+        return rest_of(batches, resumption, self.format) if resumption and self._known else batches
+
+    def select(self, *, skip: int = 0) -> AnySelect:
+        """The rows of the stream behind the first `skip`."""
+        limit = self.request.limit
+        return self._cut(skip, None if limit is None else max(0, limit - skip))
+
+    def _cut(self, skip: int, limit: int | None) -> AnySelect:
+        if self.start is None:
+            return plan.page(self.rows, offset=skip, limit=limit)
+        return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)
 
     async def _check_known(self) -> None:
         """Where no digest tells it, see that there is still a row where the last known one was."""
-        if self.resumption is None or not self._known or self.resumption.last is not None:
+        if self.request.resumption is None or not self._known or self.request.resumption.last is not None:
             return
-        if not await self.view.fetch(self.section.select_row(self._known - 1)):
+        if not await self.target.view.fetch(self._cut(self._known - 1, 1)):
             raise result_changed()
 
     @property
     def _known(self) -> int:
         """Rows that the reader has already."""
-        return self.resumption.after if self.resumption else 0
+        return self.request.resumption.after if self.request.resumption else 0
 
     def _summary(self) -> StreamEnd:
         return StreamEnd(rows=self._known + self.ending.rows, complete=self.ending.is_complete)
@@ -183,7 +213,15 @@ class StreamRun:
 
     async def _tell(self) -> None:
         self.is_told = True
-        await self.log.ended(self.ending)
+        error = self.ending.error
+        await self.access.note(
+            "read",
+            self.target.principal,
+            resource=self.target.resource,
+            rows=self.ending.rows,
+            is_complete=self.ending.is_complete,
+            code=error.code if error else None,
+        )
 
 
 async def _next(batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
@@ -211,30 +249,6 @@ def _limit(what: str) -> LimitExceededError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRequest:
-    """What of a result is streamed, and how.
-
-    Attributes:
-        format: one of `dualsql.formats.table.FORMATS`.
-        columns: names of the columns wanted, in order; None for all.
-        limit: the most rows; None for all of them.
-        cursor: of a page (`next_cursor`), from which on there are rows; with the same sort.
-        resumption: go on with a stream of the same request that broke.
-    """
-
-    format: str = DEFAULT_FORMAT
-    columns: tuple[str, ...] | None = None
-    sort: tuple[SortKey, ...] = ()
-    limit: int | None = None
-    cursor: str | None = None
-    options: WriterOptions = field(default_factory=WriterOptions)
-    resumption: Resumption | None = None
-
-
-ALL_ROWS = StreamRequest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultStream:
     """A stream that is about to begin.
 
@@ -257,77 +271,54 @@ class ResultStream:
     ending: StreamEnding
 
 
-def checked_stream(request: StreamRequest, settings: Settings) -> None:
-    """Refuse a stream whose bounds are out of bounds."""
-    within("the number of sort keys", len(request.sort), 0, settings.maximum_sort_keys)
-    if request.limit is not None:
-        within("limit", request.limit, 0, settings.maximum_stream_rows)
-    if request.resumption is not None:
-        most = settings.maximum_offset if request.limit is None else request.limit
-        least = 0 if request.resumption.last is None else 1
-        within("after", request.resumption.after, least, most)
-
-
 class Streams:
     """Opens the streams of one server."""
 
-    def __init__(self, seal: Seal, settings: Settings) -> None:
+    def __init__(self, seal: Seal, settings: Settings, access: AccessControl) -> None:
         self._seal = seal
         self._cursors = Cursors(seal)
         self._settings = settings
+        self._access = access
         self._slots = Slots(settings.maximum_streams)
 
-    def open(
-        self,
-        view: View,
-        request: StreamRequest,
-        *,
-        resource: Resource,
-        principal: Principal | None,
-        log: StreamLog,
-    ) -> ResultStream:
-        """The stream of what `request` asks of `view`. Nothing runs before its first chunk is asked for.
+    def open(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
+        """The stream that is asked for. Nothing runs before its first chunk is asked for.
 
         Raises:
             BadParameterError, UnknownColumnError: there is no such format, or no such column in the result.
             BadCursorError, NoTotalOrderError: the cursor or the resumption is not of this, or there can be none.
         """
-        written = format_named(request.format)
+        view, written = target.view, format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
         chosen_columns(columns, request.options.text_columns)
         _require_rows_unlike_ends(written, columns)
         rows = view.ordered(request.sort)
-        scope = CursorScope(resource_id=resource.id, order=rows.order.fingerprint, principal=principal)
-        section = RowRange(rows, self._start(request.cursor, rows, scope), request.limit)
-        stretch = ResumeScope(
-            scope=scope,
-            columns=[column.name for column in columns],
-            options=request.options,
-            start=request.cursor,
-        )
-        if request.resumption is not None:
-            require_resumable(self._seal, request.resumption, stretch, written)
-        no_resume = obstacle_to_resuming(written, is_ordered=rows.order.is_total)
-        flow = StreamRun(
-            writer=written.writer(columns, view.source.engine.dialect, request.options),
-            view=view,
-            section=section,
-            written=written,
+        scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
+        run = StreamRun(
+            target=target,
+            request=request,
+            rows=rows,
+            start=self._start(request.cursor, rows, scope),
             columns=columns,
-            resumption=request.resumption,
-            log=log,
+            format=written,
+            writer=written.writer(columns, view.source.engine.dialect, request.options),
+            access=self._access,
             slots=self._slots,
         )
+        parts = token_parts(scope, [column.name for column in columns], request.options, request.cursor)
+        if request.resumption is not None:
+            require_resumable(self._seal, request.resumption, parts, written)
+        no_resume = obstacle_to_resuming(written, is_ordered=rows.order.is_total)
         return ResultStream(
-            name=resource.name,
+            name=target.resource.name,
             format=written,
-            total_count=resource.total_count,
-            total_count_kind=resource.total_count_kind,
-            chunks=flow.chunks(),
-            resume=None if no_resume else resume_token(self._seal, stretch),
+            total_count=target.total.rows,
+            total_count_kind=target.total.kind,
+            chunks=run.chunks(),
+            resume=None if no_resume else resume_token(self._seal, parts),
             no_resume=no_resume,
-            etag=self._etag(view, section, columns, request),
-            ending=flow.ending,
+            etag=self._etag(run),
+            ending=run.ending,
         )
 
     def _start(self, cursor: str | None, rows: Ordered, scope: CursorScope) -> KeysetPosition | None:
@@ -341,15 +332,9 @@ class Streams:
             )
         return place
 
-    def _etag(
-        self, view: View, section: RowRange, columns: Sequence[ResultColumn], request: StreamRequest
-    ) -> str | None:
-        snapshot = snapshot_of(self._settings.snapshot_tags, view.source.name)
-        if snapshot is None or request.resumption is not None:
-            return None
-        return etag_of(
-            view, snapshot, section.select(), columns, written=request.format, options=request.options
-        )
+    def _etag(self, run: StreamRun) -> str | None:
+        snapshot = snapshot_of(self._settings.snapshot_tags, run.target.view.source.name)
+        return None if snapshot is None or run.request.resumption is not None else etag_of(run, snapshot)
 
 
 def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) -> None:
@@ -360,3 +345,38 @@ def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) 
             hint="Take another format, or another column beside it.",
             details={"name": "format"},
         )
+
+
+def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
+    """What the operator calls the present state of a source's data; None where it moves.
+
+    Raises:
+        ConfigurationError: the operator's function returned something else.
+    """
+    tag = tags.get(source)
+    found = tag() if callable(tag) else tag
+    if found is not None and not isinstance(found, str):
+        raise ConfigurationError(f"The snapshot tag of {source!r} is a {type(found).__name__}.")
+    return found
+
+
+def etag_of(run: StreamRun, snapshot: str) -> str:
+    """A weak ETag (RFC 9110, section 8.8.1). Callers who see other rows, or see them otherwise, have another one.
+
+    It covers what decides the bytes: the SQL that would run, the values bound in it, the settings that the
+    database's own policies read, and the form that rows are written in.
+    """
+    view = run.target.view
+    compiled = run.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
+    values = compiled.construct_params(dict(view.rules.values))
+    told = (
+        snapshot,
+        view.source.name,
+        str(compiled),
+        sorted(values.items()),
+        list(view.rules.settings),
+        [column.describe() for column in run.columns],
+        run.request.format,
+        run.request.options,
+    )
+    return f'W/"{sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
-from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -31,11 +30,11 @@ from dualsql.databases import (
     fetch_sample,
     stream_rows,
 )
-from dualsql.errors import ConfigurationError
-from dualsql.formats.writer import Chunk, Writer, WriterOptions
+from dualsql.errors import Asked, ConfigurationError
+from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
-from dualsql.resource import CountMethod, Principal, Total
+from dualsql.resource import CountMethod, Principal, Resource, Total
 from dualsql.settings import ResultCache, Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
@@ -308,6 +307,25 @@ class View:
         return plan.page(self.ordered(sort), offset=offset, limit=limit)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTarget:
+    """What is read, and for whom: the rows of a resource, or the answer to a question about them.
+
+    Attributes:
+        view: the statement as the principal sees it.
+        key: names the target in cursors and in the tokens of streams; those of one are not valid for another.
+        total: the number of rows, as far as it is known.
+        asked: what of the statement its caller wrote; see `dualsql.errors.blaming`.
+    """
+
+    resource: Resource
+    principal: Principal | None
+    view: View
+    key: str
+    total: Total
+    asked: Asked | None = None
+
+
 def open_view(
     source: Source,
     document: bytes,
@@ -343,45 +361,3 @@ def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
         raise ConfigurationError(
             f"There is no source {unknown[0]!r} to have a snapshot tag.", hint=f"Sources: {', '.join(known)}."
         )
-
-
-def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
-    """What the operator calls the present state of a source's data; None where it moves.
-
-    Raises:
-        ConfigurationError: the operator's function returned something else.
-    """
-    tag = tags.get(source)
-    found = tag() if callable(tag) else tag
-    if found is not None and not isinstance(found, str):
-        raise ConfigurationError(f"The snapshot tag of {source!r} is a {type(found).__name__}.")
-    return found
-
-
-def etag_of(
-    view: View,
-    snapshot: str,
-    select: AnySelect,
-    columns: Sequence[ResultColumn],
-    *,
-    written: str,
-    options: WriterOptions,
-) -> str:
-    """A weak ETag (RFC 9110, section 8.8.1): whoever sees other rows, or sees them otherwise, has another one.
-
-    Args:
-        select: what of the view is streamed.
-    """
-    compiled = select.compile(dialect=view.rules.dialect(view.source.engine.dialect))
-    values = compiled.construct_params(dict(view.rules.values))
-    told = (
-        snapshot,
-        view.source.name,
-        str(compiled),
-        sorted(values.items()),
-        list(view.rules.settings),
-        [column.describe() for column in columns],
-        written,
-        options,
-    )
-    return f'W/"{sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'
