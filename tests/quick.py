@@ -22,7 +22,10 @@ def third_of(node_id: str) -> int:
 
 
 def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """The cases of tests with `@pytest.mark.quick(number)` that are not among so many for each database."""
+    """The cases of tests with `@pytest.mark.quick(number, *databases)` that are not among so many for each database.
+
+    Where databases are named, the cases of others are long: what is theirs alone has quick tests elsewhere.
+    """
     groups: defaultdict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         marker = item.get_closest_marker("quick")
@@ -32,15 +35,25 @@ def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     for (_, database), group in groups.items():
         marker = group[0].get_closest_marker("quick")
         assert marker is not None
-        quick = set(_evenly(marker.args[0], len(group), start=_DATABASES.index(database)))
+        number, *databases = marker.args
+        is_quick = not databases or database in databases
+        quick = set(_evenly(number, len(group), start=_DATABASES.index(database))) if is_quick else set()
         yield from (item for number, item in enumerate(group) if number not in quick)
 
 
 _DATABASES = ("", "sqlite", "postgresql", "mariadb", "duckdb")
+_DRIVERS = {
+    **{name: name for name in _DATABASES[1:]},
+    **dict.fromkeys(("aiosqlite", "sqlite3"), "sqlite"),
+    **dict.fromkeys(("asyncpg", "psycopg", "psycopg2"), "postgresql"),
+    **dict.fromkeys(("asyncmy", "pymysql"), "mariadb"),
+}
 
 
 def _database_of(case: str) -> str:
-    return next((part for part in case.rstrip("]").split("-") if part in _DATABASES), "")
+    """The database that a case names, or the driver of; "" where it names none."""
+    words = (part.partition(" ")[0].lower() for part in case.rstrip("]").split("-"))
+    return next((_DRIVERS[word] for word in words if word in _DRIVERS), "")
 
 
 def _evenly(number: int, length: int, *, start: int) -> Iterator[int]:

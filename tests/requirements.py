@@ -166,6 +166,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
     },
     "7 Packages": {
         "S7.1 Client and server are separate packages, both typed.": (
+            "client/test_package.py::test_importing_it_imports_nothing_of_the_server",
             "packaging/test_wheels.py::test_the_client_alone_brings_no_server",
             "packaging/test_wheels.py::test_the_client_s_wheel_holds_all_it_needs",
             "packaging/test_wheels.py::test_the_server_s_wheel_holds_all_it_needs",

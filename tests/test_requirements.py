@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.requirements import BEYOND, PROMISES
@@ -13,16 +15,35 @@ TESTS = Path(__file__).parent
 CITED = sorted({test for promises in PROMISES.values() for tests in promises.values() for test in tests})
 
 
-def names_of_tests_in(file: Path) -> set[str]:
+@cache
+def is_quick_by_test(file: Path) -> dict[str, bool]:
+    """The names of a file's tests, and whether each is quick, or has quick cases."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {function.name for function in functions if function.name.startswith("test_")}
+    is_long = any(
+        "pytestmark" in map(ast.unparse, node.targets) and _is_long(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+    )
+    return dict(_tests_of(tree, is_long=is_long))
+
+
+def _tests_of(tree: ast.Module | ast.ClassDef, *, is_long: bool) -> Iterator[tuple[str, bool]]:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from _tests_of(node, is_long=is_long or any(map(_is_long, node.decorator_list)))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield node.name, not (is_long or any(map(_is_long, node.decorator_list)))
+
+
+def _is_long(mark: ast.expr) -> bool:
+    """Marks of single cases are not looked for: the others of such a test are quick."""
+    return ast.unparse(mark) in ("pytest.mark.long", "pytest.mark.exhaustive")
 
 
 def exists(node_id: str) -> bool:
     path, _, name = node_id.partition("::")
     file = TESTS / path
-    return file.exists() and name in names_of_tests_in(file)
+    return file.exists() and name in is_quick_by_test(file)
 
 
 def test_every_clause_of_the_specification_is_listed_and_no_other() -> None:
@@ -35,6 +56,18 @@ def test_every_clause_of_the_specification_is_listed_and_no_other() -> None:
 def test_every_promise_is_held_by_a_test() -> None:
     unheld = [promise for promises in PROMISES.values() for promise, tests in promises.items() if not tests]
     assert unheld == []
+
+
+def test_every_promise_has_a_quick_test() -> None:
+    slow = [
+        promise
+        for promises in PROMISES.values()
+        for promise, tests in promises.items()
+        if not any(
+            is_quick_by_test(TESTS / test.partition("::")[0])[test.partition("::")[2]] for test in tests
+        )
+    ]
+    assert slow == []
 
 
 def test_every_listed_test_exists() -> None:

@@ -15,6 +15,7 @@ ADDRESSING = Addressing("catalog")
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
+@pytest.mark.long
 @given(NAMES, NAMES, NAMES, st.sampled_from(["catalog", "schema", "table", "view", "query"]))
 def test_every_name_survives(source: str, schema: str, name: str, kind: str) -> None:
     address = Address(

@@ -43,6 +43,7 @@ async def values_of(dual: DualResponseServer, chart: dict[str, Any], statement: 
     return (await dual.charts.draw(resource))["data"]["values"]
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_bars_are_figures_of_all_rows(application: Application) -> None:
     chart = {"mark": "bar", "x": "kind", "y": {"aggregate": "avg", "field": "small"}, "color": "tenant"}
     groups: defaultdict[Any, list[int]] = defaultdict(list)
@@ -82,6 +83,7 @@ async def test_points_stand_for_all_rows(application: Application) -> None:
     assert {value["x"] for value in found} == {row["small"] for row in ROWS}
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("name", ["small", "ratio", "price", "born", "seen"])
 async def test_a_histogram_is_that_of_the_profile(application: Application, name: str) -> None:
     response = await application.server.create_response(ALL, name="Things", profile="full")
@@ -153,6 +155,7 @@ async def test_a_tenant_s_chart_has_its_own_rows(engine: AsyncEngine) -> None:
         assert problem_of(foreign, 404)["code"] == "RESOURCE_NOT_FOUND"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "chart",
     [

@@ -106,6 +106,7 @@ def test_the_listener_would_hear_a_renderer_that_asks(listener: socket.socket) -
     assert not has_heard(listener)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mark", ["bar", "line", "point"])
 async def test_hostile_names_titles_and_cells(
     application: Application, listener: socket.socket, mark: str

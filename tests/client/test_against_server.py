@@ -99,6 +99,7 @@ async def test_through_the_official_sdk(pair: Pair) -> None:
     assert len(await parsed.fetch_all(batch_size=10)) == len(SCHOOLS)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("batch_size", [1, 7, 23, 100])
 async def test_every_row_in_order_with_the_database_s_own_values(pair: Pair, batch_size: int) -> None:
     parsed = await pair.open()
@@ -121,6 +122,7 @@ async def test_a_number_the_sample_writes_as_text_is_typed_all_the_same(pair: Pa
     assert page.data[0]["endowment"] == 2**53 + 1
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "statement", [select(visits), select(School, Program).join(Program), select(School.state)]
 )
@@ -208,6 +210,7 @@ async def test_the_server_s_refusals_arrive_with_code_and_hint(pair: Pair) -> No
         assert caught.value.hint
 
 
+@pytest.mark.quick(1)
 async def test_a_profile(pair: Pair) -> None:
     parsed = await pair.open()
     profile = await parsed.profile("full", columns=["state", "enrollment"])

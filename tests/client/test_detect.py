@@ -54,6 +54,7 @@ LOST = {
 client = DualResponseClient()
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize(("name", "result"), [pytest.param(*case, id=case[0]) for case in recordings()])
 def test_recorded_tool_results(name: str, result: Any) -> None:
     parsed = client.parse(result)

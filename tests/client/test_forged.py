@@ -202,6 +202,7 @@ QUICK = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", [case_of(name, is_long=name not in QUICK) for name in ANSWERS])
 async def test_every_call_is_bounded(name: str, tmp_path: Path) -> None:
     faults = []
@@ -228,7 +229,7 @@ async def test_every_call_is_bounded(name: str, tmp_path: Path) -> None:
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("times", [case_of(100, is_long=False), case_of(5_000, is_long=True)])
+@pytest.mark.parametrize("times", [case_of(100, is_long=False), case_of(5_000, is_exhaustive=True)])
 async def test_mutated_arrow_is_a_table_or_our_error(times: int) -> None:
     import pyarrow as pa
 

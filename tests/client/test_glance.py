@@ -112,6 +112,7 @@ def test_an_address_nobody_configured_is_no_link() -> None:
     assert "no base_url" in text
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_cell_does_anything(text: str) -> None:
     parsed = response([{text: text, "nested": {text: [text]}}], name=text, base_url="http://127.0.0.1")

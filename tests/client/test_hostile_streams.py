@@ -92,6 +92,7 @@ async def test_an_endless_line_is_cut(host: Host, open_at: Open) -> None:
     assert "maximum_response_bytes" in caught.value.hint
 
 
+@pytest.mark.quick(1)
 async def test_endless_rows_are_cut_and_cost_no_memory_meanwhile(host: Host, open_at: Open) -> None:
     base_url = host.serve(answering(lambda request: stream(endless(b'{"id":1}\n' * 5_000))))
     parsed = open_at(base_url, maximum_stream_bytes=4_000_000)
@@ -105,6 +106,7 @@ async def test_endless_rows_are_cut_and_cost_no_memory_meanwhile(host: Host, ope
     assert caught.value.details["rows"] > 400_000
 
 
+@pytest.mark.quick(1)
 async def test_a_compressed_bomb_is_cut(host: Host, open_at: Open) -> None:
     bomb = gzip.compress(b" " * 100_000_000, mtime=0)
     base_url = host.serve(answering(stream(bomb, **{"content-encoding": "gzip"})))

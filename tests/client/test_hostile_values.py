@@ -156,7 +156,7 @@ def said_cell(said: dict[str, Any]) -> Any:
     return data[0].get("v") if isinstance(data, list) and data and isinstance(data[0], dict) else None
 
 
-@pytest.mark.parametrize("times", [case_of(40, is_long=False), case_of(1_500, is_long=True)])
+@pytest.mark.parametrize("times", [case_of(40, is_long=False), case_of(1_500, is_exhaustive=True)])
 async def test_every_call_gives_rows_or_our_error(host: Host, times: int) -> None:
     current: list[tuple[int, dict[str, str], bytes]] = []
 

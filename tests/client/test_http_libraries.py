@@ -46,6 +46,7 @@ def instance(library: Any, kind: type[Exception]) -> Exception:
     return kind(**{name: available[name] for name in required})
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize(("library", "kind"), list(raisable()))
 async def test_every_error_of_the_library_becomes_ours(library: Any, kind: type[Exception]) -> None:
     error = instance(library, kind)

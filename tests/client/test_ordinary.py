@@ -15,6 +15,7 @@ from tests.client.ordinary import RESULTS
 client = DualResponseClient()
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS.keys())
 def test_no_ordinary_result_is_a_dual_response(result: Any) -> None:
     for form in (result, json.dumps(result), SimpleNamespace(output=result), {"output": json.dumps(result)}):

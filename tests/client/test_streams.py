@@ -174,6 +174,7 @@ async def test_every_row_as_python_has_it(service: Service, plain_http: httpx.As
     assert await parsed.to_dicts() == [as_kept(service, row) for row in ROWS]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("batch_size", [1, 7, 3000])
 async def test_batches_are_of_the_size_asked_for(
     service: Service, plain_http: httpx.AsyncClient, batch_size: int
@@ -229,6 +230,7 @@ async def test_tables_keep_the_types(service: Service, plain_http: httpx.AsyncCl
     assert [None if pd.isna(size) else int(size) for size in pandas["size"]] == [r["size"] for r in ROWS]
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_files(service: Service, plain_http: httpx.AsyncClient, tmp_path: Path) -> None:
     parsed = await service.open(plain_http)
     rows = await parsed.fetch_all()
@@ -252,6 +254,7 @@ async def test_a_suffix_that_names_no_format(
         await parsed.save(tmp_path / "rows.xlsx")
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("suffix", RESUMED)
 async def test_a_stream_cut_anywhere_is_the_unbroken_one(
@@ -278,6 +281,7 @@ async def test_a_stream_cut_anywhere_many_times_over(
         assert content(await parsed.save(tmp_path / f"cut.{suffix}")) == whole
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_rows_and_tables_of_a_cut_stream(service: Service, http: Any) -> None:
     parsed = await service.open(http)
     rows, table = await parsed.to_dicts(), await parsed.to_arrow()
@@ -306,6 +310,7 @@ async def begun(parsed: ParsedDualResponse) -> tuple[Any, list[Any]]:
     return stream, await anext(stream)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "change",
     [
@@ -343,6 +348,7 @@ async def test_without_a_total_order_a_break_is_an_error_that_counts_the_rows(
     assert proxy.cuts == 1
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("before", [None, "an older file"])
 async def test_a_broken_file_is_not_there(
     service: Service, plain_http: httpx.AsyncClient, tmp_path: Path, before: str | None
@@ -401,6 +407,7 @@ READING: dict[str, Callable[[ParsedDualResponse], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("read", READING.values(), ids=list(READING))
 async def test_a_first_request_that_breaks_is_sent_again_where_it_only_reads(
     service: Service, plain_http: httpx.AsyncClient, read: Callable[[ParsedDualResponse], Awaitable[Any]]
@@ -417,6 +424,7 @@ MAKING: dict[str, Callable[[ParsedDualResponse], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("make", MAKING.values(), ids=list(MAKING))
 async def test_a_request_that_does_something_is_never_sent_again(
     service: Service, plain_http: httpx.AsyncClient, make: Callable[[ParsedDualResponse], Awaitable[Any]]
@@ -428,6 +436,7 @@ async def test_a_request_that_does_something_is_never_sent_again(
     assert (breaks.connections, caught.value.status) == (1, None)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("read", [READING["all"], READING["page"]], ids=["all", "page"])
 async def test_a_signed_link_is_never_sent_again(
     service: Service, read: Callable[[ParsedDualResponse], Awaitable[Any]]

@@ -176,6 +176,7 @@ def test_no_thread_is_left(served: Served, threads: Threads) -> None:
         parsed.fetch()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_forgotten_client_ends_its_thread(served: Served, threads: Threads) -> None:
     parsed = SyncDualResponseClient(served.base_url).parse(served.tool_result, strict=True)

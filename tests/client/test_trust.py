@@ -95,6 +95,7 @@ async def test_a_given_http_client_stays_open(host: Host, library: Any) -> None:
         assert not http.is_closed
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_not_followed(host: Host, library: Any, status: int) -> None:
     theirs, target, asked = Recorder(), "", []
@@ -279,6 +280,7 @@ async def test_an_endless_body_is_cut(host: Host, open_at: Open) -> None:
     assert sent < 500
 
 
+@pytest.mark.quick(1)
 async def test_a_compressed_bomb_is_cut(host: Host, open_at: Open) -> None:
     bomb = gzip.compress(b" " * 100_000_000, mtime=0)
 
@@ -350,6 +352,7 @@ async def test_a_server_that_is_not_there(open_at: Open) -> None:
     assert (caught.value.code, caught.value.status) == ("FETCH_ERROR", None)
 
 
+@pytest.mark.quick(1)
 async def test_a_connection_cut_within_a_body_is_no_page(host: Host, open_at: Open) -> None:
     async def cut(request: Request) -> Response:
         return Response(json.dumps(PAGE), media_type="application/json", headers={"content-length": "1000"})

@@ -30,6 +30,7 @@ UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
 
 
 # tests/results/paging has the others.
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "driver",
     [
@@ -56,6 +57,7 @@ async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -
     assert wrong == {}
 
 
+@pytest.mark.quick(1)
 async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> None:
     """An ENUM has an order of its own, JSON that of its text, and FLOAT digits that are not shown."""
     server = await make_server()
@@ -107,6 +109,7 @@ def _seen(rows: list[Any]) -> Counter[int]:
     return Counter(sum(value is None for value in row) for row in values)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("rows", [0, 5_000])
 async def test_a_stream_of_any_length(make_server: MakeServer, rows: int) -> None:
     first, second, third = (aliased(School, name=name) for name in "abc")

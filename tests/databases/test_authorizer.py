@@ -46,6 +46,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield server._sources["default"]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("statement", REFUSED)
 async def test_what_does_more_than_read_is_refused(source: Source, tmp_path: Path, statement: str) -> None:
     async with read_only(source, None) as connection:

@@ -123,6 +123,7 @@ async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: Ma
                 pass
 
 
+@pytest.mark.quick(1)
 async def test_a_crowd_on_every_engine_is_served_in_turn(make_server: MakeServer) -> None:
     server = await make_server(maximum_concurrent_queries=2)
     answers = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(20)))

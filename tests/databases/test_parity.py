@@ -72,6 +72,7 @@ STATEMENTS: dict[str, Any] = {
 
 
 # SQLAlchemy warns of DISTINCT as a column's word, and of tables that are joined by nothing.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 @pytest.mark.parametrize("driver", ["asyncmy", "duckdb"], indirect=True)
 async def test_every_statement_and_every_question(make_server: MakeServer) -> None:

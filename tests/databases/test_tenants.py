@@ -42,6 +42,7 @@ async def seen(server: DualResponseServer, statement: Any, principal: Principal)
     return list(page.rows)
 
 
+@pytest.mark.quick(1)
 async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
     """NJ is not nj, though MariaDB's collations say so."""
     server = await make_server(hooks=RULES)
@@ -54,6 +55,7 @@ async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
         assert {row["id"] for row in found["grouped by its key"]} <= mine
 
 
+@pytest.mark.quick(1)
 async def test_two_tenants_at_once(make_server: MakeServer) -> None:
     server = await make_server(hooks=RULES, maximum_streams=20)
     states = ["NY", "PA"] * 10

@@ -39,18 +39,19 @@ async def assert_idle(database: Database, server: DualResponseServer) -> None:
     answers = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(4)))
     assert {answer.total_count for answer in answers} == {len(SCHOOLS)}
     engine = server._sources["default"].engine
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while engine.pool.checkedout():  # type: ignore[attr-defined]
             # A thread that was still connecting gives back what it got, by itself.
             await server.create_response(select(School), name="x")
     query = RUNNING.get(engine.dialect.name)
     if query is None or not isinstance(database, AsyncEngine):
         return
-    async with database.connect() as connection, asyncio.timeout(10):
+    async with database.connect() as connection, asyncio.timeout(60):
         while await connection.scalar(text(query)):  # a backend that was told to stop takes its time
             await connection.rollback()
 
 
+@pytest.mark.quick(1)
 async def test_a_slow_query_is_stopped_and_says_so(make_server: MakeServer, database: Database) -> None:
     server = await make_server(query_timeout=SHORT)
     began = time.monotonic()
@@ -78,6 +79,7 @@ async def test_the_clock_stops_with_the_session(source: Source) -> None:
             await asyncio.sleep(0.15)
 
 
+@pytest.mark.quick(1)
 async def test_who_goes_away_stops_his_query(make_server: MakeServer, database: Database) -> None:
     server = await make_server()
     for _ in range(3):
@@ -87,6 +89,7 @@ async def test_who_goes_away_stops_his_query(make_server: MakeServer, database: 
     await assert_idle(database, server)
 
 
+@pytest.mark.quick(1)
 async def test_a_shutdown_waits_for_what_it_stops(make_server: MakeServer, database: Database) -> None:
     server = await make_server()
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
@@ -97,6 +100,7 @@ async def test_a_shutdown_waits_for_what_it_stops(make_server: MakeServer, datab
     await assert_idle(database, await make_server())
 
 
+@pytest.mark.quick(1)
 async def test_the_application_finds_its_connections_as_they_were(
     make_server: MakeServer, database: Database
 ) -> None:
@@ -126,13 +130,14 @@ async def _settings(database: Any) -> Any:
         return (await awaited.exec_driver_sql(query)).all()
 
 
+@pytest.mark.long
 async def test_an_operator_s_cancel_is_told_from_the_time_limit(
     postgresql_url: str, make_engine: Any, make_server_on: Any
 ) -> None:
     engine = make_engine(postgresql_url)
     server = await make_server_on(engine)
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
-    async with engine.connect() as operator, asyncio.timeout(10):
+    async with engine.connect() as operator, asyncio.timeout(60):
         cancel = text(
             "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity"
             " WHERE query LIKE '%slow_8%' AND pid <> pg_backend_pid()"

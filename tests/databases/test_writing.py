@@ -60,6 +60,7 @@ async def test_every_write_is_refused_as_one(source: Source) -> None:
         assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18
 
 
+@pytest.mark.quick(1)
 async def test_the_application_s_engine_still_writes(make_server: MakeServer, database: Database) -> None:
     if isinstance(database, str):
         return  # dualsql made the engine, and the file is open for reading only
@@ -75,6 +76,7 @@ async def test_the_application_s_engine_still_writes(make_server: MakeServer, da
         assert synchronous.execute(delete).rowcount == 18
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "sneaky", ["SELECT 1 AS x; DELETE FROM visits", "SELECT 1 AS x) AS y; COMMIT; DELETE FROM visits; -- "]
 )
@@ -98,6 +100,7 @@ async def test_mariadb_is_sent_no_text_with_a_semicolon(mariadb_url: str) -> Non
 # DuckDB reads and writes files from inside a SELECT ---------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -172,6 +175,7 @@ async def test_one_connection_for_all_serves_a_database_in_memory() -> None:
 _LIMIT = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("asked", "most"), [("", 0.25), ("?memory_limit=10MB", 0.01)])
 async def test_a_duckdb_of_a_url_takes_a_part_of_the_memory(tmp_path: Path, asked: str, most: float) -> None:
     """It runs in the server's process: what takes all memory ends every other query as well."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -19,6 +20,7 @@ def test_it_is_small_and_says_where_it_is_from() -> None:
     assert "College Scorecard" in source
 
 
+@pytest.mark.long
 async def test_it_loads_whole_and_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'demo.db'}"
     await build(url)

@@ -92,6 +92,7 @@ async def test_a_busy_port_is_named(built: Path) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 async def test_serving_until_stopped(built: Path, stop: signal.Signals) -> None:
     async with demo(built, "--serve", "--port", "0") as process:

@@ -102,6 +102,7 @@ def test_a_link_is_a_block_when_asked_for_and_never_one_a_host_would_fetch(uri: 
     assert read_by_the_sdk(result)["content"][1]["type"] == kind
 
 
+@pytest.mark.long
 @given(anything | envelopes)
 def test_whatever_a_tool_returns_its_mcp_result_is_valid(value: Any) -> None:
     for links in ("text", "resource_link"):

@@ -170,12 +170,14 @@ def test_a_cell_adds_no_row_and_no_column(hostile: str) -> None:
     assert rows[0].replace("\\|", "").count("|") == head.count("|")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("form", DISPLAY_TYPES)
 @given(value=json_values, budget=st.integers(0, 3_000))
 def test_a_budget_is_kept(form: DisplayType, value: Any, budget: int) -> None:
     assert len(display(value, form, budget=budget)["content"]) <= budget
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("form", DISPLAY_TYPES)
 @pytest.mark.parametrize(
     ("data", "said"),

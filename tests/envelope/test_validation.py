@@ -123,6 +123,7 @@ def test_every_fault_is_a_sentence(answer: Any, fault: str) -> None:
     assert not Draft202012Validator(RESPONSE_SCHEMA).is_valid(answer)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "odd", [float("nan"), b"bytes", {1: 2}, (1,), "half \ud800", object(), [[[]]] * 300_000]
 )
@@ -211,6 +212,7 @@ def test_no_keyword_of_the_schemas_is_overlooked(schema: dict[str, Any]) -> None
     assert keywords_of(schema) <= set(_KEYWORDS) | {"type", "if", "then"} | annotations
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", [RESPONSE_SCHEMA, DUAL_MODE_SCHEMA])
 @given(answer=envelopes.filter(is_plain) | json_values)
 def test_another_validator_agrees(schema: dict[str, Any], answer: Any) -> None:

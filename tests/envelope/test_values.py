@@ -124,6 +124,7 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "value",
     [

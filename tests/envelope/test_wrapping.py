@@ -39,12 +39,14 @@ def answering(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
+@pytest.mark.long
 @given(anything | envelopes)
 def test_whatever_a_tool_returns_its_answer_is_valid(value: Any) -> None:
     assert validate_response(wrap_tool_response(answering(value))()) == []
     assert validate_dual_mode(wrap_dual_mode(answering(value))()) == []
 
 
+@pytest.mark.long
 @given(anything, st.text(), st.text(), anything)
 def test_whatever_is_put_into_an_answer_it_is_valid_or_refused(
     data: Any, message: str, code: str, details: Any
@@ -259,6 +261,7 @@ def test_a_result_that_cannot_be_read_is_an_incident() -> None:
     assert "hunter2" not in str(answer)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("value", [[0] * 200_000, "x" * 3_000_000])
 def test_a_result_too_large_is_refused_and_not_cut(value: Any) -> None:
     answer = wrap_tool_response(answering(value))()

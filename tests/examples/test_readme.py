@@ -52,6 +52,7 @@ def loaded(file: str) -> dict[str, Any]:
         return threads.submit(runpy.run_path, str(ROOT / "examples" / file)).result()
 
 
+@pytest.mark.long
 async def test_results_are_kept_in_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("DUALSQL_SECRET", "a secret of at least thirty-two characters")
@@ -73,6 +74,7 @@ async def test_results_are_bound_to_people(tmp_path: Path, monkeypatch: pytest.M
         assert mine.json()["total_count"] == 6_127
 
 
+@pytest.mark.long
 async def test_tables_are_narrowed_to_the_tenant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     tenants = loaded("tenants.py")
@@ -87,12 +89,14 @@ async def test_tables_are_narrowed_to_the_tenant(tmp_path: Path, monkeypatch: py
     assert 0 < ana_count < ben_count < 106_145
 
 
+@pytest.mark.long
 async def test_the_two_programs_run_against_each_other(tmp_path: Path) -> None:
     async with served("server.py", tmp_path) as origin:
         output = await output_of("client.py", origin, tmp_path)
     assert output == "Colleges: the model saw 15 rows, the application got 146."
 
 
+@pytest.mark.long
 async def test_every_row_comes_in_any_shape(tmp_path: Path) -> None:
     async with served("server.py", tmp_path) as origin:
         output = await output_of("rows.py", origin, tmp_path)
@@ -100,6 +104,7 @@ async def test_every_row_comes_in_any_shape(tmp_path: Path) -> None:
     assert len((tmp_path / "colleges.csv").read_bytes().splitlines()) == 147
 
 
+@pytest.mark.long
 async def test_a_tool_says_more_than_its_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     example = loaded("tools.py")
@@ -114,6 +119,7 @@ async def test_a_tool_says_more_than_its_select(tmp_path: Path, monkeypatch: pyt
             await model.call_tool("search_colleges", {"state": "Ohio"})
 
 
+@pytest.mark.long
 async def test_a_model_looks_into_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     example = loaded("catalogue.py")
@@ -134,6 +140,7 @@ async def test_a_model_looks_into_the_catalogue(tmp_path: Path, monkeypatch: pyt
         assert (await http.get("/.well-known/resource-link-service")).json()["endpoints"]
 
 
+@pytest.mark.long
 async def test_a_model_writes_the_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     example = loaded("sql.py")

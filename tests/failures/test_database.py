@@ -39,6 +39,7 @@ async def app(url: str) -> AsyncIterator[Application]:
         yield made
 
 
+@pytest.mark.long
 async def test_a_database_that_is_down_is_unreachable_until_it_is_back(
     own_cluster: Cluster, app: Application, caplog: pytest.LogCaptureFixture
 ) -> None:

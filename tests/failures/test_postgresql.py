@@ -33,6 +33,7 @@ STOPS = [signal.SIGINT, signal.SIGQUIT]
 """An orderly shutdown, and one that leaves the server to recover."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", one_in(2, STOPS))
 async def test_it_is_stopped_and_started(own_cluster: Cluster, data_url: str, how: signal.Signals) -> None:
     async with serving(data_url, own_cluster.url("postgres")) as live:
@@ -100,6 +101,7 @@ async def _created(live: LiveServer) -> str:
     return f"/resources/{answer.json()['id']}"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("strike", ["terminated", "killed"])
 async def test_a_backend_is_struck_in_the_middle_of_a_statement(
     own_cluster: Cluster, data_url: str, strike: str

@@ -96,6 +96,7 @@ async def _create_until_unavailable(live: LiveServer) -> None:
     raise AssertionError("the disk is never full")
 
 
+@pytest.mark.long
 async def test_the_file_is_removed_and_put_back(data_url: str, sqlite_store_url: str, tmp_path: Path) -> None:
     name = str(make_url(sqlite_store_url).database)
     away = tmp_path / "away"

@@ -38,6 +38,7 @@ async def page_of(engine: AsyncEngine, statement: Any, **options: Any) -> dict[s
         return decoded
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_every_type_of_column(filled: AsyncEngine) -> None:
     page = await page_of(filled, select(School).order_by(School.id))
     first, original = page["data"][0], SCHOOLS[0]

@@ -101,6 +101,7 @@ def test_the_oracle_sees(database: sqlite3.Connection, body: Any) -> None:
     assert _attack(database, body)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_no_operator_reaches_beyond(database: sqlite3.Connection, body: Any, step: int) -> None:
     ran = 0
@@ -113,6 +114,7 @@ def test_no_operator_reaches_beyond(database: sqlite3.Connection, body: Any, ste
     assert ran * step > 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_no_kind_reaches_beyond(database: sqlite3.Connection, body: Any, step: int) -> None:
     """Every node, dressed as every kind, as the only condition and beside an OR."""

@@ -34,6 +34,7 @@ WRITTEN_ELSEWHERE = {
 TRAVERSED = [kind for kind in ALL if hasattr(kind.cls, "_traverse_internals") and kind.cls is not Annotated]
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("kind", TRAVERSED, ids=lambda kind: kind.tag)
 def test_every_traversed_attribute_is_known(kind: Any) -> None:
     traversed = {attribute for attribute, _ in kind.cls._traverse_internals}

@@ -22,7 +22,7 @@ from dualsql.freeze.document import MAGIC, VERSION, pack
 from tests.freeze.hostile import BODIES, MARKER, WORDS, at, leaves, mutate, mutate_bytes, replaced
 from tests.freeze.judge import MARKERS, OPEN, SIZE, WATCHMAN, judged, judged_body, unquoted
 from tests.freeze.shop import REGISTRY, SHAPES, STRICT
-from tests.quick import one_in
+from tests.quick import case_of, one_in
 
 # Forged statements make SQLAlchemy warn: that is no failure here, but an error elsewhere in these tests.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -81,6 +81,7 @@ def warm() -> None:
         assert judged_body(body) is not None
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "code", ["open('/dev/null')", "exec('1')", "compile('1', 'x', 'eval')", "__import__('this')"]
 )
@@ -122,20 +123,21 @@ def _marked(name: str, markers: list[str]) -> None:
                     judged_body(replaced(body, path, wire))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", one_in(3, BODIES))
 def test_a_marker_in_any_leaf_is_never_rendered_as_written(name: str) -> None:
     with nothing_happens():
         _marked(name, [MARKERS[len(name) % len(MARKERS)]])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", [case_of(part, is_long=True, is_exhaustive=part > 0) for part in range(8)])
 def test_no_marker_in_any_leaf_is_rendered_as_written(part: int) -> None:
     with nothing_happens():
         for name in list(BODIES)[part::8]:
             _marked(name, MARKERS)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", one_in(9, BODIES))
 def test_numbers_are_numbers_everywhere(name: str) -> None:
     """Huge, negative, not whole, a bool for a number, a number beyond JSON's."""
@@ -190,8 +192,7 @@ def test_mutations_do_nothing() -> None:
     assert accepted > 200  # the fuzzer reaches behind the checks
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [case_of(seed, is_long=True, is_exhaustive=seed > 0) for seed in range(20)])
 def test_many_mutations_do_nothing(seed: int) -> None:
     """200,000 together."""
     with nothing_happens():
@@ -223,7 +224,7 @@ def test_any_json_anywhere_does_nothing(place: tuple[str, tuple[Any, ...]], valu
     _try_place(place, value)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @given(_places, _json)
 @settings(_quiet, max_examples=20_000)
 def test_much_json_anywhere_does_nothing(place: tuple[str, tuple[Any, ...]], value: Any) -> None:

@@ -130,6 +130,7 @@ BOMBS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", [case_of(name, is_long=name == "aliases") for name in BOMBS])
 def test_a_bomb_is_refused(name: str) -> None:
     document = _document(BOMBS[name])
@@ -148,6 +149,7 @@ WORST: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "name", [case_of(name, is_long=name in ("wide", "rows", "aliases")) for name in WORST]
 )

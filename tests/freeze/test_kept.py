@@ -25,6 +25,7 @@ def test_every_version_is_kept() -> None:
     assert len(KEPT) >= len(SHAPES)  # else: python -m tests.freeze.keep
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name} {path.stem}")
 def test_a_kept_document_gives_its_sql(path: Path) -> None:
     first, _, expected = path.with_suffix(".sql").read_text().partition("\n")
@@ -41,6 +42,7 @@ print(thaw(sys.stdin.buffer.read(), REGISTRY).compile(dialect=DIALECTS["postgres
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", one_in(2, ["recursive", "orm polymorphic"]))
 def test_another_process_thaws_the_same_statement(name: str) -> None:
     statement = SHAPES[name]

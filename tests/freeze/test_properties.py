@@ -73,6 +73,7 @@ def test_not_a_number_comes_back() -> None:
     assert math.isnan(REGISTRY.values.read(REGISTRY.values.write(math.nan)))
 
 
+@pytest.mark.long
 @QUIET
 @given(_values)
 def test_a_bound_value_comes_back(value: Any) -> None:
@@ -142,7 +143,7 @@ def test_any_nesting_comes_back(columns: list[Any], condition: Any) -> None:
     _comes_back(columns, condition)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @settings(QUIET, max_examples=1_000)
 @_nestings
 def test_a_thousand_nestings_come_back(columns: list[Any], condition: Any) -> None:

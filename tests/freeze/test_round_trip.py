@@ -37,6 +37,7 @@ def can_compile(statement: object, dialect: Dialect) -> bool:
     return True
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", ALL)
 def test_a_statement_comes_back_as_it_was(name: str) -> None:
     registry, statement = ALL[name]
@@ -48,6 +49,7 @@ def test_a_statement_comes_back_as_it_was(name: str) -> None:
     assert compiled
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", ALL)
 def test_freezing_what_was_thawed_gives_the_same_document(name: str) -> None:
     registry, statement = ALL[name]
@@ -57,6 +59,7 @@ def test_freezing_what_was_thawed_gives_the_same_document(name: str) -> None:
     assert freeze(thaw(second, registry), registry, dialect=dialect) == second
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", ALL)
 def test_every_thawed_copy_shares_one_cache_entry(name: str) -> None:
     registry, statement = ALL[name]
@@ -66,6 +69,7 @@ def test_every_thawed_copy_shares_one_cache_entry(name: str) -> None:
     assert len({key.key if key else None for key in keys}) == 1
 
 
+@pytest.mark.long
 def test_a_part_of_a_polymorphic_entity_keeps_the_whole() -> None:
     """SQLAlchemy holds it by a weak reference: a thawed statement is all that is left of it."""
     statement = SHAPES["orm polymorphic part"]

@@ -48,6 +48,7 @@ class CountingStore(MemoryStore):
         return await super().get(resource_id, viewer)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "resource_id",
     [
@@ -146,6 +147,7 @@ async def test_expired_is_said_only_to_a_caller_who_might_have_read_it(instituti
         problem_of(await application.http.get(path), 404)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("actions", "statuses"),
     [

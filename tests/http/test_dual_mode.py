@@ -32,6 +32,7 @@ async def answers_of(app: Application, path: str, headers: dict[str, str]) -> li
     ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "headers",
     [{}, {CONTEXT: "code"}, {CONTEXT: "chat"}, {FORMAT: "html"}, {FORMAT: "x" * 10_000}],
@@ -48,6 +49,7 @@ async def test_without_a_format_the_answer_is_as_ever(url: str, headers: dict[st
             assert FORMAT in answer.headers["vary"] and CONTEXT in answer.headers["vary"]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("headers", "is_for_code"),
     [

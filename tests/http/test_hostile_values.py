@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.http.application import Application
+from tests.quick import case_of
 
 TEXTS = (
     "9" * 5_000, "-" + "9" * 5_000, "1e999", "1e-999", "1E+1000000000", "sNaN", "-sNaN", "NaN", "nan1", "Infinity",
@@ -85,7 +86,9 @@ def bodies() -> Iterator[tuple[str, Any]]:
         yield "", {"sort": {"field": "id", "order": value}}
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, 12))])
+@pytest.mark.parametrize(
+    "part", [case_of(part, is_long=part > 0, is_exhaustive=part > 2) for part in range(12)]
+)
 async def test_bodies(application: Application, part: int) -> None:
     path = await application.create()
     found = []

@@ -43,6 +43,7 @@ async def test_post_answers_the_same_page(application: Application) -> None:
     assert (posted.status_code, posted.json()) == (200, got.json())
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("parameter", ["limit=60", "skip=0", "offset=0", "sort=id", "big_integers=number"])
 async def test_any_paging_parameter_asks_for_rows(application: Application, parameter: str) -> None:
     page = (await application.http.get(f"{await application.create()}?{parameter}")).json()
@@ -73,6 +74,7 @@ async def test_post_sorts_by_one_column_or_several(application: Application) -> 
         assert page["data"][0]["id"] == (60 if "desc" in str(sort) else 3)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("sort", ["", "state", "-enrollment", "enrollment,-state", "tuition", "-founded"])
 @pytest.mark.parametrize("limit", one_in(2, [60, 1, 7, 59, 61]))
 async def test_pages_joined_are_the_whole_result(application: Application, sort: str, limit: int) -> None:
@@ -149,6 +151,7 @@ async def test_the_offset_and_the_number_of_sort_keys_are_bounded(institutions_u
         problem_of(await application.http.get(f"{path}?sort=id,name,state"), 400)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "query", ["skip=1&offset=2", "limit=-1", "limit=1e3", "limit=ten", "limit=1&limit=2", "sort="]
 )
@@ -174,6 +177,7 @@ async def test_an_unknown_column_is_answered_with_the_one_that_was_meant(applica
         assert "'enrollment'" in problem["hint"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "field",
     [

@@ -93,6 +93,7 @@ def test_a_malformed_url_is_refused(query: bytes) -> None:
         parse_query(query)
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize(
     "text",
     [

@@ -26,6 +26,7 @@ JSON = {"Content-Type": "application/json"}
 SECRETS = ["a secret of more than thirty-two characters"]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 async def test_a_foreign_host_is_forbidden(application: Application, method: str, host: str) -> None:
@@ -35,6 +36,7 @@ async def test_a_foreign_host_is_forbidden(application: Application, method: str
     assert (await application.http.get(path)).json()["status"] == "ready"
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "http://localhost:8000", "http://127.0.0.1"]
 )
@@ -138,6 +140,7 @@ async def test_a_wrong_content_type_is_refused(application: Application, content
     assert problem_of(response, 415)["code"] == "UNSUPPORTED_MEDIA_TYPE"
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"\xff", b'{"limit":1e3}', b'{"limit":true}', b'{"sort":' * 8_000, b"[" * 60_000],

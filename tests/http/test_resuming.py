@@ -62,6 +62,7 @@ def received(body: bytes, rows: list[bytes], after: int) -> bytes:
     return body[: head + end + len(ending) * after]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("written", ["ndjson", "json", "csv"])
 @pytest.mark.parametrize("is_checked", [True, False])
 @pytest.mark.parametrize("query", [{}, {"sort": "-body"}, {"limit": 7}])

@@ -172,6 +172,7 @@ class TestParameters:
         guarded = await streaming.http.get(f"{path}/rows?format=csv&guard_formulas=true")
         assert plain.text.startswith('"=name"') and guarded.text.startswith('"\'=name"')
 
+    @pytest.mark.quick(4)
     @pytest.mark.parametrize(
         "query",
         [
@@ -204,6 +205,7 @@ class TestParameters:
     async def test_malformed_ones(self, streaming: Application, query: str) -> None:
         assert problem_of(await rows_of(streaming, query), 400)["code"] == "BAD_PARAMETER"
 
+    @pytest.mark.quick(4)
     @pytest.mark.parametrize(
         "body",
         [

@@ -26,6 +26,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("method", "below", "query"), QUERIES)
 @pytest.mark.parametrize("accept", ["application/json", "application/vnd.vegalite+json"])
 async def test_an_unknown_query_parameter_is_refused(
@@ -46,6 +47,7 @@ async def test_the_listing_refuses_one_too(application: Application) -> None:
     assert problem["hint"] == "Did you mean 'limit'?"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("below", "body", "near"),
     [

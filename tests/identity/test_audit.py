@@ -141,6 +141,7 @@ class Failing(Trail):
 class TestAFailingSink:
     """What cannot be recorded is not done."""
 
+    @pytest.mark.quick(2)
     @pytest.mark.parametrize(
         ("action", "verb"), [("describe", 0), ("read", 1), ("read", 2), ("pin", 3), ("delete", 4)]
     )

@@ -95,6 +95,7 @@ class TestReading:
         assert (await linking.http.get(f"{link}&limit=1")).status_code == 200
         assert await statuses(linking.http, link) == [404, 404, 404]
 
+    @pytest.mark.quick(1, "sqlite")
     async def test_of_32_at_once_one_reads(
         self, institutions_url: str, make_store: Callable[[], SQLResourceStore]
     ) -> None:

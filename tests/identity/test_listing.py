@@ -81,6 +81,7 @@ def _cursor(text: str) -> str:
     return urlsafe_b64encode(text.encode()).decode()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "query",
     [

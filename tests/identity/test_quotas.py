@@ -92,6 +92,7 @@ def test_a_quota_of_nothing_is_a_mistake(option: dict[str, Any]) -> None:
         Settings(**option)
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_creators_in_several_processes(
     institutions_url: str, make_store: Callable[[], SQLResourceStore]
 ) -> None:

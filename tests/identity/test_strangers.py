@@ -63,6 +63,7 @@ async def test_a_stranger_gets_the_very_answer_of_an_unknown_id(institutions_url
                 assert all(problem_of(answer, 404) for answer in answers)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "caller",
     [
@@ -166,6 +167,7 @@ class TestAuthorize:
             assert [answer.status_code for answer in answers] == [200, 200, 200, 403, 403]
             assert problem_of(answers[3], 403)["code"] == "FORBIDDEN"
 
+    @pytest.mark.long
     async def test_it_is_not_asked_of_what_is_not_there_or_foreign(self, institutions_url: str) -> None:
         asked: list[tuple[Any, ...]] = []
 

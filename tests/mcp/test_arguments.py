@@ -95,6 +95,7 @@ async def test_every_tool_refuses_what_it_does_not_have(dual: DualResponseServer
                 )
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("tool", "argument", "hint"),
     [
@@ -129,6 +130,7 @@ async def test_values_that_do_not_fit_are_refused_in_our_words(dual: DualRespons
     assert_malformed(text, "filters: Input should be a valid list.")
 
 
+@pytest.mark.quick(1)
 async def test_the_next_rows_of_a_result_by_offset_and_by_sql(dual: DualResponseServer, host: Host) -> None:
     async with host.connected(server_of(dual, host)) as connection:
         uri = _uri(await call(connection, "latest", {}))
@@ -155,6 +157,7 @@ async def test_sql_stands_instead_of_filters(dual: DualResponseServer, host: Hos
             assert both.structured_content["error"]["message"] == "filters cannot be given beside sql."
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("query", "limit", "wanted"),
     [
@@ -174,6 +177,7 @@ async def test_execute_query_keeps_to_a_limit(
     assert result.structured_content["metadata"]["total_count"] == len(wanted)
 
 
+@pytest.mark.quick(1)
 async def test_what_models_write_is_understood(dual: DualResponseServer, host: Host) -> None:
     async with host.connected(server_of(dual, host)) as connection:
         uri = _uri(await call(connection, "latest", {}))

@@ -202,6 +202,7 @@ async def test_the_catalogue_is_searched_in_batches(make_dual: MakeDual, host: H
     assert all(match["name"] in text_of(result) for match in matches)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -231,6 +232,7 @@ async def test_what_is_too_much_or_makes_no_sense_is_refused(
     assert result.is_error
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "uri",
     [

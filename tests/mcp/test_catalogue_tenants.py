@@ -64,6 +64,7 @@ async def look(host: Host, origin: str, token: str) -> dict[str, Any]:
         return {"uris": uris, "said": "\n".join(said), "masked": masked, "foreign": foreign}
 
 
+@pytest.mark.quick(1)
 async def test_each_tenant_sees_what_the_rules_let_it_see(make_dual: MakeDual, host: Host) -> None:
     with listening_socket() as listening:
         origin = origin_of(listening)
@@ -105,6 +106,7 @@ async def test_a_token_that_stands_for_nobody_sees_nothing(make_dual: MakeDual, 
             assert (await connection.call("list_tables")).is_error
 
 
+@pytest.mark.quick(1)
 async def test_one_s_own_function_says_who_a_token_stands_for(make_dual: MakeDual, host: Host) -> None:
     def team(token: AccessToken) -> Principal:
         return Principal(id="team", tenant="acme")
@@ -119,6 +121,7 @@ async def test_one_s_own_function_says_who_a_token_stands_for(make_dual: MakeDua
             assert not (await connection.call("describe_table", table="programs")).is_error
 
 
+@pytest.mark.quick(1)
 async def test_what_is_not_in_one_s_catalogue_is_unknown_to_one_s_sql(
     make_dual: MakeDual, host: Host
 ) -> None:

@@ -54,6 +54,7 @@ def problem(result: CallToolResult) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.quick(1)
 async def test_a_text_is_answered_by_a_dual_response(dual: DualResponseServer, host: Host) -> None:
     server = host.server()
     add_execute_query(dual, server)
@@ -69,6 +70,7 @@ async def test_a_text_is_answered_by_a_dual_response(dual: DualResponseServer, h
     assert "showing 3 of 3 rows" in text_of(result)
 
 
+@pytest.mark.quick(1)
 async def test_a_saved_query_is_run_by_its_name(make_dual: MakeDual, host: Host) -> None:
     dual = make_dual(saved_queries=[IN_STATE])
     server = host.server()
@@ -125,6 +127,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("query", ERRORS)
 async def test_an_error_says_what_to_do(dual: DualResponseServer, host: Host, query: str) -> None:
     code, suggestions = ERRORS[query]
@@ -165,6 +168,7 @@ async def test_a_table_one_may_not_know_of_looks_like_none(make_dual: MakeDual, 
     assert problem(inside)["code"] == "UNKNOWN_TABLE"
 
 
+@pytest.mark.quick(1)
 async def test_hooks_hold_for_what_a_model_writes(make_dual: MakeDual, host: Host) -> None:
     states = {"acme": "NJ", "globex": "NY"}
     hooks = [
@@ -212,6 +216,7 @@ async def test_a_stranger_learns_nothing_where_hooks_want_a_principal(
             assert "schools" not in str(found)
 
 
+@pytest.mark.quick(1)
 async def test_one_of_several_databases(
     make_dual: MakeDual,
     host: Host,
@@ -253,6 +258,7 @@ async def test_the_plain_tool_takes_sql_and_nothing_else(dual: DualResponseServe
     assert wrong["details"]["suggestions"] == ["schools"]
 
 
+@pytest.mark.quick(1)
 async def test_the_corpus_of_attacks_is_refused_by_the_tool(
     make_dual: MakeDual, filled: Path, host: Host, schools: AsyncEngine
 ) -> None:

@@ -26,6 +26,7 @@ print(loaded())
 """
 
 
+@pytest.mark.long
 def test_no_sdk_is_loaded_before_it_is_used() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines() == ["[]", "['mcp', 'mcp_types']"], ran.stderr
@@ -58,6 +59,7 @@ def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseSer
     assert "mcp.server.MCPServer" in refusal.value.hint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wanted", "missing", "extra"),
     [

@@ -38,6 +38,7 @@ from dualsql.mcp import add_catalogue, add_data_manager, add_execute_query, add_
 from tests.http.application import INSTITUTIONS, METADATA, ROWS, fill, running
 from tests.http.test_hostile_values import VALUES
 from tests.mcp.conftest import Host
+from tests.quick import case_of
 
 HOSTILE: tuple[Any, ...] = (
     *VALUES, 10**5_000, -(10**5_000), [10**5_000], {"a": {"b": 10**5_000}}, -1, 2**63 - 1, 2**53, 1e30, "PT1e5S",
@@ -133,13 +134,13 @@ def _has_giant(value: Any) -> bool:
     return isinstance(value, list | dict) and any(not isinstance(one, str | float) for one in value)
 
 
+@pytest.mark.quick(1)
 async def test_one_in_many(host: Host, sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> None:
     await fill(make_engine(sqlite_url))
     assert await faults(host, sqlite_url, step=29) == []
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("start", [case_of(part, is_long=True, is_exhaustive=part > 0) for part in range(4)])
 async def test_all(
     host: Host, sqlite_url: str, make_engine: Callable[[str], AsyncEngine], start: int
 ) -> None:
@@ -147,8 +148,7 @@ async def test_all(
     assert await faults(host, sqlite_url, step=4, start=start) == []
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("start", [case_of(part, is_long=True, is_exhaustive=part > 0) for part in range(4)])
 async def test_on_postgresql(
     postgresql_url: str, make_engine: Callable[[str], AsyncEngine], start: int
 ) -> None:
@@ -231,6 +231,7 @@ async def filled_url(
     return found
 
 
+@pytest.mark.long
 async def test_a_value_that_the_database_does_not_take_is_refused_by_its_name(filled_url: str) -> None:
     refused, found = 0, []
     async with running(filled_url, saved_queries=[*QUERIES, *SHOWN, *COMPARED]) as application:

@@ -94,6 +94,7 @@ async def readers_of(result: CallToolResult, origin: str, tokens: Iterable[str])
         }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["token-of-ana", "token-of-bob"])
 async def test_a_result_belongs_to_who_asked_for_it(make_dual: MakeDual, host: Host, name: str) -> None:
     with listening_socket() as listening:

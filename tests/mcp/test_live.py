@@ -14,6 +14,7 @@ from tests.mcp.conftest import Host, MakeDual, application_of, text_of
 from tests.schools import School
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("calls", [5, pytest.param(50, marks=pytest.mark.long)])
 async def test_many_calls_at_once_over_http(make_dual: MakeDual, host: Host, calls: int) -> None:
     with listening_socket() as listening:

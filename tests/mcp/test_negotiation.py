@@ -67,6 +67,7 @@ def structure_of(result: CallToolResult) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("headers", "is_for_code"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from dualsql import DualResponse, DualResponseServer
@@ -13,6 +14,7 @@ from tests.mcp.conftest import Host, text_of
 from tests.schools import SCHOOLS, School
 
 
+@pytest.mark.quick(1)
 async def test_a_picture(dual: DualResponseServer, host: Host) -> None:
     server = host.server()
 

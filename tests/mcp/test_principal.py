@@ -59,6 +59,7 @@ async def test_an_argument_of_its_name_changes_nothing(dual: DualResponseServer,
     assert "acme" not in str(result.structured_content)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("token", "tenant"), [("token-of-ana", "acme"), ("token-of-bob", "globex")])
 async def test_the_token_tells_who_calls(make_dual: MakeDual, host: Host, token: str, tenant: str) -> None:
     with listening_socket() as listening:

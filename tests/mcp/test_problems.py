@@ -50,6 +50,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("error", FOREIGN.values(), ids=FOREIGN)
 async def test_an_exception_that_is_not_ours_says_nothing(
     dual: DualResponseServer, host: Host, error: Exception, caplog: pytest.LogCaptureFixture
@@ -82,6 +83,7 @@ DATABASE = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("error", "code"), DATABASE.values(), ids=DATABASE)
 async def test_a_database_s_words_go_no_further(
     dual: DualResponseServer, host: Host, error: Exception, code: str
@@ -159,6 +161,7 @@ async def test_errors_of_the_protocol_are_the_sdk_s(dual: DualResponseServer, ho
                 await connection.session.call_tool("fails", {})
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("returned", [None, "SELECT 1", [1], {"results": []}, School, Answer("SELECT 1")])  # type: ignore[arg-type]
 async def test_what_is_no_statement_is_the_author_s_mistake(
     dual: DualResponseServer, host: Host, returned: Any

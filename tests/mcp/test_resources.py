@@ -106,6 +106,7 @@ async def test_unknown_deleted_and_expired_results_are_the_protocol_s_error(
     assert "Run the query again" in over.message
 
 
+@pytest.mark.quick(1)
 async def test_only_its_owner_reads_a_result(make_dual: MakeDual, host: Host) -> None:
     with listening_socket() as listening:
         origin = origin_of(listening)

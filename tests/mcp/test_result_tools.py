@@ -36,6 +36,7 @@ async def _uri(connection: Connection) -> str:
     return found.resource_uri
 
 
+@pytest.mark.quick(1)
 async def test_a_question_is_answered_over_all_rows(dual: DualResponseServer, host: Host) -> None:
     async with host.connected(_server(dual, host)) as connection:
         uri = await _uri(connection)
@@ -56,6 +57,7 @@ async def test_a_question_is_answered_over_all_rows(dual: DualResponseServer, ho
     assert "Search: where enrollment has a value" in text_of(result)
 
 
+@pytest.mark.quick(1)
 async def test_a_part_of_a_result_is_a_result(dual: DualResponseServer, host: Host) -> None:
     async with host.connected(_server(dual, host)) as connection:
         result = await connection.call(
@@ -76,6 +78,7 @@ async def test_a_part_of_a_result_is_a_result(dual: DualResponseServer, host: Ho
     assert again.structured_content is not None and again.structured_content["results"] == [{"n": 6}]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
     [
@@ -101,6 +104,7 @@ async def test_what_cannot_be_asked_says_why(
     assert "evil.example" not in text_of(result)
 
 
+@pytest.mark.quick(1)
 async def test_clients_of_staged_data_go_on_working(dual: DualResponseServer, host: Host) -> None:
     async with host.connected(_server(dual, host)) as connection:
         uri = await _uri(connection)
@@ -120,6 +124,7 @@ async def test_clients_of_staged_data_go_on_working(dual: DualResponseServer, ho
     assert listed.is_error
 
 
+@pytest.mark.quick(1)
 async def test_a_result_is_asked_by_its_principal_alone(make_dual: MakeDual, host: Host) -> None:
     with listening_socket() as listening:
         origin = origin_of(listening)

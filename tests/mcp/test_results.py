@@ -42,6 +42,7 @@ def test_the_published_shape_is_the_one_that_is_written() -> None:
     assert len(json.dumps(output_schema("rows"))) < 2_500, "hosts hand it to their models"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("results_format", RESULTS)
 async def test_every_kind_of_result_is_as_published(
     make_dual: MakeDual, host: Host, results_format: ResultsFormat
@@ -74,6 +75,7 @@ async def test_every_kind_of_result_is_as_published(
     assert failed == {"refused", "unknown source", "no statement"}
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("results_format", RESULTS)
 @pytest.mark.parametrize("text_format", ["markdown", "csv", "json", "none"])
 async def test_text_and_structure_each_stand_alone(
@@ -107,6 +109,7 @@ async def test_text_and_structure_each_stand_alone(
         assert [row["id"] for row in content["results"]] == list(range(1, 11))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("results_format", RESULTS)
 async def test_the_client_reads_either_structure(
     dual: DualResponseServer, host: Host, results_format: ResultsFormat
@@ -120,6 +123,7 @@ async def test_the_client_reads_either_structure(
     assert parsed.sample[:2] == [{"id": 1, "name": "School 1"}, {"id": 2, "name": "School 2"}]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("links", "client", "is_block"),
     [
@@ -143,6 +147,7 @@ async def test_the_link_is_a_block_where_the_host_is_known_to_read_it(
     assert "resource://" in text_of(result), "the URI stands in the text in any case"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("text_format", ["markdown", "csv", "json"])
 async def test_hostile_cells_stay_cells(
     dual: DualResponseServer, host: Host, text_format: TextFormat
@@ -239,6 +244,7 @@ async def purchases(
     return engine
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("results_format", "most"), [("rows", 3_000), ("columnar", 2_300)])
 async def test_ten_rows_of_six_columns_out_of_20_000_are_small(
     make_dual: MakeDual, purchases: AsyncEngine, host: Host, results_format: ResultsFormat, most: int

@@ -213,6 +213,7 @@ async def client_of(origin: str, token: str, **options: Any) -> AsyncIterator[mc
             yield client
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("sdk", SDKS)
 async def test_over_http_only_the_owner_hears_of_a_result(make_dual: MakeDual, sdk: Any) -> None:
     host = Host(sdk)

@@ -171,6 +171,7 @@ async def test_an_answer_says_more_than_a_select(dual: DualResponseServer, host:
     assert resource.metadata == {"asked": "NJ", "description": "Only those\nthat are open."}
 
 
+@pytest.mark.long
 async def test_whatever_is_a_statement_will_do(make_dual: MakeDual, host: Host) -> None:
     dual = make_dual(allow_text=True)
     server = host.server()
@@ -240,6 +241,7 @@ async def test_a_function_that_blocks_does_not_stop_the_others(dual: DualRespons
         assert not (await waiting).is_error
 
 
+@pytest.mark.quick(1)
 async def test_methods_partials_and_callables_are_functions(dual: DualResponseServer, host: Host) -> None:
     class Search:
         def __init__(self, state: str) -> None:

@@ -58,9 +58,16 @@ pytestmark = [
 
 
 def of(cases: list[tuple[str, str]]) -> list[Any]:
-    """The cases; all but a few are long."""
+    """The cases: a few are quick, one in eight long, all others exhaustive."""
     turn = {name: engines.ENGINES[number % 2] for number, name in enumerate(QUICK)}
-    return [case_of((engine, name), is_long=turn.get(name) != engine) for engine, name in cases]
+    return [
+        case_of(
+            case,
+            is_long=turn.get(case[1]) != case[0],
+            is_exhaustive=turn.get(case[1]) != case[0] and number % 8 > 0,
+        )
+        for number, case in enumerate(cases)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +95,7 @@ async def _filled(url: str) -> AsyncIterator[Judge]:
             yield found
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("judged", "name"), of(CASES), indirect=["judged"])
 async def test_what_dualsql_gives_is_what_sqlalchemy_gives(judged: Judge, name: str) -> None:
     try:

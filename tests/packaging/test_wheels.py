@@ -12,7 +12,7 @@ import pytest
 
 from tests.packaging.conftest import Environment, Wheels
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.exhaustive
 
 MakeEnvironment = Callable[..., Environment]
 

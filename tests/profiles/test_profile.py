@@ -146,6 +146,7 @@ SHAPES: dict[str, tuple[Statement, Callable[[], Rows]]] = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", SHAPES)
 async def test_whatever_the_statement_is(dual: DualResponseServer, name: str) -> None:
     statement, rows = SHAPES[name]

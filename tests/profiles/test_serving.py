@@ -78,6 +78,7 @@ async def test_a_tenant_hears_of_its_own_rows_alone(narrowed: Application) -> No
     assert "zeta" not in answer.text
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -116,6 +117,7 @@ async def test_strangers_get_the_answer_of_an_unknown_resource(narrowed: Applica
     assert problem_of(foreign, 404)["code"] == problem_of(unknown, 404)["code"] == "RESOURCE_NOT_FOUND"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("query", "status", "code"),
     [

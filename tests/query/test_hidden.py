@@ -34,6 +34,7 @@ async def _ask(
     return await application.http.post(f"{path}/query", json=body, headers=headers)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("guess", GUESSES, ids=range(len(GUESSES)))
 async def test_a_masked_value_cannot_be_guessed(readings: Application, guess: dict[str, Any]) -> None:
     for tenant in TENANTS:

@@ -386,6 +386,7 @@ async def things(url: str) -> AsyncIterator[tuple[str, Served]]:
         yield name, server
 
 
+@pytest.mark.long
 async def test_what_functions_give_is_found_as_shown(things: tuple[str, Served]) -> None:
     engine, server = things
     faults: list[str] = []
@@ -454,6 +455,7 @@ def _told(result: Any) -> str | None:
     return result.structured_content["error"]["code"] if result.is_error else None
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("sql", ["SELECT sum(name) FROM things", "SELECT id FROM things WHERE name = 1"])
 async def test_a_text_that_the_database_refuses_is_to_blame(things: tuple[str, Served], sql: str) -> None:
     engine, server = things

@@ -89,7 +89,7 @@ async def test_any_answer_is_that_of_the_full_rows(readings: Application, spec: 
     await _check(readings, spec)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @settings(max_examples=800, **_ANY)
 @any_question
 async def test_two_thousand_answers_are_those_of_the_full_rows(

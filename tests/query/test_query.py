@@ -179,6 +179,7 @@ REFUSED: list[tuple[Any, int, str]] = [
 ]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("body", "status", "code"), REFUSED)
 async def test_what_cannot_be_answered_is_refused(
     application: Application, body: Any, status: int, code: str

@@ -67,6 +67,7 @@ async def _rows(application: Application, path: str, **headers: str) -> list[dic
     return rows
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("refinement", REFINEMENTS, ids=range(len(REFINEMENTS)))
 @pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
 async def test_a_child_holds_what_its_parent_would_answer(

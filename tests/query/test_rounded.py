@@ -40,6 +40,7 @@ SHOWN: Mapping[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SHOWN)
 async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, kind: str) -> None:
     async with engines.opened(sqlite_url) as engine, engine.begin() as connection:

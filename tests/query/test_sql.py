@@ -36,6 +36,7 @@ async def test_only_the_rows_of_the_result(application: Application) -> None:
     ) == [{"id": 1}]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("sql", "status", "code"),
     [

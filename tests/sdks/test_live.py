@@ -21,7 +21,7 @@ from dualsql import DualResponseServer
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.schools import SCHOOLS, Base, School, fill
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "found"

@@ -27,7 +27,7 @@ SDKS = {
 }
 CALLS = 50
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize("sdk", SDKS)

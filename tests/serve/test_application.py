@@ -43,6 +43,7 @@ async def application(
             yield origin, dual
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"])
 async def test_a_stateless_endpoint_takes_posts_alone(shop: str, method: str) -> None:
     async with application(shop) as (origin, _), httpx.AsyncClient() as http:

@@ -55,6 +55,7 @@ async def converse(client: Any) -> CallToolResult:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "calls"), [("official", 8), *(pytest.param(kind, 50, marks=pytest.mark.long) for kind in KINDS)]
 )
@@ -98,6 +99,7 @@ async def test_over_stdio(shop: str, kind: Kind) -> None:
         assert not any(one.is_error for one in many)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", ["official", "legacy"])
 async def test_in_memory(shop: str, kind: Kind) -> None:
     dual, _ = await build_server(shop, Selection(everything=True), base_url="http://127.0.0.1/resources")

@@ -27,6 +27,7 @@ PASSWORD = "hunter2-of-the-database"
 SECRET = "a secret of at least thirty-two characters"
 
 
+@pytest.mark.long
 async def test_a_database_is_served_until_somebody_stops_it(shop: str) -> None:
     async with serving_process("--database", shop, "--all") as served:
         assert "Serving 3 tables of SQLite" in served.said
@@ -139,6 +140,7 @@ _VARIABLES = (
 ).split()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -200,6 +202,7 @@ def test_postgresql_refuses_by_its_own_reasons(postgresql_server: PostgreSQL, po
     assert "no such database" in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=missing)
 
 
+@pytest.mark.long
 def test_a_role_that_can_write_is_refused(postgresql_server: PostgreSQL, postgresql_url: str) -> None:
     name = str(make_url(postgresql_url).database)
     role = f"role_{name}"

@@ -138,6 +138,7 @@ UNKNOWN = {
 }
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_every_type_comes_through_or_is_said_to_be_left_out(source_url: str) -> None:
     kind = next(kind for kind in PECULIAR if kind[:5] in source_url.replace("mysql", "maria"))
     await run(source_url, *PECULIAR[kind].split(";"))
@@ -191,6 +192,7 @@ async def test_duckdb(tmp_path: Path) -> None:
             assert len((await dual.create_response(select(table), name="x")).sample) == 1
 
 
+@pytest.mark.long
 async def test_postgresql_s_schemas_rights_and_roles(
     postgresql_url: str, postgresql_server: PostgreSQL
 ) -> None:

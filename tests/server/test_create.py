@@ -67,6 +67,7 @@ SLOW_NUMBERS = select(literal(1).label("n")).cte("slow", recursive=True)
 SLOW_NUMBERS = SLOW_NUMBERS.union_all(select(SLOW_NUMBERS.c.n + 1).where(SLOW_NUMBERS.c.n < 300_000))
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_a_slow_sample_is_counted_beside_it(make_server: MakeServer) -> None:
     server = make_server(count_head_start=timedelta(0))
     response = await server.create_response(select(SLOW_NUMBERS.c.n), name="slow", count="exact")
@@ -114,6 +115,7 @@ async def test_what_the_database_says_stays_with_the_operator(
     assert refused.value.__cause__ is not None
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -147,6 +149,7 @@ async def test_several_sources_by_name(make_server: MakeServer, schools: AsyncEn
         await server.create_response(select(School.id), name="which?")
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_many_at_once(dual: DualResponseServer) -> None:
     responses = await asyncio.gather(
         *(
@@ -182,6 +185,7 @@ async def test_a_memory_database_has_one_connection_for_all() -> None:
     await engine.dispose()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("options", "error"),
     [

@@ -94,6 +94,7 @@ async def test_without_sliding_an_access_changes_no_expiry(dual: DualResponseSer
     assert (await dual.read_page_unchecked(resource, None)).expires_at == resource.expires_at
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_no_access_is_lost_or_counted_twice(make_server: MakeServer, database_url: str) -> None:
     upgrade(database_url)
     first, second = (make_server(store=SQLResourceStore(database_url), secrets=[SECRET]) for _ in "12")

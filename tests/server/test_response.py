@@ -79,6 +79,7 @@ async def test_a_uri_is_never_one_that_hosts_fetch(make_server: MakeServer) -> N
     assert response.resource_uri == f"schools://{response.resource_id}"
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("base_url", ["", "/resources", "ftp://x/", "http://", "http://x/?a=b"])
 async def test_a_base_url_is_an_address(make_server: MakeServer, base_url: str) -> None:
     with pytest.raises(ConfigurationError):

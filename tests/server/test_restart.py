@@ -74,6 +74,7 @@ async def crowd(dual: DualResponseServer) -> str:
     return made[0].resource_id
 
 
+@pytest.mark.quick(1, "sqlite")
 def test_in_one_event_loop_after_another(dual: DualResponseServer) -> None:
     async def run(known: str | None) -> str:
         async with dual:
@@ -101,6 +102,7 @@ print(*(asyncio.run(crowd(dual)) for _ in range(3)))
 """
 
 
+@pytest.mark.long
 def test_after_a_loop_that_ended_without_a_shutdown(filled_url: str) -> None:
     # In a process of its own: drivers complain of connections that their loop took with it.
     command = [sys.executable, "-c", TWO_LOOPS_WITHOUT_A_SHUTDOWN, filled_url, SECRET]
@@ -138,6 +140,7 @@ def test_two_test_clients(dual: DualResponseServer) -> None:
                 assert page.status_code == 200 and len(page.json()["data"]) == 3
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("is_fast", [False, True], ids=["official", "fastmcp"])
 def test_clients_in_one_process_one_after_the_other_and_side_by_side(
     dual: DualResponseServer, is_fast: bool
@@ -169,6 +172,7 @@ def test_clients_in_one_process_one_after_the_other_and_side_by_side(
     asyncio.run(run())
 
 
+@pytest.mark.quick(1, "sqlite")
 def test_engines_of_the_application_are_left_alone(filled_url: str) -> None:
     async def run() -> None:
         engine, kept = create_async_engine(filled_url), create_async_engine(filled_url)
@@ -188,6 +192,7 @@ def test_engines_of_the_application_are_left_alone(filled_url: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.quick(1, "sqlite")
 def test_in_two_event_loops_at_once_is_refused(dual: DualResponseServer) -> None:
     refusals: list[str] = []
 

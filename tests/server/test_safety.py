@@ -183,6 +183,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("what", CHANGES)
 async def test_a_changed_row_is_refused(stored: DualResponseServer, schools: AsyncEngine, what: str) -> None:
     response = await stored.create_response(select(School), name="x", principal=ANA)
@@ -236,6 +237,7 @@ def test_a_store_that_lasts_wants_a_secret(database_url: str, schools: AsyncEngi
 # What is someone else's -------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "caller", [None, Principal(id="bob", tenant="one"), Principal(id="ana", tenant="two")]
 )
@@ -287,6 +289,7 @@ async def _awaited(statement: Any, _context: HookContext) -> Any:
     return statement
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "hook",
     [_awaited, lambda statement, _: None, lambda statement, _: select(School.id, School.name)],

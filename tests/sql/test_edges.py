@@ -143,12 +143,22 @@ async def test_what_is_refined_again_and_again_does_not_grow_for_ever(
     pytest.fail("4 ** 8 expressions were stored")
 
 
-@pytest.mark.parametrize("times", [case_of(times, is_long=times != 6) for times in TIMES])
-async def test_every_form(doors: tuple[Application, mcp.Client], times: int) -> None:
-    await check(doors, [form.text(times) for form in (*NESTED, *QUERIES, *RELATIONS)])
-    await check(doors, listed(times).values())
+PARTS = 4
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    ("times", "part"),
+    [
+        case_of((times, part), is_long=times > 6 or part > 0, is_exhaustive=times > 12)
+        for times in TIMES
+        for part in range(PARTS)
+    ],
+)
+async def test_every_form(doors: tuple[Application, mcp.Client], times: int, part: int) -> None:
+    texts = [*(form.text(times) for form in (*NESTED, *QUERIES, *RELATIONS)), *listed(times).values()]
+    await check(doors, texts[part::PARTS])
+
+
+@pytest.mark.exhaustive
 async def test_what_python_cannot_convert(doors: tuple[Application, mcp.Client]) -> None:
     await check(doors, (text for _, text in islice(converted(), 0, None, 5) if text.isprintable()))

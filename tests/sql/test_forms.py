@@ -105,15 +105,18 @@ def first_faults(named: Named, dialect: str) -> dict[str, Any]:
     return faults(named, dialect)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dialect", "times"), [("sqlite", 40), ("postgresql", 12)])
 def test_each_form_of_the_grammar_repeated_and_nested(dialect: str, times: int) -> None:
     assert first_faults(forms([times]), dialect) == {}
 
 
+@pytest.mark.long
 def test_a_list_that_is_as_long_as_a_text_may_be() -> None:
     assert first_faults(listed(740).items(), "sqlite") == {}
 
 
+@pytest.mark.long
 def test_a_list_of_constants_may_be_long() -> None:
     sql = f"SELECT c_name FROM customer WHERE c_custkey IN ({', '.join(map(str, range(1_400)))})"
     statement: Any = read_select(sql, REGISTRY, "postgresql")
@@ -122,10 +125,12 @@ def test_a_list_of_constants_may_be_long() -> None:
     assert first_faults([("constants", sql)], "postgresql") == {}
 
 
+@pytest.mark.long
 def test_texts_of_64_kib() -> None:
     assert first_faults(long_texts(), "duckdb") == {}
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_what_python_cannot_convert(dialect: str) -> None:
     assert first_faults(islice(converted(), 0, None, 7), dialect) == {}
@@ -151,6 +156,7 @@ def test_every_word_that_the_parser_knows(dialect: str) -> None:
     assert first_faults(named, dialect) == {}
 
 
+@pytest.mark.long
 def test_each_kind_of_node_that_is_read_is_among_the_forms_or_the_legitimate_texts() -> None:
     """A new handler wants a text that repeats it."""
     met: set[type] = set()

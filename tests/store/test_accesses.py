@@ -46,6 +46,7 @@ async def _counts(store: MemoryStore, made: Sequence[Resource]) -> list[int]:
     return [one.access_count for one in found if one is not None]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("steps", range(0, 40, 4))
 async def test_a_flush_that_is_cancelled_counts_nothing_twice(
     sql_store: SQLResourceStore, steps: int

@@ -110,6 +110,7 @@ class TestUpdate:
         found = await store.get(saved.id)
         assert found is not None and (found.access_count, found.last_accessed_at) == (11, minutes(2))
 
+    @pytest.mark.quick(4)
     @pytest.mark.parametrize(
         ("expires_at", "extend_to", "expected"),
         [
@@ -283,6 +284,7 @@ class TestHostileValues:
             await store.save(resource(metadata={"text": "x" * MAXIMUM_ROW_BYTES}))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_sql_stores_do_what_the_memory_store_does(sql_store: SQLResourceStore, seed: int) -> None:
     """Two hundred random steps, the same answer to each."""

@@ -60,9 +60,10 @@ async def site(
 
 
 # Sixty seconds of sixty-four tasks on either engine, as promised; in the quick run a second on one of them.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("store_url", "processes", "seconds"),
-    [("postgresql", 2, 1), *(case_of((engine, 4, 60), is_long=True) for engine in ENGINES)],
+    [("postgresql", 2, 1), *(case_of((engine, 4, 60), is_exhaustive=True) for engine in ENGINES)],
     indirect=["store_url"],
 )
 async def test_nothing_is_lost_under_load(site: Site, processes: int, seconds: float) -> None:
@@ -86,9 +87,10 @@ async def test_nothing_is_lost_under_load(site: Site, processes: int, seconds: f
     assert gone and len(living) > len(order.shared)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("store_url", "kills"),
-    [("sqlite", 2), *(case_of((engine, 30), is_long=True) for engine in ENGINES)],
+    [("sqlite", 2), *(case_of((engine, 30), is_exhaustive=True) for engine in ENGINES)],
     indirect=["store_url"],
 )
 async def test_a_killed_process_leaves_the_table_consistent(site: Site, kills: int) -> None:

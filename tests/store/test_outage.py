@@ -209,6 +209,7 @@ async def test_a_locked_store_leaves_nothing_open(sqlite_store_url: str, is_warm
     assert not _open_files(sqlite_store_url)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("steps", [0, 3, 9, 30])
 async def test_closing_waits_for_what_is_at_work(store_url: str, steps: int) -> None:
     threads = threading.enumerate()

@@ -41,6 +41,7 @@ async def _saved(store: ResourceStore, *resources: Resource) -> list[str]:
 class TestViewer:
     """A row that is not for the one who looks never leaves the store."""
 
+    @pytest.mark.quick(4)
     @pytest.mark.parametrize("looking", [None, ANA, *STRANGERS])
     @pytest.mark.parametrize("owner", [ANA, Principal(id="ana"), Principal(id="acme", tenant="ana")])
     async def test_sees_its_own_only(

@@ -36,6 +36,7 @@ BROKEN: list[tuple[str, str]] = [
 ]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("column", "value"), BROKEN)
 async def test_broken_json_is_an_error(
     sql_store: SQLResourceStore, store_url: str, column: str, value: str
@@ -43,6 +44,7 @@ async def test_broken_json_is_an_error(
     await _tamper(sql_store, store_url, column, value)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -67,6 +69,7 @@ async def test_sqlite_keeps_any_type_anywhere(sqlite_store_url: str, column: str
     await store.close()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("lifetime", [1e300, float("inf"), float("-inf")])
 async def test_a_lifetime_beyond_measure(
     sql_store: SQLResourceStore, store_url: str, lifetime: float
@@ -108,6 +111,7 @@ SWAPS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", SWAPS)
 async def test_a_changed_row_is_refused_with_one_error(
     store: ResourceStore, caplog: pytest.LogCaptureFixture, name: str

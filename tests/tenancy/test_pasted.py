@@ -68,6 +68,7 @@ NESTED = {
 }
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("place", NESTED)
 @pytest.mark.parametrize("name", [name for name in PASTED if "dialect" not in name])

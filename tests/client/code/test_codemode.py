@@ -285,6 +285,7 @@ async def fast(url: str) -> AsyncIterator[Any]:
         yield client
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("connect", [official, session, fast])
 async def test_every_mcp_client_against_a_real_server(site: Site, connect: Callable[[str], Any]) -> None:
     async with connect(site.mcp_url) as client, DualResponseClient(site.base_url) as rows:

@@ -18,6 +18,7 @@ def said(answer: MarkdownAnswer) -> dict[str, Any]:
     return {name: value for name in NAMES if (value := getattr(answer, name))}
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
 def test_no_value_is_wrong_and_none_is_missed(answer: Answer) -> None:
     assert said(parse_markdown(answer.text)) == answer.says
@@ -29,6 +30,7 @@ def test_there_are_many_of_them() -> None:
     assert len(ANSWERS) >= 60
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", sorted(ANSWERS.keys() - {"a cut block"}))
 def test_what_stands_around_an_answer_changes_none_of_its_values(name: str) -> None:
     around = f"Hello! 👋\n\nHere it is.\n\n{ANSWERS[name].text}\n\nAnything else?\n"

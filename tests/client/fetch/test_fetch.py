@@ -128,6 +128,7 @@ async def test_columns_sort_limit_format(served: Served, tmp_path: Path) -> None
     assert target.read_bytes() == f"id\r\n{first['id']}\r\n{second['id']}\r\n".encode()
 
 
+@pytest.mark.long
 async def test_a_terminal_shows_a_bar(served: Served, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
@@ -139,6 +140,7 @@ async def test_a_terminal_shows_a_bar(served: Served, tmp_path: Path) -> None:
     assert output.startswith(b"rows     3,000\n"), "the bar is not in it"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", ["dualsql_client", "dualsql"])
 async def test_the_command_of_either_package(served: Served, tmp_path: Path, program: str) -> None:
     process = await started(served.url, "-o", tmp_path / "rows.csv", program=program)
@@ -147,6 +149,7 @@ async def test_the_command_of_either_package(served: Served, tmp_path: Path, pro
     assert output.startswith(b"rows     3,000\nbytes    ")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["rows.ndjson", "rows.csv"])
 async def test_a_connection_that_breaks_changes_nothing(served: Served, tmp_path: Path, name: str) -> None:
     whole = await fetch(served.url, "-o", tmp_path / f"whole-{name}")
@@ -249,6 +252,7 @@ BAD = [
 ]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("arguments", "said"), BAD)
 async def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "ordinary.json").write_text('{"content": [{"type": "text", "text": "42"}]}')
@@ -263,6 +267,7 @@ async def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list
     assert not (tmp_path / "rows.csv").exists()
 
 
+@pytest.mark.long
 async def test_where_it_cannot_be_written(served: Served, tmp_path: Path) -> None:
     ran = await fetch(served.url, "-o", tmp_path / "no" / "folder" / "rows.csv")
     assert (ran.code, ran.errors.count("\n")) == (1, 1)
@@ -271,6 +276,7 @@ async def test_where_it_cannot_be_written(served: Served, tmp_path: Path) -> Non
     assert (wrong.code, "suffix must be one of" in wrong.errors) == (1, True)
 
 
+@pytest.mark.long
 async def test_an_interrupt_leaves_what_stood_there(host: Host, tmp_path: Path) -> None:
     asked = asyncio.Event()
 

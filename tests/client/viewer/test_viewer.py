@@ -172,6 +172,7 @@ async def test_the_first_screen_says_what_there_is_and_which_keys(sit: Sit) -> N
         assert key in lines[-1]
 
 
+@pytest.mark.long
 async def test_pages_both_ways_without_holding_everything(sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "PAGES_HELD", 3)
     async with sit() as seat:
@@ -214,6 +215,7 @@ async def test_pages_beside_each_other_are_asked_for_by_cursor(served: Served, d
     assert before and [row["id"] for row in before.data] == ids(301, 400)
 
 
+@pytest.mark.long
 async def test_jumps_to_a_page(sit: Sit) -> None:
     async with sit() as seat:
         assert "page 7 of 9" in await seat.answer("g", "7")
@@ -225,6 +227,7 @@ async def test_jumps_to_a_page(sit: Sit) -> None:
         assert seat.ids == ids(801, 850)
 
 
+@pytest.mark.long
 async def test_sorts_by_the_cursor_s_column(sit: Sit) -> None:
     async with sit() as seat:
         await seat.answer("g", "3")
@@ -251,6 +254,7 @@ async def test_sorts_by_the_heading_that_is_clicked(sit: Sit) -> None:
         assert seat.ids == list(range(850, 750, -1))
 
 
+@pytest.mark.long
 async def test_finds_in_what_is_loaded(sit: Sit) -> None:
     async with sit() as seat:
         assert "Not on the 1 pages" in await seat.answer("slash", "School 150")
@@ -292,6 +296,7 @@ async def test_no_cell_does_anything(sit: Sit) -> None:
     assert [word in screens[6] for word in ("one", "two three", "four")] == [True] * 3
 
 
+@pytest.mark.long
 async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Path) -> None:
     target = tmp_path / "schools.ndjson"
     async with sit() as seat:
@@ -360,6 +365,7 @@ async def test_nothing_is_there_to_be_shown(sit: Sit) -> None:
         await seat.press("enter", "down", "up", "pagedown", "n", "p")
 
 
+@pytest.mark.long
 async def test_a_total_nobody_counted(sit: Sit) -> None:
     async with sit(count="none") as seat:
         assert "an unknown number of rows" in seat.screen and "page 1 ·" in seat.screen
@@ -370,6 +376,7 @@ async def test_a_total_nobody_counted(sit: Sit) -> None:
         assert "This is the last page." in await seat.press("n")
 
 
+@pytest.mark.long
 async def test_the_command_in_a_terminal(served: Served) -> None:
     """A process of its own with a real terminal, as over ssh."""
     ours, theirs = pty.openpty()

@@ -129,6 +129,7 @@ async def _agree(application: Application, sign: str, text: str) -> None:
     assert _ids(await smaller.fetch_all()) == expected
 
 
+@pytest.mark.long
 async def test_each_comparison_with_each_spelling(application: Application) -> None:
     for sign in OPERATORS:
         for text in (
@@ -147,6 +148,7 @@ async def test_whatever_is_compared(application: Application, sign: str, text: s
     await _agree(application, sign, text)
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(low=written, high=written)
 async def test_ranges_and_lists(application: Application, low: str, high: str) -> None:

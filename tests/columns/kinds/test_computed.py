@@ -115,6 +115,7 @@ class TestTextColumns:
             unknown = await server.rows(result, "arrow", text_columns=["nothing"])
             assert (unknown.status_code, unknown.json()["code"]) == (422, "UNKNOWN_COLUMN")
 
+    @pytest.mark.quick(1, "sqlite")
     async def test_in_the_middle_of_a_stream(self, database_url: str) -> None:
         async with opened(database_url) as engine:
             is_sqlite = engine.dialect.name == "sqlite"

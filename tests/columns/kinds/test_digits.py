@@ -51,6 +51,7 @@ async def test_every_digit(database: str, is_owned: bool, request: pytest.Fixtur
             assert expected in (await server.http.post(path, json={})).text.replace(" ", "")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg in a thread", "psycopg2"])
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_an_engine_of_the_applications(postgresql_url: str, driver: str, *, is_told: bool) -> None:

@@ -28,6 +28,7 @@ async def filled(engine: str, folder: Path, request: pytest.FixtureRequest) -> s
 
 
 # SQLAlchemy's own MONEY makes SQLAlchemy warn.
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
 @pytest.mark.parametrize("engine", table.KINDS)
 async def test_the_table_is_what_is_seen(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:

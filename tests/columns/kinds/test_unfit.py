@@ -214,6 +214,7 @@ async def require_odd(server: Served, statement: Select[Any], name: str, case: C
     assert typed[1][name] == case.text and type(typed[0][name]) is type(typed[2][name])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("engine", "name"), ALL)
 async def test_an_odd_cell(servers: dict[str, Any], engine: str, name: str) -> None:
     odd = table_of(CASES[engine])
@@ -237,6 +238,7 @@ async def test_several_in_a_row_and_in_tools(servers: dict[str, Any]) -> None:
 class TestOtherLanes:
     """By SQLAlchemy's rows, on synchronous engines and where somebody listens."""
 
+    @pytest.mark.quick(3)
     @pytest.mark.parametrize("name", [*SQLITE])
     async def test_sqlite3_in_a_thread(self, servers: dict[str, Any], name: str) -> None:
         odd, engine = table_of(SQLITE), create_engine(make_url(servers["sqlite"]).set(drivername="sqlite"))
@@ -251,6 +253,7 @@ class TestOtherLanes:
         finally:
             engine.dispose()
 
+    @pytest.mark.long
     @pytest.mark.parametrize("driver", ["psycopg", "psycopg in a thread", "psycopg2"])
     async def test_every_driver_of_postgresql(self, servers: dict[str, Any], driver: str) -> None:
         """Those that any engine of the application's may have: the same as by asyncpg, cell by cell."""
@@ -292,6 +295,7 @@ class TestOtherLanes:
             assert rows[1]["$unfit"] == ["before_christ"]
         await (engine.dispose() if driver != "psycopg2" else to_thread(engine.dispose))
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
     async def test_a_zone_of_the_session_is_not_seen(self, servers: dict[str, Any], driver: str) -> None:
         """Instants are in UTC, whatever the session's zone; some are within Python's years there alone."""

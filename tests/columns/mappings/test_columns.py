@@ -61,6 +61,7 @@ def rows_of(connection: Connection, statement: Any) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in connection.execute(statement))
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_columns_and_rows_are_those_that_the_database_returns(connection: Connection, name: str) -> None:
     statement, expected = STATEMENTS[name]
@@ -101,6 +102,7 @@ def without_eager_loads(statement: Any) -> Any:
     return plainly
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("name", [name for name in STATEMENTS if name not in NO_OBJECTS | FAILS_AS_OBJECTS])
 def test_as_many_rows_as_a_session_finds_objects(connection: Connection, name: str) -> None:
     statement, _ = STATEMENTS[name]

@@ -162,7 +162,7 @@ def fill(mapped: Mapping, session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "examples", [pytest.param(10, id="few"), pytest.param(300, id="many", marks=pytest.mark.long)]
+    "examples", [pytest.param(10, id="few"), pytest.param(300, id="many", marks=pytest.mark.exhaustive)]
 )
 def test_rows_are_served_as_a_session_loads_them(examples: int) -> None:
     @settings(QUIET, max_examples=examples)

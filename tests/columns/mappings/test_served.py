@@ -43,6 +43,7 @@ def rows_of(connection: Connection, statement: Any) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in connection.execute(statement)]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", one_in(9, STATEMENTS))
 async def test_every_format_page_and_question(served: Served, name: str) -> None:
     dual, http, engine = served

@@ -55,6 +55,7 @@ def server_on(engine: AsyncEngine, **options: Any) -> DualResponseServer:
     return DualResponseServer(engine, base_url=BASE_URL, tables=Base, **options)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", NAMES)
 async def test_a_write_inside_allowed_text_fails(schools: AsyncEngine, written: str) -> None:
     sneaky = text("WITH gone AS (DELETE FROM schools RETURNING id) SELECT id FROM gone").columns(column("id"))
@@ -83,6 +84,7 @@ def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Ch
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("written", NAMES)
 async def test_a_reader_who_leaves_stops_the_database(source: Source, written: str) -> None:
     with lanes_taken() as taken:
@@ -93,6 +95,7 @@ async def test_a_reader_who_leaves_stops_the_database(source: Source, written: s
     await nothing_is_left(source)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("written", NAMES)
 async def test_a_reader_who_waits_in_vain_stops_the_database(source: Source, written: str) -> None:
     async with aclosing(chunks_of(source, NO_ROW_EVER, written)) as chunks:
@@ -102,6 +105,7 @@ async def test_a_reader_who_waits_in_vain_stops_the_database(source: Source, wri
     await nothing_is_left(source)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("written", NAMES)
 async def test_a_reader_who_does_nothing_holds_postgresql_back(
     postgresql_url: str, make_engine: Any, written: str

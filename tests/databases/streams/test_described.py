@@ -43,6 +43,7 @@ async def source(source_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
     await source.close()
 
 
+@pytest.mark.quick(2)
 @of_each_change
 @pytest.mark.parametrize("is_slow", [False, True], ids=["fast", "by SQLAlchemy"])
 async def test_a_stream_of_other_columns_sends_nothing(source: Source, change: str, is_slow: bool) -> None:
@@ -52,6 +53,7 @@ async def test_a_stream_of_other_columns_sends_nothing(source: Source, change: s
             await streamed(source, ROWS.select, RULES, columns, written)
 
 
+@pytest.mark.quick(2)
 @of_each_change
 async def test_a_page_of_other_columns_is_not_read(source: Source, change: str) -> None:
     wrong = driver_names(CHANGES[change](ROWS.columns))

@@ -80,6 +80,7 @@ async def compare(source: Source, statement: Any, written: str, table: Table) ->
     return taken
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", FORMATS)
 async def test_every_type(source: Source, table: Table, written: str) -> None:
     unread = {"untyped", "numbers"} if source.engine.dialect.name == "postgresql" else set()
@@ -87,6 +88,7 @@ async def test_every_type(source: Source, table: Table, written: str) -> None:
     await compare(source, everything, written, table)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", FORMATS)
 async def test_what_can_be_copied_is(source: Source, table: Table, written: str) -> None:
     plain = [column for column in table.c if column.name not in NOT_COPIED]
@@ -98,6 +100,7 @@ async def test_what_can_be_copied_is(source: Source, table: Table, written: str)
         assert taken == [expected.get(written, "by_asyncpg_cursor")]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_some_columns_in_another_order(source: Source, table: Table, written: str) -> None:
     select_, columns = statement_of(source, select(table.c.id, table.c.name, table.c.flag, table.c.day))
@@ -109,11 +112,13 @@ async def test_some_columns_in_another_order(source: Source, table: Table, writt
     assert list(found) == ["day", "id"]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_no_row_at_all(source: Source, table: Table, written: str) -> None:
     await compare(source, select(table.c.id, table.c.name).where(table.c.id < 0), written, table)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", ["ndjson", "csv", "arrow", "parquet"])
 async def test_a_column_of_nothing_but_null(source: Source, table: Table, written: str) -> None:
     """Rows that are empty lines in CSV are rows."""
@@ -121,6 +126,7 @@ async def test_a_column_of_nothing_but_null(source: Source, table: Table, writte
     await compare(source, select(number).order_by(table.c.id), written, table)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", ["ndjson", "csv", "arrow", "parquet"])
 async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, written: str) -> None:
     """JSON has null for them; CSV and Arrow keep them."""
@@ -143,6 +149,7 @@ async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, writ
     assert slow["f"] == ([None] * 3 if written == "ndjson" else ["nan", "inf", "-inf"])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("written", FORMATS)
 async def test_expressions_and_groups(source: Source, table: Table, written: str) -> None:
     statement = (
@@ -161,6 +168,7 @@ async def test_expressions_and_groups(source: Source, table: Table, written: str
     await compare(source, statement, written, table)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("written", ["ndjson", "csv", "arrow"])
 async def test_a_session_with_other_habits(postgresql_url: str, make_engine: Any, written: str) -> None:
     """DateStyle, IntervalStyle, TimeZone and bytea_output change what PostgreSQL writes, but not what is read."""

@@ -120,6 +120,7 @@ async def test_every_row_crosses_a_real_connection(many_url: str) -> None:
         assert [orjson.loads(row)["id"] for row in rows] == list(range(1, MANY + 1))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("coding", ["gzip", "zstd", "identity"])
 async def test_the_first_rows_arrive_before_the_last_are_read(many_url: str, coding: str) -> None:
     trail = Trail()
@@ -137,6 +138,7 @@ async def test_the_first_rows_arrive_before_the_last_are_read(many_url: str, cod
 
 
 class TestReadersWhoLeave:
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(
         "written",
         ["ndjson", "csv", *(pytest.param(name, marks=LONG) for name in ("json", "arrow", "parquet"))],
@@ -180,6 +182,7 @@ class TestReadersWhoLeave:
 
 
 class TestReadersWhoStall:
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("option", ["stream_stall_timeout", "maximum_stream_duration"])
     async def test_they_are_let_go_while_the_socket_is_full(self, many_url: str, option: str) -> None:
         trail = Trail()

@@ -77,7 +77,8 @@ def plans_of(server: DualResponseServer) -> Plans:
     return server._reader._plans
 
 
-@pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.exhaustive)])
 async def test_tenants_and_an_administrator_interleaved_never_see_each_other_s_rows(
     narrowed: DualResponseServer, times: int
 ) -> None:

@@ -43,6 +43,7 @@ def cases() -> Iterator[Any]:
         yield case_of(name, is_long=number % 4 != 0 and name in ALL)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", list(cases()))
 async def test_exact_is_the_number_of_rows_and_a_cap_is_right_at_its_edges(
     dual: DualResponseServer, engine: AsyncEngine, name: str

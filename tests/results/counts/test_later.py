@@ -26,6 +26,7 @@ async def path(application: Application) -> str:
     return await application.create(count="none")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("asked", "total"),
     [

@@ -114,6 +114,7 @@ async def test_a_cursor_and_an_offset_contradict_each_other(application: Applica
     assert problem_of(refused, 400)["code"] == "BAD_PARAMETER"
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("wrong", ["", "nonsense", 7, ["x"], {"a": 1}, True])
 async def test_no_cursor_of_ours(application: Application, wrong: Any) -> None:
     path = await application.create()
@@ -260,6 +261,7 @@ NO_PLACES = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("name", NO_PLACES)
 async def test_what_has_no_place_to_go_on_from(filled: AsyncEngine, name: str) -> None:

@@ -96,6 +96,7 @@ def ids_of(rows: Any) -> list[Any]:
     return [row["id"] for row in rows]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("result", VALUES, indirect=True, ids=list(VALUES))
 async def test_sorted_as_the_database_sorts(

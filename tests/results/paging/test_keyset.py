@@ -124,6 +124,7 @@ async def the_end(connection: AsyncConnection, rows: Ordered) -> KeysetPosition 
     return last and last.reversed()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("engine", "name"), QUICK, indirect=["engine"])
 async def test_pages_joined_are_the_result(connection: AsyncConnection, name: str) -> None:
     await require_joined(connection, ordered(connection, name), [5])

@@ -62,6 +62,7 @@ async def unpaged(engine: AsyncEngine, statement: Any) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await connection.execute(statement)]
 
 
+@pytest.mark.quick(1)
 @of(CASES)
 async def test_in_the_query_s_own_order(dual: DualResponseServer, engine: AsyncEngine, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)
@@ -72,6 +73,7 @@ async def test_in_the_query_s_own_order(dual: DualResponseServer, engine: AsyncE
         assert await joined(dual, resource, size) == whole
 
 
+@pytest.mark.quick(1)
 @of(CASES, every=3)
 async def test_sorted_by_every_column_both_ways(dual: DualResponseServer, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)
@@ -85,6 +87,7 @@ async def test_sorted_by_every_column_both_ways(dual: DualResponseServer, name: 
             assert await joined(dual, resource, 7, sort) == sorted_whole
 
 
+@pytest.mark.quick(2)
 @of(SETTLED)
 async def test_the_values_are_the_query_s(dual: DualResponseServer, engine: AsyncEngine, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)

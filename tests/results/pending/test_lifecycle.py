@@ -194,6 +194,7 @@ async def test_a_deleted_one_is_stopped_in_the_database(slow: Slow) -> None:
         assert (await app.http.get(f"/resources/{response.resource_id}")).status_code == 404
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_deleted_by_another_process_it_is_stopped_too(slow: Slow, store_url: str) -> None:
     from dualsql.store import SQLResourceStore
     from tests.results.pending.conftest import SECRETS

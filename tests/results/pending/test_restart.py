@@ -31,6 +31,7 @@ def asking(database: str, store: str) -> Iterator[tuple[subprocess.Popen[str], l
             process.kill()
 
 
+@pytest.mark.long
 async def test_a_server_that_dies(slow: Slow, postgresql_store_url: str) -> None:
     with asking(slow.url, postgresql_store_url) as (process, ids):
         async with running(slow.url, store=SQLResourceStore(postgresql_store_url), secrets=SECRETS) as app:
@@ -96,6 +97,7 @@ async def test_twenty_at_once_and_one_cancelled_in_the_middle(
         await slow.until(0)
 
 
+@pytest.mark.long
 async def test_twenty_at_once_and_the_server_is_restarted(slow: Slow, postgresql_store_url: str) -> None:
     options: dict[str, Any] = {"maximum_pending": 20, "secrets": SECRETS}
     async with slow.shut():

@@ -139,6 +139,7 @@ async def test_a_quick_call_is_none(slow: Slow) -> None:
         assert rows_of(server_answer.model_dump(by_alias=True)) == [1, 2, 3]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("options", [{"declares": False}, {"mode": "legacy"}], ids=str)
 async def test_who_does_not_declare_them_gets_none(slow: Slow, options: dict[str, Any]) -> None:
     async with server_of(slow) as server, client_of(server, **options) as client:

@@ -50,6 +50,7 @@ def test_a_host_is_short_and_every_host_is_named_in_the_docs() -> None:
         assert f"examples/hosts/{host}" in listed
 
 
+@pytest.mark.long
 async def test_a_host_of_one_s_own(tmp_path: Path) -> None:
     async with served("server.py", tmp_path) as origin:
         shown = await output_of("hosts/with_mcp.py", origin, tmp_path)

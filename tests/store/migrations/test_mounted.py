@@ -117,6 +117,7 @@ def _generated(application: Path) -> list[str]:
     return [line.strip() for file in files for line in file.read_text().splitlines() if "op." in line]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("database_url", one_in(2, ENGINES), indirect=True)
 async def test_a_mounted_history_goes_on_with_plain_commands(
     installed: Path, application: Path, database_url: str
@@ -149,6 +150,7 @@ def beside(application: Path) -> Path:
     return application
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("helper", one_in(3, ["include_name", "include_object", ""]))
 @pytest.mark.parametrize("database_url", one_in(2, ENGINES, start=1), indirect=True)
 async def test_a_history_beside_ours_leaves_our_tables_alone(

@@ -175,6 +175,7 @@ def test_a_new_revision_is_written_from_the_template(sqlite_url: str, tmp_path: 
 class TestAlembicAtTheRoot:
     """`alembic upgrade head` in a checkout."""
 
+    @pytest.mark.long
     def test_the_url_is_an_argument(self, postgresql_url: str) -> None:
         _alembic("-x", f"url={postgresql_url}", "upgrade", "head", environment={URL_VARIABLE: "nosuch://"})
         assert current_revision(postgresql_url) == HEAD

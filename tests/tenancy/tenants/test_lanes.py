@@ -35,6 +35,7 @@ async def stream(
         return b"".join([chunk.data async for chunk in chunks])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", SOME)
 async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: str) -> None:
     for written in FORMATS:
@@ -45,6 +46,7 @@ async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: s
         assert taken[0] == taken[1] != "by_sqlalchemy"
 
 
+@pytest.mark.quick(4)
 @ON_SQLITE
 @pytest.mark.parametrize("name", SOME)
 async def test_columns_that_are_left_out_change_nothing_else(site: Site, name: str) -> None:
@@ -92,6 +94,7 @@ async def test_the_tenants_go_by_copy(site: Site) -> None:
     assert {"_as_csv", "_as_batches"} <= taken
 
 
+@pytest.mark.quick(3)
 @ON_SQLITE
 @pytest.mark.parametrize("name", SOME)
 async def test_pages_of_the_short_way_are_the_tenant_s_own(site: Site, name: str) -> None:

@@ -101,6 +101,7 @@ async def test_a_thousand_statements_read_their_tenant_alone(marked: Site, state
     await probe(marked, statement)
 
 
+@pytest.mark.quick(1)
 @ON_SQLITE
 @pytest.mark.parametrize("names", one_in(2, [list(PORTABLE)[start::8] for start in range(8)]), ids=range(8))
 async def test_no_statement_shows_another_s_canary(marked: Site, names: list[str]) -> None:
@@ -123,6 +124,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", one_in(2, KINDS))
 async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str) -> None:
     """The compiled statement is the same for all of them; a value kept in it would serve the next."""
@@ -177,6 +179,7 @@ class _Next(TypeDecorator[int]):
         return None if value is None else value + 1
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("type_", [Integer(), String(), _Next()], ids=["integer", "text", "own"])
 @pytest.mark.parametrize("name", ["dualsql_tenant_0", "dualsql_row_0_0", "dualsql_tenant_7"])
 async def test_no_value_takes_the_name_of_a_rule_s(site: Site, name: str, type_: Any) -> None:
@@ -209,6 +212,7 @@ async def test_tenant_columns_of_two_types_are_bound_each_as_its_own(sqlite_url:
                 assert [json.loads(line)["id"] for line in found.rows] == [1]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "name", ["dualsql.tenant_0", "dualsql tenant 0", "dualsql[tenant]0", "Dualsql_tenant_0"]
 )

@@ -120,6 +120,7 @@ async def check(masked: Site, statement: Statement) -> None:
     assert found == await answer(masked.plain[TENANT], statement, None)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", PROBES)
 async def test_nothing_can_be_learned_of_a_masked_value(masked: Site, name: str) -> None:
     await check(masked, PROBES[name])
@@ -131,6 +132,7 @@ async def test_every_statement_sees_what_a_mask_shows(masked: Site, name: str) -
     await check(masked, TOUCHED[name])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["filtered", "ordered", "aggregated", "limited", "its length"])
 async def test_one_document_shows_each_principal_its_own_columns(masked: Site, site: Site, name: str) -> None:
     """By turns, so that a compiled statement of the one would serve the other."""

@@ -88,11 +88,13 @@ async def answered(application: Application, sql: str) -> list[Any]:
 SEEDS = 8
 
 
-@pytest.mark.parametrize("seed", [*(case_of(seed, is_long=True) for seed in range(SEEDS)), SEEDS])
+@pytest.mark.parametrize(
+    "seed", [*(case_of(seed, is_long=True, is_exhaustive=seed > 1) for seed in range(SEEDS)), SEEDS]
+)
 async def test_texts(worlds: Worlds, seed: int) -> None:
     dialect = worlds[0].server._sources["default"].engine.dialect.name
     draw = Draw(seed, dialect)
-    texts = [draw.text() for _ in range(25 if seed == SEEDS else 80)]
+    texts = [draw.text() for _ in range(15 if seed == SEEDS else 80)]
     # Each function in the places where a database might compute it for hidden rows.
     for name in draw.functions[seed::SEEDS] if seed < SEEDS else ():
         texts.append(f"SELECT id, {draw.call(1, name)} FROM readings r WHERE {draw.condition(1)}")
@@ -140,7 +142,7 @@ async def test_questions(worlds: Worlds, spec: dict[str, Any]) -> None:
     assert one == other
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @settings(max_examples=700, **_ANY)
 @any_question
 async def test_many_questions(worlds: Worlds, spec: dict[str, Any]) -> None:
@@ -166,6 +168,7 @@ READS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("below", "query"), READS)
 async def test_reads(worlds: Worlds, below: str, query: dict[str, str]) -> None:
     one, other = [
@@ -186,6 +189,7 @@ CHARTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("specification", CHARTS)
 async def test_charts(worlds: Worlds, specification: dict[str, Any]) -> None:
     found: list[Any] = []

@@ -42,18 +42,21 @@ def one_of_them(name: str) -> Tenant:
     return TENANTS[1 + crc32(name.encode()) % 2]
 
 
+@pytest.mark.quick(2)
 @ON_SQLITE
 @pytest.mark.parametrize("name", one_in(3, PORTABLE, start=1))
 async def test_a_tenant_is_answered_from_its_own_rows(site: Site, name: str) -> None:
     await check(site, PORTABLE[name], one_of_them(name))
 
 
+@pytest.mark.quick(1)
 @ON_POSTGRESQL
 @pytest.mark.parametrize("name", one_in(2, A_THIRD))
 async def test_a_tenant_is_answered_on_postgresql(site: Site, name: str) -> None:
     await check(site, PORTABLE[name], one_of_them(name))
 
 
+@pytest.mark.quick(1)
 @ON_POSTGRESQL
 @pytest.mark.parametrize("name", one_in(2, POSTGRESQL_ONLY))
 async def test_on_postgresql_alone(site: Site, name: str) -> None:

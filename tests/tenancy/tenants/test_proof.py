@@ -127,12 +127,14 @@ async def prove(site: Site, statement: Statement) -> None:
     assert [(unproved(each, dialect), each[0]) for each in sent if unproved(each, dialect)] == []
 
 
+@pytest.mark.quick(3)
 @ON_SQLITE
 @pytest.mark.parametrize("name", A_THIRD)
 async def test_every_table_stands_in_its_rule(site: Site, name: str) -> None:
     await prove(site, PORTABLE[name])
 
 
+@pytest.mark.quick(3)
 @ON_POSTGRESQL
 @pytest.mark.parametrize("name", POSTGRESQL_ONLY)
 async def test_every_table_of_postgresql_s_own_statements_does(site: Site, name: str) -> None:

@@ -152,6 +152,7 @@ async def check(secure: Secure, site: Site, statement: Statement) -> None:
         assert found == await answer(site.plain[tenant], statement, None)
 
 
+@pytest.mark.quick(1)
 @ON_POSTGRESQL
 @pytest.mark.parametrize("name", one_in(2, QUICK))
 async def test_the_database_narrows_to_the_tenant(secure: Secure, site: Site, name: str) -> None:

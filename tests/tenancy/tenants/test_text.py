@@ -65,6 +65,7 @@ def _values(line: bytes) -> tuple[Any, ...]:
     return tuple(repr(value) for value in json.loads(line).values())
 
 
+@pytest.mark.quick(2)
 @ON_SQLITE
 @pytest.mark.parametrize("name", sorted(set(A_THIRD) - TYPED_BY_THE_SELECT))
 async def test_a_text_is_answered_from_the_tenants_own_rows(site: Site, name: str) -> None:
