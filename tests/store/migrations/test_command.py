@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+
+import pytest
 from typer.testing import CliRunner
 
+from dualsql import StorageError
 from dualsql.cli.commands import app
+from dualsql.store.migrations import current_revision
 
 RUN = CliRunner()
 
@@ -28,3 +34,15 @@ def test_a_wrong_url_is_one_line_without_its_password() -> None:
     assert refused.exit_code == 1
     assert refused.output.startswith("dualsql: ")
     assert "pa55word" not in refused.output
+
+
+def test_a_file_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:
+    failures: list[threading.ExceptHookArgs] = []
+    usual, threading.excepthook = threading.excepthook, failures.append
+    try:
+        for _ in range(100):
+            with pytest.raises(StorageError):
+                current_revision(f"sqlite:///{tmp_path}/no/folder/store.sqlite")
+    finally:
+        threading.excepthook = usual
+    assert failures == []
