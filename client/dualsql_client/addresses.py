@@ -1,4 +1,4 @@
-"""From a resource URI to its URL. A tool result names an id, the configuration names the host."""
+"""Resource URIs and their URLs. The tool result gives the id; the configuration gives the host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resource_id(uri: str) -> str | None:
 
 
 def is_handle(uri: str) -> bool:
-    """Whether the URI alone, without a dual response around it, looks minted for a result."""
+    """Whether the URI, found without a dual response around it, has the form of a result's URI."""
     match = _match(uri)
     if match is None or match["scheme"].lower() in _NOT_HANDLES:
         return False
@@ -71,7 +71,7 @@ def origin_of(parts: SplitResult) -> SchemeHostPort:
 
 
 def is_this_computer(base_url: str) -> bool:
-    """Whether the address is loopback's."""
+    """Whether the address is a loopback address."""
     host = urlsplit(base_url).hostname or ""
     return (
         host == "localhost" or (host.replace(".", "").isdigit() and host.startswith("127.")) or host == "::1"

@@ -1,4 +1,4 @@
-"""What the server answers, as objects. An answer that could lose or repeat rows is refused."""
+"""The server's answers as objects. An answer that could lose or repeat rows raises an error."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class FetchResult:
     Attributes:
         data: the rows, in order; values as JSON has them unless they were fetched with `typed=True`.
         total_count: all rows of the result; None when the server does not know.
-        total_count_kind: what the number is worth: "exact", "estimated", "capped" (at least so many), or "none".
+        total_count_kind: "exact", "estimated", "capped" (a lower bound), or "none".
         offset: position of the first row of `data`, from 0; of a page by cursor, counted from the page that gave it.
-        has_next: as the server saw it; an empty page is the last one whatever it says.
+        has_next: as the server reports it; an empty page is always the last one.
         next_offset: offset of the next page; None on the last one.
         cached: these rows were read a short time ago, by a server that is set up to keep them.
         order: "partial" when the server cannot put the rows in the same order at every reading: pages may then
@@ -94,11 +94,11 @@ class ResourceMetadata:
     """What the server says about a resource without reading its rows.
 
     Attributes:
-        status: "ready" or "pinned"; "pending" while the query still runs, "failed" where it could not be run.
-        total_count_kind: what `total_count` is worth, as in `FetchResult`.
+        status: "ready" or "pinned"; "pending" while the query still runs; "failed" if it failed.
+        total_count_kind: the kind of `total_count`, as in `FetchResult`.
         expires_at: None for a pinned resource.
         metadata: what the tool's author stored with it.
-        error: code, message, hint and details of what a failed one failed with.
+        error: code, message, hint and details of the error of a failed query.
     """
 
     status: str
@@ -196,7 +196,7 @@ def read_listing(answer: object) -> tuple[list[ResourceMetadata], str | None]:
 
 
 def kind_of_total(total: int | None, said: object) -> TotalCountKind:
-    """What a total is worth. A server that does not say counts exactly; one whose word is not known here, roughly."""
+    """The kind of a total: "exact" if the server does not say, "estimated" if its word is unknown to this client."""
     if total is None:
         return "none"
     if said is None or said == "exact":

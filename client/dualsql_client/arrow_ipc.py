@@ -1,4 +1,4 @@
-"""The messages of an Arrow IPC stream, without Arrow."""
+"""The messages of an Arrow IPC stream, read without pyarrow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAXIMUM_NOTES = 16
 
 
 class Message(NamedTuple):
-    """What a message's metadata says.
+    """The metadata of a message.
 
     Attributes:
         kind: of Message.fbs's MessageHeader: 1 a schema, 2 a dictionary, 3 a batch.
@@ -120,7 +120,7 @@ class ArrowFramer:
 
 
 def read_message(metadata: bytes) -> Message:
-    """What the metadata of a message says.
+    """Read the metadata of a message.
 
     Raises:
         FetchError: it is none.

@@ -1,4 +1,4 @@
-"""Tool results in, dual responses out. The client fetches only below the base_url it was given."""
+"""Finds dual responses in tool results. The client fetches only from configured addresses."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class DualResponseClient:
         return None
 
     def parse_structured(self, structured_content: object) -> ParsedDualResponse | None:
-        """The dual response that a tool result's structuredContent is; None when it is something else."""
+        """The dual response in a tool result's structuredContent; None if it is something else."""
         detected = detect.read_structure(structured_content)
         return None if detected is None else self._parsed(detected)
 
@@ -154,7 +154,7 @@ class DualResponseClient:
         return await self._parsed(Detected(uri=uri, name="")).sql_all(sql)
 
     async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
-        """The caller's own live results, newest first: whoever the `headers` of this client say it is.
+        """The caller's own live results, newest first. The `headers` of this client identify the caller.
 
         Their `sample` is empty; `fetch` and its kin read the rows.
 
@@ -163,7 +163,7 @@ class DualResponseClient:
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
-            FetchError: see `dualsql_client.errors`; status 401 when the server does not know who asks.
+            FetchError: see `dualsql_client.errors`; status 401 if the server cannot identify the caller.
         """
         if self._transport is None:
             raise NotConfiguredError("The client has no base_url to list the resources of.")

@@ -1,4 +1,4 @@
-"""Tools called by a program instead of a model (specification S8). Any MCP client will do, none is imported.
+"""Tools called by a program instead of a model (specification S8). It works with any MCP client and imports none.
 
 In short:
 
@@ -41,7 +41,7 @@ class CodeMode:
     """Calls the tools of one MCP server.
 
     Args:
-        mcp_client: mcp.Client, mcp.ClientSession, fastmcp.Client, or whatever has their `call_tool(name, arguments)`,
+        mcp_client: mcp.Client, mcp.ClientSession, fastmcp.Client, or any object with `call_tool(name, arguments)`,
             and `list_tools()` if the tools are asked for. Connected, and the caller's to close.
         client: reads dual responses, and fetches their rows; without one they are parsed and not fetched.
     """
@@ -84,7 +84,7 @@ class CodeMode:
         parse_strategy: ParseStrategy = "conservative",
         expected_fields: Sequence[str] = (),
     ) -> Any:
-        """Call a tool. A failure of the tool is in the answer; what the MCP client raises is not caught.
+        """Call a tool. A failure of the tool is in the answer; exceptions of the MCP client are not caught.
 
         Args:
             return_format: "parsed" for a ToolAnswer; "raw" for what the MCP client returned; "auto" for a ToolAnswer
@@ -106,9 +106,9 @@ class CodeMode:
         return raw if return_format == "auto" and answer.source == "nothing" and answer.success else answer
 
     async def get_data(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """The rows behind a tool's answer: all of a dual response, the first hundred of staged data, else those in it.
+        """The rows of a tool's answer: all of a dual response, the first hundred of staged data, or those in it.
 
-        Rows that stand beside staged data are a glance at them, and not returned. What is no table is returned as the
+        Rows beside staged data are a preview and not returned. An answer that is no table is returned as the
         answer's data.
 
         Raises:
@@ -138,7 +138,7 @@ class CodeMode:
         return found
 
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
-        """All rows of a statement over staged data: by the server's `data_manager`, or over REST where it has none.
+        """All rows of a statement over staged data, by the server's `data_manager`, or over REST if there is none.
 
         A `data_manager` that says it has more rows than it gave is not believed to be done: all are read over REST.
 
@@ -195,7 +195,7 @@ class CodeMode:
 
 
 def _negotiating_options(call: Any) -> dict[str, Any]:
-    """The negotiation headers in whatever way `call` takes them; those of the transport, see `NEGOTIATION`."""
+    """The negotiation headers as a keyword argument of `call`. For headers of the transport see `NEGOTIATION`."""
     try:
         names = inspect.signature(call).parameters
     except (TypeError, ValueError):  # a callable that tells nothing of itself

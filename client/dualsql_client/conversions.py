@@ -1,4 +1,7 @@
-"""Texts as values: bounded before they are converted, ValueError on failure."""
+"""Texts as values. Texts are bounded before they are converted, and a failure is a ValueError.
+
+Python's own conversions raise several kinds of errors, and some take unbounded time: int() refuses more than 4,300
+digits, Decimal("sNaN") fails only when it is compared, and 1E+999999999 takes gigabytes when it is written out."""
 
 from __future__ import annotations
 
@@ -81,12 +84,12 @@ def stored_integer(text: str | int) -> int:
 
 
 def is_count(value: object) -> bool:
-    """Whether it is a number of rows: whole, not negative, of at most 63 bits. True and False are none."""
+    """Whether it is a number of rows: an integer from 0 to 63 bits, and not a bool."""
     return type(value) is int and 0 <= value < MOST_COUNTED
 
 
 def require_storable(value: object) -> None:
-    """Refuse what no database takes as a value, in lists and objects as well.
+    """Refuse values that no database accepts, also inside lists and objects.
 
     Raises:
         ValueError: a whole number beyond 64 bits, a number that cannot be written out, a text with a NUL character or

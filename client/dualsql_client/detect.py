@@ -1,4 +1,7 @@
-"""Dual responses in whatever a tool call returned."""
+"""Finds dual responses in the result of a tool call, of any SDK.
+
+Three things count as evidence: the structure of the specification (results, resource, metadata); a resource link whose
+URI has the form of a result's; and, if an SDK kept only text, such a URI in a text."""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def _is_made(uri: str) -> bool:
 
 
 def _is_drawn(identifier: str) -> bool:
-    """Whether its characters look drawn by lot, and not written by a person."""
+    """Whether its characters look random, and not written by a person."""
     kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in identifier]
     changes = sum(one != other for one, other in pairwise(kinds))
     words = sum(bool(_WORD.fullmatch(piece)) for piece in re.split(r"[-_]", identifier))
@@ -77,10 +80,10 @@ _TELLING = frozenset({"resource", "uri", "is_error", "isError", "status"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detected:
-    """A dual response as the tool result tells it: untrusted, and for a bare link little more than the URI.
+    """A dual response as the tool result describes it. It is untrusted; of a bare link it is little more than the URI.
 
     Attributes:
-        url: where the tool result says the rows are; None when it does not say.
+        url: the address of the rows according to the tool result; None if it names none.
         sample: None when only a link was found.
         is_pending: the query still ran.
     """
@@ -151,7 +154,7 @@ def _visit(walk: Walk, found: dict[str, Detected]) -> None:
 
 
 def tells_more(detected: Detected, known: Detected | None) -> bool:
-    """Whether a dual response says more than what is known of its resource, which may be nothing."""
+    """Whether a dual response adds to what is known of its resource."""
     return known is None or (known.sample is None and detected.sample is not None)
 
 
@@ -243,11 +246,11 @@ class KeptResults:
 
     @property
     def results(self) -> list[Any]:
-        """What was kept, the oldest first."""
+        """The kept results, the oldest first."""
         return list(self._results)
 
     def take(self) -> list[Any]:
-        """What was kept, which is then forgotten: for one run of an agent after another."""
+        """Return the kept results and forget them, so that the next run of an agent starts empty."""
         results = self.results
         self._results.clear()
         return results

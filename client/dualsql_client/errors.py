@@ -3,15 +3,15 @@
 DualResponseClientError
 ├── ParseError                 PARSE_ERROR          no dual response, several, or a wrong value in a column
 ├── NotConfiguredError         NOT_CONFIGURED       base_url is missing, or cannot be used safely
-├── ToolFailedError            TOOL_FAILED          a tool failed, or gave no data; its own code if it has one
-├── MissingExtraError          MISSING_EXTRA        a package is needed that an extra of this one brings
+├── ToolFailedError            TOOL_FAILED          a tool failed or returned no data; the tool's code if it has one
+├── MissingExtraError          MISSING_EXTRA        a package is missing that an extra installs
 └── FetchError                 FETCH_ERROR          the request failed; the server's code if it sent one
     ├── FetchTimeoutError      TIMEOUT              no complete answer in time
     ├── ResourceNotFoundError  RESOURCE_NOT_FOUND   404: unknown, deleted, or not the caller's
-    ├── ResourceExpiredError   RESOURCE_EXPIRED     410: it was there, and its time is over
+    ├── ResourceExpiredError   RESOURCE_EXPIRED     410: its lifetime is over
     ├── ResourcePendingError   RESOURCE_PENDING     409: its query still runs
     ├── ResourceFailedError    RESOURCE_FAILED      409: its query failed; `details["error"]` says why
-    ├── StreamBrokenError      STREAM_BROKEN        rows came, the connection broke, and there is no going on
+    ├── StreamBrokenError      STREAM_BROKEN        the connection broke after some rows, and the stream cannot resume
     └── UntrustedOriginError   UNTRUSTED_ORIGIN     the answer points to a host that was not configured
 """
 
@@ -67,7 +67,7 @@ class DualResponseClientError(Exception):
 
 
 class ParseError(DualResponseClientError):
-    """What was given cannot be read as what it should be."""
+    """The input cannot be parsed."""
 
     default_code = "PARSE_ERROR"
 
@@ -80,13 +80,13 @@ class NotConfiguredError(DualResponseClientError):
 
 
 class ToolFailedError(DualResponseClientError):
-    """A tool that a program called failed, or its answer has not what was asked for."""
+    """A tool failed, or its answer lacks the requested data."""
 
     default_code = "TOOL_FAILED"
 
 
 class MissingExtraError(DualResponseClientError):
-    """What was asked for needs a package that is not installed."""
+    """The operation needs a package that is not installed."""
 
     default_code = "MISSING_EXTRA"
 
@@ -96,7 +96,7 @@ class FetchError(DualResponseClientError):
 
     Attributes:
         status: the HTTP status of the answer; None when no answer came, or it broke off.
-        retry_after: seconds that the server asked to be left alone; None when it did not.
+        retry_after: seconds that the server asks the client to wait; None if it does not.
         may_pass: the same request may succeed a little later: the connection broke, or the server was busy, restarting,
             or without its database for the moment.
     """
@@ -148,14 +148,14 @@ class ResourcePendingError(FetchError):
 
 
 class ResourceFailedError(FetchError):
-    """The query of the resource failed: there will be no rows. `details["error"]` is what it failed with."""
+    """The query of the resource failed: there will be no rows. `details["error"]` is its error."""
 
     default_code = "RESOURCE_FAILED"
     default_hint = "Run the tool again to get a new resource."
 
 
 class StreamBrokenError(FetchError):
-    """A stream ended too early, and was not or could not be gone on with; `__cause__` is how it ended.
+    """A stream ended too early and did not resume; `__cause__` is the error that ended it.
 
     Attributes:
         rows: complete rows received before that.
@@ -205,7 +205,7 @@ def fetch_error(status: int, body: object) -> FetchError:
 
 
 def failed_with(error: Mapping[str, Any]) -> ResourceFailedError:
-    """The error for a resource whose metadata says what its query failed with."""
+    """The error for a resource whose query failed, from its metadata."""
     said = _text(error, "message") or "The server does not say why."
     return ResourceFailedError(
         f"The query failed: {said}", hint=_text(error, "hint"), details={"error": dict(error)}
@@ -218,7 +218,7 @@ def _text(problem: Mapping[str, Any], name: str) -> str | None:
 
 
 def needed(module: str, extra: str) -> Any:
-    """The module, which `dualsql-client[extra]` brings.
+    """Import a module that `dualsql-client[extra]` installs.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -244,7 +244,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 def checked_keywords(options: Callable[..., Any] | None = None) -> Callable[[F], F]:
-    """A decorator: the function raises TypeError for a keyword argument that it has not.
+    """A decorator: the function raises TypeError for an unknown keyword argument.
 
     Python's own TypeError names no near name before 3.13, and `**options` of a TypedDict refuse nothing.
 

@@ -17,7 +17,7 @@ class DownloadFormat:
     Attributes:
         suffixes: of files, with the dot; the first is the usual one.
         framer: makes what finds its rows, of at most so many bytes each.
-        is_resumable: whether a broken stream of it goes on where it stopped.
+        is_resumable: whether a broken stream of this format resumes where it stopped.
     """
 
     name: StreamFormat

@@ -12,7 +12,7 @@ _MARKS = tuple(f'{{"{key}":'.encode() for key in (SUMMARY_KEY, PROBLEM_KEY))
 
 
 class Block(NamedTuple):
-    """Some whole rows, as they came."""
+    """Some whole rows, as the server sent them."""
 
     data: bytes
     rows: int
@@ -22,7 +22,7 @@ class Framer(Protocol):
     """Finds the rows in one format."""
 
     def feed(self, data: bytes) -> list[Block]:
-        """The rows that are whole by now.
+        """The rows that are complete by now.
 
         Raises:
             FetchError: the bytes are not of this format, or a row is larger than can be held.
@@ -33,7 +33,7 @@ class Framer(Protocol):
         """What is left at the end of the body.
 
         Args:
-            rows: how many were handed on, by this framer or by those before it.
+            rows: how many rows were passed on, by this framer and earlier ones.
 
         Raises:
             FetchError: the stream ended before its end (then without a status), or with a problem.
@@ -41,16 +41,16 @@ class Framer(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop what is not whole: the connection broke."""
+        """Drop an incomplete row after the connection broke."""
         ...
 
     def last_digest(self) -> str | None:
-        """`wire.row_digest` of the last row that was handed on; None where the format has none."""
+        """`wire.row_digest` of the last row that was passed on; None if the format has none."""
         ...
 
 
 class LineFramer:
-    """NDJSON: a row a line, and a last line that is none."""
+    """NDJSON: one row a line, and a last line that is the summary."""
 
     def __init__(self, maximum_bytes: int) -> None:
         self._pending = _Pending(maximum_bytes)
@@ -154,7 +154,7 @@ class RecordFramer:
 
 
 class WholeFileFramer:
-    """Parquet: bytes that mean nothing before their end, so that a break is the end of it."""
+    """Parquet: the bytes cannot be read before their end, so a broken stream cannot resume."""
 
     _MAGIC = b"PAR1"
 
@@ -181,7 +181,7 @@ class WholeFileFramer:
 
 
 class _Pending:
-    """Bytes of a row that is not whole yet."""
+    """Bytes of an incomplete row."""
 
     def __init__(self, maximum_bytes: int) -> None:
         self._maximum_bytes = maximum_bytes
@@ -205,7 +205,7 @@ class _Pending:
 
 
 def check_end(summary: Any, problem: Any, rows: int) -> None:
-    """Believe an end that says it is whole and counts as many rows as came.
+    """Check that the last record says "complete" and has the number of rows that arrived.
 
     Raises:
         FetchError: it tells of a problem, or of another number of rows.

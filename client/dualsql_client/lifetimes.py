@@ -20,7 +20,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = timedelta(seconds=0.1), timedelta(days=1)
 
 
 class ServerClock:
-    """What time it is at the server."""
+    """The server's clock."""
 
     def __init__(self) -> None:
         self._skew = timedelta()
@@ -44,7 +44,7 @@ async def kept_alive(
     touch: Callable[[], Awaitable[object]],
     time_left: Callable[[], timedelta | None],
 ) -> AsyncIterator[None]:
-    """Read a little of a resource whenever half of its time is over, as long as that gives it more time.
+    """Read one row of a resource whenever half of its lifetime is over, as long as that extends the lifetime.
 
     Where it does not (the server's lifetimes do not slide, or the longest is reached), it is read once and no more.
     """

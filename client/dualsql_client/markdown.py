@@ -174,14 +174,14 @@ _FAILED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkdownAnswer:
-    """What was read out of a text; None and empty where it says nothing, or nothing certain.
+    """Values read from a text; None or empty if the text does not give them, or not unambiguously.
 
     Attributes:
         table: where staged data are to be queried.
         fields: other labelled values that were asked for, as text, by the name they were asked by.
         blocks: the JSON blocks, read.
         tables: the tables, as rows of text; cells that are empty are None.
-        error: what went wrong, in one line.
+        error: the error, in one line.
     """
 
     raw_text: str
@@ -209,7 +209,7 @@ class MarkdownAnswer:
 def parse_markdown(
     text: str, *, strategy: ParseStrategy = "conservative", expected_fields: Sequence[str] = ()
 ) -> MarkdownAnswer:
-    """What `text` says; only its first million characters are read.
+    """Read the values in `text`, of which at most the first million characters are used.
 
     Args:
         strategy: "conservative" takes what has a label. "aggressive" takes, too, an id that looks made by a server, the

@@ -1,4 +1,4 @@
-"""Rows out of NDJSON, and Python values out of their cells."""
+"""Rows from NDJSON, and Python values from their cells."""
 
 from __future__ import annotations
 

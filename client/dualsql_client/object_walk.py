@@ -1,4 +1,7 @@
-"""The mappings inside any object that an SDK returns. Bounded, without computed attributes."""
+"""Finds the mappings inside any object that an SDK returns, with a bounded search.
+
+It reads attributes where an object stores them, so no property and no `__getattr__` of an SDK runs. It compares `type`
+and does not call isinstance(), which reads the object's `__class__`."""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def _stored(value: object, name: str) -> Any:
 
 
 class Walk:
-    """Visits the mappings inside a value, the shallowest first, each once; `descend` is the visitor's choice.
+    """Visits the mappings inside a value, the shallowest first, each once; the caller decides where to `descend`.
 
     True as long as there is something left to visit.
 
@@ -165,7 +168,7 @@ class Walk:
 
 
 def _may_tell(text: str | bytes | bytearray) -> bool:
-    """Whether there is any use in reading it as JSON: each kind of evidence has one of these words in it."""
+    """Whether the text is worth parsing as JSON: each kind of evidence contains one of these words."""
     return ("resource" in text or "://" in text) if isinstance(text, str) else b"resource" in text
 
 

@@ -1,4 +1,4 @@
-"""The configured servers. A tool result chooses among them, it adds none."""
+"""The configured servers. A tool result can choose one of them, and cannot add one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dualsql_client.transport import Auth, Transport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The address of one server's resources, and what is sent there and nowhere else.
+    """The address of one server's resources, with the headers and credentials for that server only.
 
     Attributes:
         base_url: such as https://api.example.com/resources; it may be a private address.
@@ -42,10 +42,10 @@ class Origins:
         return len(self._transports)
 
     def choose(self, uri: str, url: str | None) -> Transport | None:
-        """Where the rows of a result are fetched; None when it is nowhere that was configured.
+        """The configured transport for a result; None if its address is not configured.
 
         Args:
-            url: where the tool result says they are.
+            url: the address according to the tool result.
         """
         if url is not None:
             named = [transport for transport in self._transports if is_same_place(transport.url_of(uri), url)]

@@ -1,4 +1,4 @@
-"""A dual response in the application's hands. Pages joined are the result, each row once."""
+"""A dual response in the application. It fetches pages, streams, tables and files of the rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ParsedDualResponse(Asking):
     Attributes:
         sample: the rows in the tool result, as JSON has them; empty when it held only a link.
         total_count: all rows of the result; None when the server did not count them.
-        total_count_kind: what the number is worth: "exact", "estimated", "capped" (at least so many), or "none".
+        total_count_kind: "exact", "estimated", "capped" (a lower bound), or "none".
         resource_uri: the resource as the tool result names it, such as `resource://abc123`.
         resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
             what the tool result says, untrusted and never fetched.
@@ -88,7 +88,7 @@ class ParsedDualResponse(Asking):
     def kept_alive(self) -> AbstractAsyncContextManager[None]:
         """Keep the resource from expiring while it is read page by page: `async with parsed.kept_alive(): ...`.
 
-        As long as the server allows it, which is with sliding expiration. Whatever reads all rows does it by itself.
+        This works if the server's lifetimes slide. The methods that read all rows do it themselves.
         """
         return kept_alive(partial(self.fetch, limit=1), self.time_left)
 
@@ -130,14 +130,14 @@ class ParsedDualResponse(Asking):
     ) -> AsyncGenerator[list[Row], None]:
         """All rows in order, in batches of `batch_size`; no more than a few of them are held at once.
 
-        They come as one stream, which is gone on with where its connection breaks; from a server that has no
+        They come as one stream, which resumes where its connection breaks; from a server that has no
         streams, as pages.
 
         Args:
             options: see StreamOptions.
 
         Raises:
-            StreamBrokenError: the stream broke, and there is no going on.
+            StreamBrokenError: the stream broke and could not resume.
             FetchError, ParseError: see `fetch`.
         """
         held: list[Row] = []
@@ -236,7 +236,7 @@ class ParsedDualResponse(Asking):
         return target
 
     async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
-        """What the server says about the resource now.
+        """The current metadata of the resource.
 
         Args:
             count: count the rows anew: "exact", "estimated", "capped:10000", or "auto". `total_count` follows.
@@ -254,7 +254,7 @@ class ParsedDualResponse(Asking):
         return metadata
 
     async def wait_until_ready(self, timeout: float | timedelta | None = None) -> ResourceMetadata:
-        """Wait for a query that still runs; what the server says about the resource then.
+        """Wait for a query that still runs, and return the metadata of the resource.
 
         Args:
             timeout: for how long, seconds or a timedelta; None for as long as it takes.

@@ -59,7 +59,7 @@ _INTERRUPTIBLE = 0.2
 class Portal:
     """Runs coroutines for threads that are in no event loop, or in one of another's: a notebook's.
 
-    It has no thread until the first of them is run. Whoever forgets to close it leaves a thread that waits, and that
+    It has no thread until the first of them is run. A portal that is not closed leaves a waiting thread, which
     neither keeps the process from ending nor outlives the portal.
 
     Attributes:
@@ -80,7 +80,7 @@ class Portal:
         """What the coroutine returns. An interrupt of the waiting thread cancels it.
 
         Raises:
-            RuntimeError: the portal is closed, or who asks is run by it: it would wait for itself.
+            RuntimeError: the portal is closed, or the caller runs in its event loop and would wait for itself.
         """
         worker = self._started()
         if worker.is_current():
@@ -144,7 +144,7 @@ class _Worker:
         _WORKERS.add(self)
 
     def is_current(self) -> bool:
-        """Whether it runs the code that asks."""
+        """Whether the calling code runs in this event loop."""
         return self._thread is current_thread()
 
     def result_of(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""What a person sees of a dual response: one screen of text or HTML, escaped."""
+"""A dual response for a person: one screen of text or HTML, escaped."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ ROWS, COLUMNS, CELL_CHARACTERS = 20, 30, 200
 
 
 class Previewable(Protocol):
-    """What is looked at: a ParsedDualResponse or its synchronous form."""
+    """A ParsedDualResponse or its synchronous form."""
 
     @property
     def name(self) -> str: ...
@@ -126,8 +126,8 @@ class Preview:
     Attributes:
         headings: names of the columns shown; `numeric` says for each whether its values are numbers.
         rows: their values in words; None is NULL.
-        left_out: what of the sample is not shown, or an empty text.
-        address: where the rows are; None when the client has no base_url, and whose word would it be then?
+        left_out: a note on the part of the sample that is not shown, or an empty text.
+        address: the URL of the rows; None if the client has no base_url (the tool result's own is untrusted).
     """
 
     name: str
@@ -160,7 +160,7 @@ def preview(seen: Previewable, *, is_configured: bool) -> Preview:
 
 
 def html(seen: Preview) -> str:
-    """As a table of HTML for a notebook: no scripts, no styles of strangers, no formulas."""
+    """An HTML table for a notebook, without scripts, foreign styles or formulas."""
 
     address = seen.address or ""
     link = (

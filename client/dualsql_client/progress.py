@@ -1,4 +1,4 @@
-"""How far a fetch is. It is told what came, and never slows down what comes by more than the telling."""
+"""The progress of a fetch, as a bar or through a function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OnProgress = Callable[[int, int | None], Awaitable[object] | object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a fetch is.
+    """The progress of a fetch.
 
     Attributes:
         rows: fetched so far; of Parquet 0, since its bytes are not looked into.
@@ -38,7 +38,7 @@ Tell = Callable[[Progress], Awaitable[object] | object]
 
 
 class Meter:
-    """Tells whoever wants to know, while it is entered.
+    """Reports progress while the context manager is entered.
 
     Args:
         progress: True for a bar in the terminal (of stderr; nowhere if it is none), or a function.

@@ -1,4 +1,6 @@
-"""Questions about a result, and the requests that carry them."""
+"""Queries over a result, and the bodies of their requests.
+
+Example of a condition: `where("state").one_of(["NJ", "NY"]) & ~where("founded").lt(date(1900, 1, 1))`."""
 
 from __future__ import annotations
 
@@ -51,14 +53,14 @@ Aggregate = TypedDict(
 
 
 class OrderKey(TypedDict):
-    """One key of an order; rows without a value come last both ways."""
+    """One key of an order; NULLs come last in both directions."""
 
     column: str
     order: NotRequired[Literal["asc", "desc"]]
 
 
 class Condition:
-    """Which rows. `&` and `|` join conditions, `~` negates one.
+    """A condition on rows. `&` and `|` combine conditions, `~` negates one.
 
     where("state").one_of(["NJ", "NY"]) & ~where("founded").lt(date(1900, 1, 1))
     """
@@ -86,7 +88,7 @@ class Condition:
 
 
 class Compared:
-    """A column that is about to be compared; see `where`."""
+    """A column to compare; see `where`."""
 
     __slots__ = ("_column",)
 
@@ -94,11 +96,11 @@ class Compared:
         self._column = column
 
     def eq(self, value: Value) -> Condition:
-        """Equal; texts letter by letter."""
+        """Equal; texts are compared character by character."""
         return self._said("eq", value)
 
     def ne(self, value: Value) -> Condition:
-        """Another value; rows without one are not among them."""
+        """Not equal; NULLs do not match."""
         return self._said("ne", value)
 
     def lt(self, value: Value) -> Condition:
@@ -126,15 +128,15 @@ class Compared:
         return self._said("between", [least, most])
 
     def contains(self, part: str) -> Condition:
-        """A text that holds `part`, letter by letter."""
+        """A text that contains `part`, compared character by character."""
         return self._said("contains", part)
 
     def starts_with(self, beginning: str) -> Condition:
-        """A text that begins so."""
+        """A text that begins with `beginning`."""
         return self._said("starts_with", beginning)
 
     def is_null(self) -> Condition:
-        """Without a value."""
+        """NULL."""
         return self._said("is_null", True)  # noqa: FBT003 - it is what is sent
 
     def _said(self, operator: Operator, value: Any) -> Condition:
@@ -147,7 +149,7 @@ def where(column: str) -> Compared:
 
 
 class Question(TypedDict, total=False):
-    """What is asked of a result; see docs/asking.md.
+    """A query over a result; see docs/asking.md.
 
     Keys:
         columns: names of the columns wanted; of rows only.
@@ -200,7 +202,7 @@ def _duration(length: timedelta) -> str:
 
 
 class StreamOptions(TypedDict, total=False):
-    """What all that read a whole result may be told.
+    """Options of the methods that read a whole result.
 
     Keys:
         columns: names of the columns wanted, in that order; all by default.
@@ -261,7 +263,7 @@ def _sort_keys(sort: SortKey | Sequence[SortKey]) -> SortKey | list[SortKey]:
 
 
 class Asking:
-    """What a dual response can be asked."""
+    """The query methods of a dual response."""
 
     __slots__ = ()
 
@@ -278,7 +280,7 @@ class Asking:
         typed: bool = False,
         **question: Unpack[Question],
     ) -> FetchResult:
-        """One page of the answer to a question; the other arguments are those of `fetch`.
+        """One page of the answer to a query; the other arguments are those of `fetch`.
 
         Args:
             question: see Question.
@@ -313,13 +315,13 @@ class Asking:
         cursor: str | None = None,
         typed: bool = False,
     ) -> FetchResult:
-        """One page of what a SELECT over the relation `data` gives, which is this result.
+        """One page of a SELECT over the relation `data`, which is this result.
 
         Args:
             parameters: values of `:name` in the text.
 
         Raises:
-            FetchError: see `dualsql_client.errors`; status 403 for what is more than a question about this result.
+            FetchError: see `dualsql_client.errors`; status 403 if the text reads more than this result.
         """
         window = _window(offset, limit, cursor)
         asked = {"sql": sql, "parameters": dict(parameters or {}), **window}
@@ -333,7 +335,7 @@ class Asking:
         page_size: int | None = None,
         typed: bool = False,
     ) -> list[Row]:
-        """Every row that a SELECT over the relation `data` gives, read page by page.
+        """Every row of a SELECT over the relation `data`, read page by page.
 
         Args:
             page_size: rows of a page; None for the server's default.
@@ -344,7 +346,7 @@ class Asking:
         return await self._all_asked("sql", asked, page_size, typed=typed)
 
     async def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
-        """What its columns are like: of the first rows, or with "full" of all of them.
+        """Statistics of its columns: of the first rows, or with "full" of all rows.
 
         Args:
             columns: those that are looked at; None for all.
@@ -367,7 +369,7 @@ class Asking:
         offset: int = 0,
         **question: Unpack[Question],
     ) -> ParsedDualResponse:
-        """A new result, made of the answer to a question: it has a link and a life of its own, and can be asked again.
+        """Make a new result from a query. It has its own link and lifetime, and can be queried again.
 
         Args:
             limit, offset: which rows of the answer are kept.

@@ -120,7 +120,9 @@ _WHY_NOT = {
 
 @dataclass(slots=True, kw_only=True)
 class RowStream:
-    """One result on its way.
+    """The stream of one result. A broken connection is replaced by another, which begins after the last row passed on.
+
+    If the server cannot find that row again, the stream ends with StreamBrokenError.
 
     Attributes:
         rows, bytes: handed on so far; bytes are counted after decompression.

@@ -101,7 +101,7 @@ class SyncDualResponseClient:
         return None if found is None else SyncParsedDualResponse(self._portal, found)
 
     def parse_structured(self, structured_content: object) -> SyncParsedDualResponse | None:
-        """The dual response that a tool result's structuredContent is; None when it is something else."""
+        """The dual response in a tool result's structuredContent; None if it is something else."""
         found = self._client.parse_structured(structured_content)
         return None if found is None else SyncParsedDualResponse(self._portal, found)
 
@@ -132,7 +132,7 @@ class SyncDualResponseClient:
         return self._portal.call(self._client.query_staged_data, data_access_id, sql)
 
     def list_resources(self, *, page_size: int = 100) -> Generator[SyncParsedDualResponse, None, None]:
-        """The caller's own live results, newest first: whoever the `headers` of this client say it is.
+        """The caller's own live results, newest first. The `headers` of this client identify the caller.
 
         Their `sample` is empty; `fetch` and its kin read the rows.
 
@@ -141,7 +141,7 @@ class SyncDualResponseClient:
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
-            FetchError: see `dualsql_client.errors`; status 401 when the server does not know who asks.
+            FetchError: see `dualsql_client.errors`; status 401 if the server cannot identify the caller.
         """
         for found in self._portal.each(self._client.list_resources, page_size=page_size):
             yield SyncParsedDualResponse(self._portal, found)

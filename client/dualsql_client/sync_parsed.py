@@ -33,7 +33,7 @@ class SyncParsedDualResponse:
     Attributes:
         sample: the rows in the tool result, as JSON has them; empty when it held only a link.
         total_count: all rows of the result; None when the server did not count them.
-        total_count_kind: what the number is worth: "exact", "estimated", "capped" (at least so many), or "none".
+        total_count_kind: "exact", "estimated", "capped" (a lower bound), or "none".
         resource_uri: the resource as the tool result names it, such as `resource://abc123`.
         resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
             what the tool result says, untrusted and never fetched.
@@ -101,7 +101,7 @@ class SyncParsedDualResponse:
         typed: bool = False,
         **question: Unpack[Question],
     ) -> FetchResult:
-        """One page of the answer to a question; the other arguments are those of `fetch`.
+        """One page of the answer to a query; the other arguments are those of `fetch`.
 
         Args:
             question: see Question.
@@ -137,13 +137,13 @@ class SyncParsedDualResponse:
         cursor: str | None = None,
         typed: bool = False,
     ) -> FetchResult:
-        """One page of what a SELECT over the relation `data` gives, which is this result.
+        """One page of a SELECT over the relation `data`, which is this result.
 
         Args:
             parameters: values of `:name` in the text.
 
         Raises:
-            FetchError: see `dualsql_client.errors`; status 403 for what is more than a question about this result.
+            FetchError: see `dualsql_client.errors`; status 403 if the text reads more than this result.
         """
         return self._portal.call(
             self._parsed.sql,
@@ -163,7 +163,7 @@ class SyncParsedDualResponse:
         page_size: int | None = None,
         typed: bool = False,
     ) -> list[Row]:
-        """Every row that a SELECT over the relation `data` gives, read page by page.
+        """Every row of a SELECT over the relation `data`, read page by page.
 
         Args:
             page_size: rows of a page; None for the server's default.
@@ -175,7 +175,7 @@ class SyncParsedDualResponse:
         )
 
     def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
-        """What its columns are like: of the first rows, or with "full" of all of them.
+        """Statistics of its columns: of the first rows, or with "full" of all rows.
 
         Args:
             columns: those that are looked at; None for all.
@@ -194,7 +194,7 @@ class SyncParsedDualResponse:
         offset: int = 0,
         **question: Unpack[Question],
     ) -> SyncParsedDualResponse:
-        """A new result, made of the answer to a question: it has a link and a life of its own, and can be asked again.
+        """Make a new result from a query. It has its own link and lifetime, and can be queried again.
 
         Args:
             limit, offset: which rows of the answer are kept.
@@ -218,7 +218,7 @@ class SyncParsedDualResponse:
     def kept_alive(self) -> AbstractContextManager[None]:
         """Keep the resource from expiring while it is read page by page: `with parsed.kept_alive(): ...`.
 
-        As long as the server allows it, which is with sliding expiration. Whatever reads all rows does it by itself.
+        This works if the server's lifetimes slide. The methods that read all rows do it themselves.
         """
         return self._portal.within(self._parsed.kept_alive())
 
@@ -261,14 +261,14 @@ class SyncParsedDualResponse:
     ) -> Generator[list[Row], None, None]:
         """All rows in order, in batches of `batch_size`; no more than a few of them are held at once.
 
-        They come as one stream, which is gone on with where its connection breaks; from a server that has no
+        They come as one stream, which resumes where its connection breaks; from a server that has no
         streams, as pages.
 
         Args:
             options: see StreamOptions.
 
         Raises:
-            StreamBrokenError: the stream broke, and there is no going on.
+            StreamBrokenError: the stream broke and could not resume.
             FetchError, ParseError: see `fetch`.
         """
         return self._portal.each(self._parsed.fetch_stream, batch_size=batch_size, typed=typed, **options)
@@ -344,7 +344,7 @@ class SyncParsedDualResponse:
         return self._portal.call(self._parsed.save, path, file_format=file_format, **options)
 
     def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
-        """What the server says about the resource now.
+        """The current metadata of the resource.
 
         Args:
             count: count the rows anew: "exact", "estimated", "capped:10000", or "auto". `total_count` follows.
@@ -355,7 +355,7 @@ class SyncParsedDualResponse:
         return self._portal.call(self._parsed.get_metadata, count=count)
 
     def wait_until_ready(self, timeout: float | timedelta | None = None) -> ResourceMetadata:
-        """Wait for a query that still runs; what the server says about the resource then.
+        """Wait for a query that still runs, and return the metadata of the resource.
 
         Args:
             timeout: for how long, seconds or a timedelta; None for as long as it takes.

@@ -31,7 +31,7 @@ _LONGEST_TOKEN = 16 * 1024
 
 
 class HTTPAuth(Protocol):
-    """What is used of an httpx.Auth or httpx2.Auth: it is handed to the library it comes from."""
+    """The part of an httpx.Auth or httpx2.Auth that the client uses. It is passed to the library that it comes from."""
 
     @property
     def auth_flow(self) -> Callable[..., Any]: ...
@@ -44,7 +44,7 @@ Auth = HTTPAuth | TokenProvider | tuple[str, str]
 
 
 class Credentials:
-    """What `auth=` means for a request."""
+    """The credentials of a request, from `auth=`."""
 
     def __init__(self, auth: Auth | None) -> None:
         is_httpx = auth is None or isinstance(auth, tuple) or hasattr(auth, "auth_flow")
@@ -102,7 +102,7 @@ def _checked(token: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How requests that failed for a reason that may pass are repeated, and broken streams are resumed.
+    """How requests are repeated after temporary failures, and how broken streams are resumed.
 
     Attributes:
         budget: how long after a failure another attempt is made. Any new row of a stream starts it anew. The default
@@ -130,14 +130,14 @@ class Attempts:
         self._began_at = 0.0
 
     def restart(self) -> None:
-        """Forget the failures: something was achieved."""
+        """Forget the failures after a success."""
         self._failures = 0
 
     def delay(self, asked: float | None = None, *, most: float = math.inf) -> float | None:
         """Seconds to wait after one more failure; None when there were enough.
 
         Args:
-            asked: seconds that the server wants to be left alone.
+            asked: seconds that the server asks the client to wait.
             most: seconds that bound the budget further.
         """
         now = self._now()
@@ -187,7 +187,7 @@ Errors = tuple[type[Exception], ...]
 
 
 class HTTPResponse(Protocol):
-    """What is used of an httpx.Response or httpx2.Response."""
+    """The part of an httpx.Response or httpx2.Response that the client uses."""
 
     @property
     def status_code(self) -> int: ...
@@ -202,7 +202,7 @@ class HTTPResponse(Protocol):
 
 
 class HTTPClient(Protocol):
-    """What is used of an httpx.AsyncClient or httpx2.AsyncClient."""
+    """The part of an httpx.AsyncClient or httpx2.AsyncClient that the client uses."""
 
     def stream(
         self,
@@ -220,7 +220,7 @@ class HTTPClient(Protocol):
 
 
 class Allowance:
-    """How many bytes a call may still receive, over however many answers.
+    """How many bytes a call may still receive, in all its answers together.
 
     Args:
         maximum_bytes: in all, after decompression.
@@ -233,7 +233,7 @@ class Allowance:
         """Count an answer of `size` bytes.
 
         Raises:
-            FetchError: it was one too many.
+            FetchError: the allowance is used up.
         """
         self._left -= size
         if self._left < 0:
@@ -300,7 +300,7 @@ class Transport:
         return math.inf if self._is_answered else _STRANGER_SECONDS
 
     def url_of(self, uri: str) -> str:
-        """Where the rows of the resource are, whatever the tool result says about it.
+        """The URL of the resource below the configured address, whatever the tool result says.
 
         Raises:
             ParseError: `uri` names no resource.
@@ -517,7 +517,7 @@ def _check_coding(response: HTTPResponse) -> None:
 
 
 def _check_stream(response: HTTPResponse, media_type: str) -> None:
-    """Refuse what is no stream of that kind, or one whose end could not be told from a cut."""
+    """Refuse an answer of another kind, and a stream whose end looks the same as a break."""
     status, headers = response.status_code, response.headers
     if headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
         raise FetchError(f"The server's answer is not {media_type}.", status=status, hint=_CHECK_ADDRESS)
@@ -545,7 +545,7 @@ def _redirect_error(status: int, url: str, location: str) -> FetchError:
 
 
 def _is_repeatable(method: str, below: str) -> bool:
-    """Whether a request may be sent twice: it reads, or sets what the first one has set.
+    """Whether a request may be sent twice: it only reads, or sets the same value again.
 
     DELETE of a resource is not: the second one would be told that there is none.
     """
@@ -573,7 +573,7 @@ _LONGEST_ASKED = 60.0
 
 
 async def settled(transport: Transport, uri: str, seconds: float | None) -> Any:
-    """What the server says about a resource once it is no longer pending.
+    """The metadata of a resource once it is no longer pending.
 
     Raises:
         FetchTimeoutError: it still is after so many seconds.

@@ -60,15 +60,15 @@ class ToolResultSource:
 
 
 def read_source(said: str, base_url: str | None) -> ToolResultSource:
-    """What `said` names: the address of a resource, with or without `/rows`, or a file with a tool result.
+    """The result that `said` names: the address of a resource, with or without `/rows`, or a file with a tool result.
 
     Args:
         said: `-` is the standard input.
         base_url: for a file; an address has its own.
 
     Raises:
-        ParseError: it names nothing that can be read.
-        NotConfiguredError: for a file nobody has said where to fetch from.
+        ParseError: it names no readable result.
+        NotConfiguredError: a file was given without a base URL.
     """
     if said.lower().startswith(("http://", "https://")):
         return _of_address(said)

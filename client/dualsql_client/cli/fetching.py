@@ -1,4 +1,4 @@
-"""All rows of a result into a file, and what came. What is said of the file is read from the file."""
+"""Saves all rows of a result to a file, and reports what the file contains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dualsql_client.wire import StreamFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What is in the file.
+    """The content of the saved file.
 
     Attributes:
         rows: None for Parquet where pyarrow is missing, which could count them.

@@ -1,4 +1,4 @@
-"""A result in the terminal. Every key is on the screen, and every failure is a line there."""
+"""The viewer of a result in the terminal. The screen lists every key, and shows every error as a line."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Viewer(App[None]):
         self._begin(self._turn_to(0))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing else is asked while a question is open; so its key is not shown either."""
+        """Hide the other keys while the line for input is open."""
         return action != "ask" or not isinstance(self.focused, AnswerLine)
 
     @property

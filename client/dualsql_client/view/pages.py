@@ -1,4 +1,4 @@
-"""The pages of a result as someone reads through them, and their widgets."""
+"""The pages of a result in the viewer, and their widgets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pages:
     Attributes:
         sort: the order asked for; None for the result's own.
         number: of the page that is open, from 0.
-        total: rows, worth what `kind` says, as the last page told it.
+        total: the number of rows, of the kind `kind`, as the last page reported it.
     """
 
     parsed: ParsedDualResponse
@@ -61,13 +61,13 @@ class Pages:
 
     @property
     def last(self) -> int | None:
-        """The number of the last page, where that is known."""
+        """The number of the last page, if it is known."""
         if self.kind != "exact" or self.total is None:
             return None
         return max(0, self.total - 1) // ROWS_OF_A_PAGE
 
     async def turn_to(self, number: int) -> FetchResult | None:
-        """Open a page, the last one for a number beyond it; None when nobody knows the last, and that is none.
+        """Open a page, or the last one for a number beyond it; None if the page is empty and the last one unknown.
 
         Raises:
             FetchError: see `dualsql_client.errors`; the page that was open still is.
