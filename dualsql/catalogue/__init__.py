@@ -1,12 +1,13 @@
-"""What may be seen of the registered tables and saved queries. Denied and unknown look the same.
+"""The registered tables and saved queries that a caller may see. Denied and unknown look the same.
 
-    addresses   names as a hierarchy of URIs
-    describing  a Table, or a saved query, as JSON: types, keys, comments
-    catalogue   all of it, and what one principal sees of it
-    searching   fuzzy, several terms at once
-    paging      long lists in pieces
+    addresses   names as a hierarchy of URIs, and cursors over long lists
+    describe    a Table or a saved query as JSON: types, keys, comments
+    catalogue   all entries, and those that one principal may see
+    definitions an entry in words for a model
+    search      fuzzy search for several terms at once
+    mcp         the resources and tools of an MCP server
 
-READ IN THIS ORDER. Nothing here asks a database or knows MCP.
+Only `mcp` knows MCP. Nothing here queries a database.
 """
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind, paged

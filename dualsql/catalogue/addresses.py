@@ -20,13 +20,13 @@ _LONGEST_URI = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where something stands.
+    """The position of a catalogue entry.
 
     Attributes:
         source: the name of its database.
         schema: of a schema, a table or a view.
         name: of a table, a view or a query.
-        is_contents: the list of what is in it is meant, and not the thing itself.
+        is_contents: the address means the list of members, and not the entry itself.
     """
 
     source: str
@@ -37,22 +37,22 @@ class Address:
 
     @property
     def called(self) -> str:
-        """The name of the thing itself, without those of what it is in."""
+        """The name of the entry, without the names of its parents."""
         return self.name or self.schema or self.source
 
     @property
     def thing(self) -> Address:
-        """The thing itself."""
+        """The address of the entry itself."""
         return replace(self, is_contents=False)
 
     @property
     def contents(self) -> Address:
-        """The list of what is in it."""
+        """The address of the list of its members."""
         return replace(self, is_contents=True)
 
     @property
     def parent(self) -> Address | None:
-        """What it is in."""
+        """The address of its parent."""
         if self.kind == "catalog":
             return None
         if self.kind in ("schema", "query"):
@@ -77,7 +77,7 @@ class Addressing:
     """Writes and reads the URIs of one scheme.
 
     Raises:
-        ConfigurationError: the scheme is none, or one that hosts would follow.
+        ConfigurationError: the scheme is not valid, or is one that hosts would open.
     """
 
     scheme: str
@@ -86,7 +86,7 @@ class Addressing:
         checked_scheme(self.scheme)
 
     def template(self, kind: Kind, *, is_contents: bool = False) -> str:
-        """The URI template (RFC 6570) of all things of a kind, or of what is in them."""
+        """The URI template (RFC 6570) of all entries of a kind, or of their members."""
         parts = [*_SHAPES[kind], *([_CONTENTS] if is_contents else [])]
         return "/".join([f"{self.scheme}://{{source}}", *parts])
 
@@ -97,7 +97,7 @@ class Addressing:
         return re.sub(r"\{(\w+)\}", lambda found: _quoted(named[found[1]]), template)
 
     def read(self, uri: str) -> Address | None:
-        """The address that a URI stands for; None for what is none, whether anything stands there or not."""
+        """The address of a URI, whether anything exists there or not; None if the URI is not of this scheme."""
         start = f"{self.scheme}://"
         if len(uri) > _LONGEST_URI or not uri.startswith(start) or "?" in uri or "#" in uri:
             return None
@@ -154,7 +154,7 @@ def paged(
         place: a text by which `items` are sorted. What comes or goes between two pages moves nothing else.
 
     Raises:
-        BadParameterError: the cursor is none of ours.
+        BadParameterError: the cursor is not from this server.
     """
     start = 0 if cursor is None else bisect_right(items, _read(cursor), key=place)
     page = items[start : start + limit]

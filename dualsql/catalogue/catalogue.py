@@ -1,4 +1,4 @@
-"""All tables and saved queries, and the ones that one principal may see. Denied and unknown look the same."""
+"""All tables and saved queries, and those that one principal may see. Denied and unknown look the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ It must be quick: it is asked about every table at every look."""
 
 
 class VisibilityRules(Protocol):
-    """What is asked of a `dualsql.tenancy.Policy`."""
+    """The part of `dualsql.tenancy.Policy` that the catalogue uses."""
 
     def visible_names(self, principal: Principal | None, source: str) -> VisibleNames:
         """Which tables `principal` could query on `source`."""
@@ -36,7 +36,7 @@ class VisibilityRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing of the catalogue, as lists name it."""
+    """One entry of the catalogue, as lists show it."""
 
     address: Address
     uri: str
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTable:
-    """A registered table, and where it stands."""
+    """A registered table and its address."""
 
     key: str
     table: Any
@@ -62,7 +62,7 @@ class PlacedTable:
     name: str
 
     def at(self, source: str) -> Address:
-        """Where it stands in one of the databases."""
+        """Its address in one of the databases."""
         return Address(source=source, kind=self.kind, schema=self.schema, name=self.name)
 
 
@@ -71,8 +71,8 @@ class Catalogue:
 
     Args:
         dialects: of each source, by its name.
-        queries: one without a source is that of the first.
-        visible: see `Visible`; what it raises goes through.
+        queries: one without a source belongs to the first source.
+        visible: see `Visible`; its exceptions are not caught.
         scheme: of the URIs.
 
     Raises:
@@ -103,7 +103,7 @@ class Catalogue:
         self._facts: dict[tuple[str, str], TableFacts] = {}
 
     def seen_by(self, principal: Principal | None) -> CatalogueView:
-        """What `principal` sees now."""
+        """The catalogue as `principal` sees it now."""
         sights = {source: self._rules.visible_names(principal, source) for source in self.sources}
         allowed = [placed for placed in self._placed if self._shows(principal, placed)]
         tables = {
@@ -119,11 +119,11 @@ class Catalogue:
         return self._dialects[source].name
 
     def place_of(self, table: Any) -> PlacedTable | None:
-        """Where a Table stands, if it is registered."""
+        """The address of a Table, if it is registered."""
         return self._names.get(id(table))
 
     def facts(self, source: str, placed: PlacedTable) -> TableFacts:
-        """What holds of a table for whoever sees it."""
+        """The facts about a table that are the same for every caller."""
         key = source, placed.key
         if key not in self._facts:
             self._facts[key] = facts_of(placed.table, self._dialects[source])
@@ -131,7 +131,7 @@ class Catalogue:
 
     @cached_property
     def index(self) -> Index:
-        """All that can be searched for, whoever sees it: `search` is told what its caller sees."""
+        """The search index of all entries, for every caller; `search` gets the entries that its caller sees."""
         return indexed(self._things())
 
     def _things(self) -> Iterator[tuple[Address, str | None, Iterable[ColumnDefinition]]]:
@@ -146,7 +146,7 @@ class Catalogue:
             yield address, brief(query), ()
 
     def _runnable(self, tables: Mapping[Address, PlacedTable]) -> Mapping[Address, SavedQuery]:
-        """The queries whose tables are all seen: the others would be refused, or say what is there."""
+        """The queries whose tables are all visible. Others would be refused, or reveal a table."""
         seen = {(at.source, id(placed.table)) for at, placed in tables.items()}
         return {
             at: query
@@ -164,7 +164,7 @@ class CatalogueView:
     Attributes:
         tables: by their addresses; views too.
         queries: by their addresses.
-        sights: what the rules say, by source.
+        sights: the answers of the rules, by source.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class CatalogueView:
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
-        """Everything, sorted by URI. A source in which nothing is seen has its catalog, with nothing in it."""
+        """All entries, sorted by URI. A source without visible entries has an empty catalog."""
         addresses = [Address(source=source, kind="catalog") for source in self.catalogue.sources]
         addresses += {Address(source=at.source, kind="schema", schema=at.schema) for at in self.tables}
         entries = [self._entry(address, None) for address in addresses]
@@ -190,7 +190,7 @@ class CatalogueView:
         return sorted(entries, key=lambda entry: entry.uri)
 
     def has(self, address: Address) -> bool:
-        """Whether something is seen there."""
+        """Whether there is a visible entry at the address."""
         if address.kind == "catalog":
             return address.source in self.catalogue.sources
         if address.kind == "schema":
@@ -198,7 +198,7 @@ class CatalogueView:
         return address in self.tables or address in self.queries
 
     def within(self, address: Address) -> Sequence[Entry]:
-        """What is in a catalog or a schema, sorted by URI."""
+        """The members of a catalog or a schema, sorted by URI."""
         return [
             entry
             for entry in self.entries
@@ -212,7 +212,7 @@ class CatalogueView:
 
 
 def _placed(registry: Registry) -> Iterator[PlacedTable]:
-    """Each table by its own schema and name; of two with the same, the registry's name tells them apart."""
+    """Each table by its schema and name; two with the same name are told apart by the registry's names."""
     named = {getattr(table, "schema", None) for table in registry.tables.values()}
     unnamed = "default" if "default" not in named else "(default)"
     taken: set[tuple[str, str]] = set()
@@ -242,7 +242,7 @@ class Found(TypedDict):
 
 
 def tables_of(seen: CatalogueView, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
-    """The tables and views that are seen, of one source or schema if it is named; sorted by URI.
+    """The visible tables and views, of one source or schema if it is named; sorted by URI.
 
     Raises:
         BadParameterError: there is no such source or schema for this reader.
@@ -277,9 +277,9 @@ def checked_source(seen: CatalogueView, source: str | None) -> str | None:
 def find_table(
     seen: CatalogueView, name: str, *, source: str | None = None, schema: str | None = None
 ) -> Address:
-    """The table or view of that name, which may be "schema.name", in any case of letters if only one fits.
+    """The table or view of that name, which may be "schema.name". Case does not matter if only one matches.
 
-    Where several sources have it, it is that of the first.
+    If several sources have it, the first one counts.
 
     Raises:
         UnknownTableError: there is none for this reader.
@@ -300,14 +300,14 @@ def find_table(
 
 
 def nearest(seen: CatalogueView, address: Address) -> list[str]:
-    """URIs of what is seen and has a name like the one that nothing is found by; at most three."""
+    """URIs of visible entries with a name similar to an unknown one; at most three."""
     alike = {at.called: entry.uri for entry in seen.entries if (at := entry.address).kind == address.kind}
     close = get_close_matches(address.called[:_LONGEST_NAME], alike, n=3, cutoff=0.6)
     return [alike[name] for name in close]
 
 
 def search_all(seen: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
-    """What each term finds among names and comments of all that is seen: at most `limit` things each, best first.
+    """What each term finds in the names and comments of visible entries: at most `limit` each, the best first.
 
     Raises:
         BadParameterError: there are too many terms, or one is too long.

@@ -1,4 +1,4 @@
-"""What an address stands for, in words for a model. Nothing is named here that its reader does not see."""
+"""The definition at an address, in words for a model. It names only what the reader may see."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ContentMetadata(TypedDict):
 
 
 class Reading(TypedDict):
-    """What is read at an address."""
+    """The content at an address."""
 
     definition: Mapping[str, Any]
     metadata: ContentMetadata
@@ -75,14 +75,14 @@ class Listed(TypedDict):
 
 
 class Content(TypedDict):
-    """One thing of a list of contents."""
+    """One entry of a list of contents."""
 
     uri: str
     metadata: Mapping[str, Any]
 
 
 def read(seen: CatalogueView, address: Address) -> Reading | list[Content] | None:
-    """The definition and metadata of what stands at an address, or the list of what is in it; None for nothing."""
+    """The definition and metadata at an address, or the list of its members; None if nothing is visible there."""
     if not seen.has(address.thing):
         return None
     if address.is_contents:
@@ -91,7 +91,7 @@ def read(seen: CatalogueView, address: Address) -> Reading | list[Content] | Non
 
 
 def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
-    """A table or view that is seen there."""
+    """The definition of a visible table or view."""
     placed, sight = seen.tables[address], seen.sights[address.source]
     facts = seen.catalogue.facts(address.source, placed)
     masked = sight.masked.get(placed.key, frozenset())
@@ -118,7 +118,7 @@ def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
 
 
 def query_definition(seen: CatalogueView, address: Address) -> QueryDefinition:
-    """A saved query that is seen there."""
+    """The definition of a visible saved query."""
     query = seen.queries[address]
     places = (seen.catalogue.place_of(table) for table in query.tables)
     write = seen.catalogue.addressing.write

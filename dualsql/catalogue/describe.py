@@ -87,7 +87,7 @@ class TableLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What holds of a table for whoever sees it.
+    """The facts about a table that are the same for every caller.
 
     Attributes:
         columns: by their keys in `table.c`.
@@ -102,7 +102,7 @@ class TableFacts:
 
 
 def facts_of(table: Any, dialect: Dialect) -> TableFacts:
-    """Read a registered table, as a database of `dialect` would write its names and types."""
+    """Describe a registered table, with names and types as a database of `dialect` writes them."""
     constraints = list(table.constraints) if isinstance(table, Table) else []
     return TableFacts(
         sql_name=dialect.identifier_preparer.format_table(table),
@@ -115,12 +115,12 @@ def facts_of(table: Any, dialect: Dialect) -> TableFacts:
 
 
 def comment_of(item: Any) -> str | None:
-    """What is said of a table or column: its comment, else the "description" in its `info`."""
+    """The comment of a table or column, else the "description" in its `info`."""
     return _said(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
 
 
 def brief(query: SavedQuery) -> str | None:
-    """What a saved query answers."""
+    """A short description of a saved query."""
     return _said(query.description)
 
 
@@ -129,12 +129,12 @@ def _said(words: object) -> str | None:
 
 
 def is_view(table: Any) -> bool:
-    """Whether a Table stands for a view: SQLAlchemy made it with CREATE VIEW, or its `info` has "is_view"."""
+    """Whether a Table is a view: SQLAlchemy made it with CREATE VIEW, or its `info` has "is_view"."""
     return bool(getattr(table, "is_view", False) or getattr(table, "info", {}).get("is_view"))
 
 
 def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
-    """The type as the database calls it."""
+    """The database's name of the type."""
     try:
         return single_line(type_.compile(dialect=dialect), 200)
     except (CompileError, NotImplementedError):  # a type of another database, or of the application's own
@@ -164,7 +164,7 @@ def _links(constraints: Iterable[Any]) -> list[TableLink]:
 
 
 def _unique(table: Any, constraints: Iterable[Any]) -> list[list[str]]:
-    """Sets of columns of which no two rows have the same values, besides the primary key."""
+    """The unique sets of columns besides the primary key."""
     held = [item for item in constraints if isinstance(item, UniqueConstraint)]
     indexed = [item for item in getattr(table, "indexes", ()) if item.unique]
     return sorted(

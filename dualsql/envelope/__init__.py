@@ -1,11 +1,11 @@
-"""Answers of tools in the envelopes of docs/specification.md, S8 and S12. It needs nothing of dualsql but its errors.
+"""Answers of tools in the envelopes of docs/specification.md, S8 and S12. It imports only dualsql's errors.
 
 @wrap_tool_response
 async def start_instance(name: str) -> dict[str, str]:
     return {"instance": name, "status": "running"}
 
-The shapes are in `shapes`, their JSON Schemas in `schemas`, and what either means in MCP in `mcp`. docs/envelope.md
-shows each with an example.
+`shapes` has the shapes, `validation` their JSON Schemas, and `mcp` their conversion to MCP. docs/envelope.md shows
+each with an example.
 """
 
 from dualsql.envelope.mcp import (

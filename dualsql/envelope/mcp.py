@@ -39,19 +39,19 @@ Word = TypeVar("Word", bound=str)
 
 
 class Wanted(NamedTuple):
-    """What a caller asked for; by default a person in a chat."""
+    """The format that a caller asks for; by default that of a chat."""
 
     format: ResponseFormat = "markdown"
     context: ExecutionContext = "chat"
 
     @property
     def is_structured(self) -> bool:
-        """Whether the answer is for a program alone."""
+        """Whether the answer is for a program only."""
         return self.format == "json" or self.context == "code"
 
 
 def wanted(headers: Headers | None) -> Wanted:
-    """What these headers ask for. An unknown word, or two that contradict each other, ask for nothing."""
+    """Read the two headers. Unknown values, and two that contradict each other, are ignored."""
     found: dict[str, set[str]] = {}
     for name, value in _pairs(headers):
         found.setdefault(name, set()).add(value)
@@ -62,7 +62,7 @@ def wanted(headers: Headers | None) -> Wanted:
 
 
 def present(answer: DualModeAnswer, wanted: Wanted) -> DualModeAnswer:
-    """The halves of an answer that its caller wants; the answer itself is not changed."""
+    """The parts of an answer that its caller wants; the answer itself is not changed."""
     if not wanted.is_structured:
         return answer
     return cast(DualModeAnswer, {name: value for name, value in answer.items() if name != "display"})
@@ -100,7 +100,7 @@ _OWN_SCHEME = re.compile(r"(?!https?:|file:|data:|javascript:)[a-z][a-z0-9+.-]*:
 
 
 class ToolResult(TypedDict):
-    """A CallToolResult as the wire of MCP has it."""
+    """A CallToolResult in MCP's JSON."""
 
     content: list[Block]
     structuredContent: dict[str, Any]
@@ -108,7 +108,7 @@ class ToolResult(TypedDict):
 
 
 def to_mcp_tool_result(response: Response, *, links: Links = "text") -> ToolResult:
-    """A Response as MCP has it. The structure is the data, or the error under `error`."""
+    """A Response as an MCP tool result. The structure is the data, or the error under `error`."""
     content = [block for item in response["content"] for block in _blocks(item, links)]
     structure = response.get("data", {}) if response["success"] else {"error": response.get("error", {})}
     return ToolResult(
@@ -117,7 +117,7 @@ def to_mcp_tool_result(response: Response, *, links: Links = "text") -> ToolResu
 
 
 def dual_mode_tool_result(answer: DualModeAnswer, wanted: Wanted) -> ToolResult:
-    """A DualModeAnswer as MCP has it, for a caller who asked for `wanted`.
+    """A DualModeAnswer as an MCP tool result, for a caller who asked for `wanted`.
 
     The text is the display, or the JSON for a caller who wants no display; the structure is the answer.
     """
@@ -182,7 +182,7 @@ def _reference(item: Mapping[str, Any]) -> str:
 
 
 def _foreign(item: Mapping[str, Any]) -> Block:
-    """A block of a kind that specification S12 does not have: MCP's sound stays, anything else is written out."""
+    """A block of a kind that S12 does not have: MCP's audio stays, anything else becomes text."""
     if item["type"] == "audio" and {"data", "mimeType"} <= item.keys():
         return dict(item)
     try:

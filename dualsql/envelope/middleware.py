@@ -1,7 +1,7 @@
-"""No malformed answer leaves over HTTP. What is read is bounded, and what streams is not touched.
+"""ASGI middleware that replaces malformed answers. It reads a bounded size and does not touch streams.
 
-An answer is read if it is JSON, not compressed, and complete within the limit: it says so by its Content-Length, or
-its first piece is its last. Everything else passes as it comes.
+It checks an answer that is JSON, not compressed, and complete within the limit: by its Content-Length, or because its
+first piece is its last. Other answers pass unchanged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _OF_THE_BODY = frozenset(
 class ValidateResponses:
     """ASGI middleware: a malformed answer becomes status 500, INVALID_RESPONSE_FORMAT, and a line in the log.
 
-    Put it around what speaks the envelope, not around pages and streams of rows.
+    Put it around applications that answer with envelopes, not around pages and streams of rows.
 
     Args:
-        check: says what is wrong; `validate_dual_mode` for answers of specification S8.
+        check: returns the faults of an answer; `validate_dual_mode` for answers of specification S8.
         limit: bytes of the longest answer that is read; a longer one passes unread.
         name: of this part of the application, in the log.
     """
@@ -56,7 +56,7 @@ class ValidateResponses:
             await self.app(scope, receive, _Exchange(self, send).send)
 
     def faults(self, body: bytes) -> list[str]:
-        """What is wrong with a body; twice the same key in one object is, because readers differ in which they take."""
+        """The faults of a body. A repeated key in one object is a fault, because readers take different ones."""
         try:
             answer = json.loads(body, object_pairs_hook=_object, parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -65,7 +65,7 @@ class ValidateResponses:
 
 
 class _Exchange:
-    """One answer on its way out: its start is held until it is known what follows."""
+    """One answer: its start is held back until its body is known."""
 
     def __init__(self, middleware: ValidateResponses, send: Send) -> None:
         self.middleware = middleware
@@ -123,7 +123,7 @@ def _is_readable(start: Message) -> bool:
 
 
 def _announced(start: Message, limit: int) -> bool:
-    """Whether the answer says its length, and that is one to wait for."""
+    """Whether the answer has a Content-Length that is within the limit."""
     lengths = [bytes(value) for name, value in start.get("headers", ()) if name.lower() == b"content-length"]
     return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0][:20]) <= limit
 

@@ -1,4 +1,8 @@
-"""Answers in both envelopes: success and error."""
+"""Success and error answers in both envelopes.
+
+Data that is too large, or of a type without JSON, is refused and never cut. The text beside it is cut, and says so.
+The text of a foreign exception can contain a URL, a password or another tenant's value, so the caller gets a fixed
+sentence and an incident number; the log has the exception under that number."""
 
 from __future__ import annotations
 
@@ -38,11 +42,11 @@ def create_success_response(
     content: Sequence[ContentItem] = (),
     bounds: Bounds = BOUNDS,
 ) -> Response:
-    """An answer that all went well.
+    """A success answer.
 
     Args:
-        data: any value with a JSON form; what is no object is put under `result`. Without it there is no `data`.
-        text: what is read; made of the data if it is not given.
+        data: any value with a JSON form; a value that is no object is put under `result`. Default: no `data`.
+        text: the text content; made from the data if it is not given.
         content: further items, after the text.
 
     Raises:
@@ -66,7 +70,7 @@ def create_success_response(
 def create_error_response(
     message: str, code: str = UNKNOWN_ERROR, details: Mapping[str, Any] | None = None
 ) -> Response:
-    """An answer that something went wrong. The message becomes one line; it says to a model what happened.
+    """An error answer. The message becomes one line.
 
     `details["suggestion"]`, what to do next, stands in the text too.
 
@@ -90,7 +94,7 @@ def error_body(message: str, code: str = UNKNOWN_ERROR, details: Any = None) -> 
 
 
 def error_text(error: ErrorBody) -> str:
-    """What is read of an error."""
+    """The text of an error."""
     suggestion = error.get("details", {}).get("suggestion")
     advice = f"\n{single_line(suggestion, _MESSAGE_WIDTH)}" if isinstance(suggestion, str) else ""
     return f"Error: {error['message']}{advice}"
@@ -102,7 +106,7 @@ def as_object(made: Any) -> dict[str, Any]:
 
 
 def now() -> str:
-    """This moment as the envelope has it: ISO 8601, UTC, milliseconds."""
+    """The current time as the envelope writes it: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -114,7 +118,7 @@ _SUGGESTION = "Tell the operator the incident; the server's log has the cause."
 
 
 def error_of(error: BaseException, tool: str) -> ErrorBody:
-    """The `error` of an answer for what the tool raised."""
+    """The `error` of an answer for an exception of the tool."""
     if not isinstance(error, DualResponseError):
         return _incident(error, tool)
     message, hint = error.told
@@ -154,11 +158,11 @@ def staged_data(
     endpoint: str | None = None,
     example: str | None = None,
 ) -> StagedData:
-    """The `data` of a result that is kept: how it is called, how large it is, how it is queried.
+    """The `data` of a stored result: its name, its size, how to query it.
 
     Args:
-        data_access_id: the kept result's id; a name, and not a right to it.
-        payload_size: bytes. What is None is left out, for nobody knows it.
+        data_access_id: the stored result's id; it names the result and gives no access.
+        payload_size: bytes. Arguments that are None are left out.
         entities: rows.
         endpoint, example: `queryAccess`: where SQL is sent to, and a query that works there.
     """
@@ -177,14 +181,14 @@ def create_dual_mode_response(
     schema: Mapping[str, Any] | None = None,
     bounds: Bounds = BOUNDS,
 ) -> DualModeAnswer:
-    """An answer for code and people alike. Its status is "staged" if the data has a dataAccessId, else "success".
+    """A dual-mode success answer. Its status is "staged" if the data has a dataAccessId, else "success".
 
     Args:
         data: any value with a JSON form; what is no object is put under `result`.
         operation: the tool's name.
-        shown: how the data is displayed; or a display that is made, and escaped, already.
+        shown: the kind of display; or a finished display, already escaped.
         seconds: how long it took; the answer has milliseconds.
-        cached: only where a result cache answered.
+        cached: True only if a result cache answered.
         schema: the JSON Schema of the data.
 
     Raises:
@@ -214,7 +218,7 @@ def create_dual_mode_error(
     shown: DisplayType = "markdown",
     seconds: float = 0.0,
 ) -> DualModeAnswer:
-    """An answer that something went wrong; `suggestion` says what to do next and becomes `details.suggestion`.
+    """A dual-mode error answer; `suggestion` says what to do next and becomes `details.suggestion`.
 
     Raises:
         LimitExceededError, BadParameterError: the details are too large, or have no JSON.
@@ -226,7 +230,7 @@ def create_dual_mode_error(
 def dual_mode_error(
     error: ErrorBody, *, operation: str, shown: DisplayType = "markdown", seconds: float = 0.0
 ) -> DualModeAnswer:
-    """An answer with an error that was made already."""
+    """A dual-mode answer with a finished error."""
     suggestion = error.get("details", {}).get("suggestion")
     read = {"Error": error["message"], "Code": error["code"]} | _known(Suggestion=suggestion)
     return DualModeAnswer(

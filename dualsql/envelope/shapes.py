@@ -14,7 +14,7 @@ from dualsql.errors import BadParameterError
 
 
 class TextItem(TypedDict):
-    """What is to be read."""
+    """A text."""
 
     type: Literal["text"]
     text: str
@@ -46,7 +46,7 @@ ContentItem = TextItem | ImageItem | ResourceItem
 
 
 class ErrorBody(TypedDict):
-    """What went wrong. `details.suggestion` says what to do next, where that is known."""
+    """An error. `details.suggestion` says what to do next, if that is known."""
 
     code: str
     message: str
@@ -103,7 +103,7 @@ class QueryAccess(TypedDict, total=False):
 
 
 class StagedData(TypedDict, total=False):
-    """The `data` of a result that is kept elsewhere. `payloadSize` is bytes, `entities` a number of rows."""
+    """The `data` of a stored result. `payloadSize` is bytes, `entities` a number of rows."""
 
     dataAccessId: str
     operation: str
@@ -118,7 +118,7 @@ Item = TypeVar("Item", bound=ContentItem)
 
 
 def text_item(text: str) -> TextItem:
-    """A text to be read.
+    """A text item.
 
     Raises:
         BadParameterError: it is no text.

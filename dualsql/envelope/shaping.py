@@ -1,4 +1,7 @@
-"""What a tool returned, as an answer of either envelope."""
+"""Converts the return value of a tool to an answer of either envelope.
+
+A tool may return plain data, half an envelope (`success` with `data` or `message`), a whole one, or an MCP tool
+result. A value that cannot be completed becomes INVALID_RESPONSE_FORMAT, and the log says why."""
 
 from __future__ import annotations
 
@@ -33,17 +36,17 @@ _MCP_FIELDS = frozenset({"isError", "structuredContent", "_meta", "resultType"})
 
 @runtime_checkable
 class BringsItsText(Protocol):
-    """A result with a text and a structure of its own, such as dualsql.DualResponse."""
+    """A result that has its own text and structure, such as dualsql.DualResponse."""
 
     def to_text(self) -> str:
-        """What is read."""
+        """The text."""
 
     def to_structured_content(self) -> Mapping[str, Any]:
-        """What a program takes."""
+        """The data for a program."""
 
 
 def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
-    """What `tool` returned, as a Response that passes validate_response.
+    """The return value of `tool` as a Response that passes validate_response.
 
     Raises:
         LimitExceededError, BadParameterError: the result is too large, or has no JSON.
@@ -59,12 +62,12 @@ def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
 
 
 def failed(error: ErrorBody) -> Response:
-    """The Response of an error that was made already."""
+    """The Response for a finished error."""
     return Response(success=False, timestamp=now(), content=[text_item(error_text(error))], error=error)
 
 
 def malformed(issues: list[str], source: str) -> ErrorBody:
-    """The error in place of an answer with these faults, which go to the log too."""
+    """The error that replaces an answer with these faults. They are also logged."""
     logger.error("the answer of %r is malformed: %s", source, " ".join(issues))
     return error_body("The server made a malformed answer.", INVALID_RESPONSE_FORMAT, {"issues": issues})
 
@@ -76,7 +79,7 @@ def _is_envelope(made: Any) -> bool:
 
 
 def _is_content(value: Any) -> bool:
-    """Items with a type: a column named "content" has none."""
+    """Whether these are content items, which have a type; the values of a column named "content" have none."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -85,7 +88,7 @@ def _is_content(value: Any) -> bool:
 
 
 def _completed(made: dict[str, Any], bounds: Bounds) -> Response:
-    """The envelope with what it lacks; whatever else stands in it is kept."""
+    """The envelope with its missing fields added; other fields are kept."""
     failed = made.get("isError") is True or made.get("error") is not None
     success = made.get("success", not failed)
     fields = {name: value for name, value in made.items() if name not in _MCP_FIELDS and value is not None}
@@ -110,7 +113,7 @@ def _content_of(fields: Mapping[str, Any], bounds: Bounds) -> Any:
 
 
 def _text_of(fields: Mapping[str, Any], bounds: Bounds) -> str:
-    """The message, and what else there is to be read."""
+    """The message and the other texts."""
     rest = {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
     data = fields.get("data") or rest or None
     message = fields.get("message")
@@ -120,7 +123,7 @@ def _text_of(fields: Mapping[str, Any], bounds: Bounds) -> str:
 
 
 def error_told(fields: Mapping[str, Any]) -> ErrorBody:
-    """The error in whichever way the tool told it: an object, a text, or a message beside it."""
+    """The error as the tool gave it: an object, a text, or a message beside it."""
     error = fields.get("error")
     told = error if isinstance(error, dict) else {"message": error}
     told = {name: value for name, value in told.items() if value is not None}
@@ -149,7 +152,7 @@ def _timestamp_of(fields: Mapping[str, Any]) -> str:
 def dual_mode_of(
     result: Any, operation: str, *, shown: DisplayType, seconds: float, bounds: Bounds
 ) -> DualModeAnswer:
-    """What the tool returned, as an answer that passes validate_dual_mode.
+    """The return value of the tool as an answer that passes validate_dual_mode.
 
     Raises:
         LimitExceededError, BadParameterError: the result is too large, or has no JSON.

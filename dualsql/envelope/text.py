@@ -1,4 +1,7 @@
-"""Plain data as text, Markdown or HTML within a number of characters. No value becomes markup."""
+"""Plain data as text, Markdown or HTML within a number of characters. No value becomes markup.
+
+The scalars of an object become pairs, a list of objects a grid, another list one line for each value. Nested values
+become sections titled by their path, and below `_DEEPEST` a single cell."""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A text that is all there is."""
+    """A section that is one text."""
 
     path: Path
     text: str
@@ -40,7 +43,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Names and what stands under them."""
+    """Names and their values."""
 
     path: Path
     pairs: Sequence[tuple[str, Any]]
@@ -58,7 +61,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Objects as rows. Every row has every name; what it lacked is None."""
+    """Objects as rows. Every row has every name; missing values are None."""
 
     path: Path
     names: Sequence[str]
@@ -71,7 +74,7 @@ Section = Prose | Pairs | Lines | Grid
 
 
 def sections(data: Any) -> tuple[list[Section], bool]:
-    """The sections of plain data, the outermost first; and whether they are all."""
+    """The sections of plain data, the outermost first, and whether they are complete."""
     found: list[Section] = []
     for section in _sections((), data):
         if len(found) == _MOST_SECTIONS:
@@ -117,7 +120,7 @@ NAME_WIDTH = 80
 
 
 class Text:
-    """Plain text for a model: names and values, tables with bars. A cell ends neither its line nor its column."""
+    """Plain text for a model: names and values, tables with bars. A cell cannot end its line or its column."""
 
     between = "\n\n"
 
@@ -185,7 +188,7 @@ class Markdown(Text):
 
 
 class HTML(Text):
-    """HTML of bare elements: no attribute, no script, no style."""
+    """HTML of bare elements, without attributes, scripts and styles."""
 
     between = "\n"
 
@@ -233,7 +236,7 @@ _LEFT_OUT = "More is in the data than is shown here."
 
 
 class _Piece(NamedTuple):
-    """What is shown of a section: so many characters, lines or rows of it, and columns of a grid."""
+    """The part of a section that is shown: a number of characters, lines or rows, and columns of a grid."""
 
     text: str
     shown: int
@@ -241,7 +244,7 @@ class _Piece(NamedTuple):
 
 
 def written(data: Any, style: Text, budget: int) -> str:
-    """Plain data in at most `budget` characters; nothing at all if not even a note has its place."""
+    """Plain data in at most `budget` characters; empty if not even a note fits."""
     found, is_all = sections(data)
     pieces: list[str] = []
     left = budget - _FOR_A_NOTE
@@ -258,7 +261,7 @@ def written(data: Any, style: Text, budget: int) -> str:
 
 
 def _section(section: Section, style: Text, budget: int) -> str | None:
-    """A section with its heading, and a note of what it lacks; None if not even its first line fits."""
+    """A section with its heading, and a note on what is left out; None if not even its first line fits."""
     heading = style.heading(".".join(section.path)) if section.path else ""
     piece = _fitted(section, style, budget - len(heading) - _FOR_A_NOTE)
     if not piece.shown:
@@ -295,7 +298,7 @@ def _written_lines(section: Pairs | Lines, style: Text) -> list[str]:
 
 
 def _write_grid(grid: Grid, style: Text, room: int) -> _Piece:
-    """Cells shrink until some rows have their place, then columns go."""
+    """A grid that fits: cells are cut until some rows fit, then columns are left out."""
     names, first = grid.names, grid.rows[:_ENOUGH_ROWS]
     while True:
         for width in _GRID_WIDTHS:
@@ -314,12 +317,12 @@ def _rows(names: Sequence[str], records: Sequence[Row], style: Text, width: int,
 
 
 def _fitting(lines: Sequence[str], room: int) -> int:
-    """How many of the lines have room, each with a line break."""
+    """How many of the lines fit, each with a line break."""
     return sum(size <= room for size in accumulate(len(line) + 1 for line in lines))
 
 
 def _cut(section: Section, piece: _Piece) -> str:
-    """What of a section is shown, if not all."""
+    """A note on how much of a section is shown, if not all."""
     parts = []
     if piece.shown < section.total:
         parts.append(f"{piece.shown:,} of {section.total:,} {_UNITS[type(section)]}")
@@ -338,7 +341,7 @@ _EMPTY = "No entries."
 
 
 class Display(TypedDict):
-    """The human half of an answer (specification S8)."""
+    """The part of an answer for people (specification S8)."""
 
     type: DisplayType
     content: str
@@ -349,7 +352,7 @@ DISPLAY_TYPES: tuple[DisplayType, ...] = get_args(DisplayType)
 
 
 def readable(data: Any, *, budget: int = TEXT_BUDGET, bounds: Bounds = BOUNDS) -> str:
-    """Any value as text for a model: names and values, lists, tables; what is left out is said.
+    """Any value as text for a model: names and values, lists, tables. The text says what is left out.
 
     Raises:
         LimitExceededError, BadParameterError: as `plain` does.

@@ -1,4 +1,7 @@
-"""The JSON Schemas of both envelopes (draft 2020-12), and validation against them."""
+"""The JSON Schemas of both envelopes (draft 2020-12), and validation against them.
+
+The schemas use only keywords that the validation here supports. Fields that they do not name are allowed. Messages
+name fields and types, never a value."""
 
 from __future__ import annotations
 
@@ -162,17 +165,17 @@ Issues = Iterator[str]
 
 
 def validate_response(response: object, *, bounds: Bounds = BOUNDS) -> list[str]:
-    """What is wrong with a Response, a sentence each, at most twenty; an empty list if nothing is."""
+    """The faults of a Response, one sentence each, at most twenty; an empty list if it is valid."""
     return validate(response, RESPONSE_SCHEMA, bounds=bounds)
 
 
 def validate_dual_mode(answer: object, *, bounds: Bounds = BOUNDS) -> list[str]:
-    """What is wrong with a DualModeAnswer, a sentence each, at most twenty; an empty list if nothing is."""
+    """The faults of a DualModeAnswer, one sentence each, at most twenty; an empty list if it is valid."""
     return validate(answer, DUAL_MODE_SCHEMA, bounds=bounds)
 
 
 def validate(value: object, schema: Schema, *, bounds: Bounds = BOUNDS) -> list[str]:
-    """What of `value` does not fit one of the schemas of this package."""
+    """The faults of `value` by one of the schemas of this package."""
     if not is_plain(value, bounds.of_envelope()):
         return [_NOT_JSON]
     # Two rules may find the same fault.

@@ -1,7 +1,7 @@
-"""Any value of a tool's as plain JSON values. Exact or refused, never cut, guessed or printed by `repr`.
+"""Converts any value of a tool to plain JSON values, exactly. A value without a JSON form is refused.
 
-An object nobody knows may hold a password in its `repr`, a generator may never end, and a value that holds itself
-never does. So what has no JSON is refused, and all that is read is counted.
+It never uses `repr`, because the `repr` of an unknown object may contain a password. It counts everything it reads,
+because a generator or a value that contains itself may never end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Bounds:
     characters: int = 2_000_000
 
     def of_envelope(self) -> Bounds:
-        """Bounds of a whole answer whose data keeps to these: its text repeats some, and there are items around."""
+        """Bounds of a whole answer whose data is within these: its text repeats some of the data."""
         return Bounds(
             depth=self.depth + 8, values=2 * self.values + 10_000, characters=2 * self.characters + 100_000
         )
@@ -76,7 +76,7 @@ def _same(made: Any, given: Any) -> bool:
 
 
 class _Reader:
-    """Reads one value, and counts."""
+    """Reads one value and counts its parts."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _fields(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """The names and values of what JSON has as an object."""
+    """The names and values of anything that becomes a JSON object."""
     if isinstance(value, Mapping):
         return value.items()
     if isinstance(value, type):
@@ -184,7 +184,7 @@ def _iso(value: dt.date | dt.time) -> str:
 
 
 def _duration(value: dt.timedelta) -> str:
-    """ISO 8601, in the form in which dualsql's pages have intervals."""
+    """ISO 8601, in the form that dualsql's pages use for intervals."""
     size = abs(value)
     minutes, seconds = divmod(size.seconds, 60)
     fraction = f".{size.microseconds:06d}".rstrip("0") if size.microseconds else ""

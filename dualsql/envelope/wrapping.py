@@ -1,4 +1,7 @@
-"""Tools that answer in an envelope, and the audit of their answers."""
+"""Wraps tools so that they answer in an envelope, and audits their answers.
+
+The audit hook runs before the answer is returned. If it fails, the answer is replaced by an error, so that no answer
+is missing from the audit."""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ Tool = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a tool returned, or what it raised."""
+    """The return value of a tool, or its exception."""
 
     value: Any = None
     error: Exception | None = None
@@ -49,7 +52,7 @@ def is_async(tool: Tool) -> bool:
 
 
 def name_of(tool: Tool) -> str:
-    """What a tool is called where nobody named it."""
+    """The default name of a tool."""
     return str(getattr(tool, "__name__", type(tool).__name__))
 
 
@@ -144,12 +147,12 @@ class AnswerEvent:
     Attributes:
         tool: the name it was wrapped with.
         envelope: of S12 or S8 of the specification.
-        code: of a failure, the error's code.
+        code: the code of an error.
         content_types: the kinds of its content items, at most twenty; of S8, the kind of its display.
-        text_characters: of all that is read in it.
+        text_characters: of all its texts.
         data_bytes: of its data as JSON.
         seconds: how long the tool took.
-        incident: of an exception that is not told to callers, its number in the log.
+        incident: the number in the log of an exception that callers do not see.
     """
 
     tool: str
@@ -184,7 +187,7 @@ def require_plain_function(audit: AnswerAudit | None) -> None:
 
 
 def event_of(answer: Mapping[str, Any], *, tool: str, envelope: Envelope, seconds: float) -> AnswerEvent:
-    """What is remembered of a valid answer in either envelope."""
+    """The audit event of a valid answer in either envelope."""
     shown = answer["content"] if envelope == "response" else [answer.get("display") or {}]
     error = answer.get("error") or {}
     incident = error.get("details", {}).get("incident")
@@ -249,14 +252,14 @@ def wrap_tool_response(
     audit: AnswerAudit | None = None,
     bounds: Bounds = BOUNDS,
 ) -> Tool:
-    """The tool, answering with a Response: of its data, of its own envelope made whole, or of what it raised.
+    """Wrap a tool so that it answers with a Response: for its data, its own envelope completed, or its exception.
 
-    An error of dualsql's says its message and hint. Of any other exception the caller gets a fixed sentence and an
-    incident, under which the log has the exception. A cancelled call stays cancelled.
+    dualsql's own errors keep their message and hint. For any other exception the caller gets a fixed sentence and an
+    incident number; the log has the exception under that number. A cancelled call stays cancelled.
 
     Args:
         name: of the tool, in logs and for the audit; by default the function's.
-        audit: takes an event for every answer.
+        audit: a function that gets an event for every answer.
         bounds: how much an answer may hold; a larger one is answered with LIMIT_EXCEEDED.
 
     Raises:
@@ -302,9 +305,9 @@ def wrap_dual_mode(
     audit: AnswerAudit | None = None,
     bounds: Bounds = BOUNDS,
 ) -> Tool:
-    """The tool, answering with a DualModeAnswer; in all else as wrap_tool_response.
+    """Wrap a tool so that it answers with a DualModeAnswer; otherwise as wrap_tool_response.
 
-    A tool that knows more, such as `cached`, returns what create_dual_mode_response made, which stays.
+    A tool that sets more fields, such as `cached`, returns the result of create_dual_mode_response, which is kept.
 
     Args:
         operation: the tool's name in `metadata`, in logs and for the audit; by default the function's.
@@ -343,7 +346,7 @@ def _recorded(
     audit: AnswerAudit | None,
     fail: Callable[[Exception], Answer],
 ) -> Answer:
-    """The answer once it is remembered; an error in its place if it cannot be."""
+    """The answer after it was audited; an error if the audit failed."""
     if audit is None:
         return answer
     try:

@@ -1,4 +1,4 @@
-"""Who asks: authenticators, quotas, audit."""
+"""Identifies callers: authenticators, quotas, audit."""
 
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, log_audit
 from dualsql.identity.authenticate import (

@@ -1,7 +1,7 @@
-"""Remember what was done, by whom. No value of a row, no secret, and no gap.
+"""Records every action and its principal, without row values and secrets.
 
-An event is handed to the sink before the deed takes effect, or its rows leave. A sink that fails fails the request:
-an audit trail with holes is none. So there may be an event for what then failed, and never a deed without its event.
+The sink gets an event before the action takes effect or its rows are sent. If the sink fails, the request fails. So
+there can be an event for an action that failed afterwards, but no action without an event.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ AuditAction = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """One deed.
+    """One action.
 
     Attributes:
-        principal: who did it; None for an anonymous caller, and for the server's own code.
-        resource_id: on which resource; for a refusal, the id that was asked for. It opens resources without a
-            principal, so treat the trail as secret.
-        source: the database its rows come from, where that is known.
-        rows: how many rows, or resources of a listing, were handed out.
-        is_complete: of a stream: these were all that was asked for.
-        code, reason: of a refusal: the error's code, and what its caller was not told ("unknown", "denied", ...).
-            What is foreign is unknown here too: finding out would take time that the caller could measure.
-        link_id: names a signed link; it is not the link and opens nothing.
+        principal: None for an anonymous caller, and for the server's own code.
+        resource_id: the resource; for a refusal, the requested id. The id gives access to a resource without a
+            principal, so treat the audit as secret.
+        source: the database of its rows, if known.
+        rows: how many rows, or resources of a listing, were sent.
+        is_complete: of a stream: all requested rows were sent.
+        code, reason: of a refusal: the error's code, and the reason that its caller does not see ("unknown",
+            "denied", ...). A foreign id is "unknown" here too: a check would take time that the caller could measure.
+        link_id: the name of a signed link; it gives no access.
     """
 
     action: AuditAction
@@ -71,7 +71,7 @@ Audit = Callable[[AuditEvent], Awaitable[None] | None]
 
 
 async def record(audit: Audit | None, event: AuditEvent) -> None:
-    """Hand the event to the sink.
+    """Pass the event to the sink.
 
     Raises:
         StorageError: the sink failed.

@@ -1,7 +1,7 @@
-"""Find out who sent a request. A credential that is not right is an error, never a stranger let in.
+"""Identifies the caller of a request. A wrong credential is an error and never counts as anonymous.
 
-No credential at all is an anonymous caller (None). A wrong, expired or misdirected one is UNAUTHENTICATED, so that
-a client learns to renew its token instead of being told that its resources are gone.
+A request without a credential is anonymous (None). A wrong, expired or misdirected credential is UNAUTHENTICATED, so
+that the client renews its token; otherwise it would get 404 for its own resources.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class AccessToken(Protocol):
-    """What is read of a verified token: `mcp.server.auth.provider.AccessToken` has it."""
+    """The attributes of a verified token that dualsql reads: `mcp.server.auth.provider.AccessToken` has them."""
 
     client_id: str
     scopes: list[str]
@@ -41,7 +41,7 @@ class AccessToken(Protocol):
 
 
 class TokenVerifier(Protocol):
-    """`mcp.server.auth.provider.TokenVerifier`, and whatever else has its one method."""
+    """`mcp.server.auth.provider.TokenVerifier`, or any object with its one method."""
 
     async def verify_token(self, token: str) -> Any | None:
         """The `AccessToken`, or None for a token that is not valid."""
@@ -51,9 +51,9 @@ class TokenVerifier(Protocol):
 def principal_of_token(token: AccessToken) -> Principal:
     """Issuer and subject as the principal's id; the claim "tenant", if there is one, as its tenant.
 
-    A token that has a `principal` of its own, which a verifier may have given it, stands for that one.
-    Without a subject the client itself is the principal. A subject is unique for its issuer only (RFC 9068), and
-    must not be mistaken for a client of the same name. In a tool: `principal_of_token(get_access_token())`.
+    If the verifier has set a `principal` on the token, that principal is used.
+    Without a subject, the client itself is the principal. A subject is unique only for its issuer (RFC 9068), and
+    is kept apart from a client of the same name. In a tool: `principal_of_token(get_access_token())`.
     """
     own = getattr(token, "principal", None)
     if isinstance(own, Principal):
@@ -67,15 +67,15 @@ def principal_of_token(token: AccessToken) -> Principal:
 
 
 class BearerTokens:
-    """`authenticate=` for OAuth: the verifier of your MCP server, so that one token opens both doors.
+    """`authenticate=` for OAuth, with the verifier of your MCP server, so that one token works for MCP and REST.
 
     Args:
-        verifier: verifies signature or introspects; a `TokenVerifier` of the MCP SDK.
-        principal: whom a token stands for; the same function must be used where resources are created.
-        resource: what tokens for this server are issued for, usually the URL of its MCP endpoint; one issued for
-            another server is refused (RFC 8707). Without it, telling that is up to the verifier.
-        scopes: a token must carry all of them.
-        metadata_url: where clients learn how to get a token (RFC 9728); named when one is refused.
+        verifier: a `TokenVerifier` of the MCP SDK; it checks the signature or asks the issuer.
+        principal: the principal of a token; use the same function where resources are created.
+        resource: the audience of tokens for this server, usually the URL of its MCP endpoint. A token for another
+            audience is refused (RFC 8707). Without it, the verifier must check the audience.
+        scopes: a token must have all of them.
+        metadata_url: tells clients how to get a token (RFC 9728); refusals name it.
 
     Raises:
         ConfigurationError: `resource` is no absolute URL.
@@ -126,7 +126,7 @@ class BearerTokens:
 
 
 def static_tokens(principals: Mapping[str, Principal]) -> Authenticate:
-    """`authenticate=` for demos and tests: bearer tokens that never change."""
+    """`authenticate=` for demonstrations and tests, with a fixed set of bearer tokens."""
     known = [(token.encode(), principal) for token, principal in principals.items()]
 
     async def authenticate(request: Request) -> Principal | None:
@@ -145,7 +145,7 @@ def static_tokens(principals: Mapping[str, Principal]) -> Authenticate:
 
 
 def request_user(principal: Callable[[Any], Principal]) -> Authenticate:
-    """`authenticate=` behind Starlette's AuthenticationMiddleware: `principal` is given `request.user`.
+    """`authenticate=` behind Starlette's AuthenticationMiddleware: `principal` gets `request.user`.
 
     A user whose `is_authenticated` is false is an anonymous caller.
     """
@@ -158,7 +158,7 @@ def request_user(principal: Callable[[Any], Principal]) -> Authenticate:
 
 
 def bearer_token(request: Request) -> str | None:
-    """The token of the one Authorization header, or None where there is no such header (RFC 6750).
+    """The token of the Authorization header, or None without such a header (RFC 6750).
 
     Raises:
         UnauthenticatedError: several headers, another scheme, or no usable token in it.
@@ -181,7 +181,7 @@ def _is_token(text: str) -> bool:
 
 
 class _Location(NamedTuple):
-    """A URL as it is compared: the case of its host, a default port and a last slash make no difference."""
+    """A URL for comparison: the case of its host, a default port and a trailing slash do not matter."""
 
     scheme: str
     host: str

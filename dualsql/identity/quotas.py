@@ -1,4 +1,4 @@
-"""How much one principal may keep. Their own oldest unpinned resources make room, nobody else's do.
+"""Limits how much one principal keeps. Only the principal's own oldest unpinned resources are deleted to make room.
 
 Processes that create for one principal at the same moment may each see room for one: the quota can be exceeded by as
 many resources as are being made at once, and the next creation puts it right.
@@ -23,10 +23,10 @@ _ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
 async def find_surplus(
     store: ResourceStore, principal: Principal, size: int, now: datetime, settings: Settings
 ) -> AsyncIterator[Sequence[str]]:
-    """The principal's oldest unpinned resources, by the batch, that have to go before `size` more bytes fit.
+    """The principal's oldest unpinned resources, in batches, that must be deleted before `size` more bytes fit.
 
     Raises:
-        LimitExceededError: what is pinned fills the quota, or the resource alone is larger; nothing has to go.
+        LimitExceededError: pinned resources fill the quota, or the resource alone exceeds it; nothing is deleted.
     """
     resources, octets = settings.quota_resources, settings.quota_bytes
     if resources is None and octets is None:
@@ -48,7 +48,7 @@ async def find_surplus(
 
 
 async def evict(store: ResourceStore, resource_ids: Sequence[str]) -> int:
-    """Delete those of the resources that are still not pinned."""
+    """Delete the resources that are still unpinned."""
     return await store.delete(*resource_ids, expired_before=_ANY_EXPIRY)
 
 

@@ -1,4 +1,4 @@
-"""Where resources are kept until they expire. No SQL of a caller runs here."""
+"""Keeps resources until they expire. No SQL of a caller runs here."""
 
 from __future__ import annotations
 

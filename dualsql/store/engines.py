@@ -29,7 +29,9 @@ class MissingFileError(OSError):
 
 
 def watch_file(engine: Engine) -> None:
-    """Let the engine's connections end with their file, and none be made where there is none."""
+    """Close the engine's connections when their file is removed, and make none while the file is missing.
+
+    A connection to a removed file would go on writing to it, and a new connection would create an empty file."""
     path = Path(str(engine.url.database))
     if engine.url.database is None or str(path).startswith("file:"):
         return
@@ -70,7 +72,9 @@ _MISSING_WORDS = ("no such table", "no such column", "has no column named")
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Raise StorageError for whatever the database or the way to it does in the block."""
+    """Raise StorageError for every failure of the database or its connection in the block.
+
+    The driver's message is not passed on: it can contain a URL, a password or another tenant's value."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -82,7 +86,7 @@ def storage_errors() -> Iterator[None]:
 
 
 def already_stored() -> StorageError:
-    """The error for an id that is taken."""
+    """The error for an id that is already in use."""
     return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
 
 
@@ -120,7 +124,7 @@ def store_url(database: URL | str) -> URL:
 
 
 def own_engine(database: URL | str, timeout: timedelta) -> AsyncEngine:
-    """An engine for the store alone, each of its statements a transaction, none of its waits unbounded.
+    """An engine for the store only. Each statement is a transaction, and every wait is bounded.
 
     Raises:
         ConfigurationError: resources cannot be kept there.
@@ -166,7 +170,8 @@ def _set_pragmas(connection: DBAPIConnection, _record: object, *, seconds: float
 
 
 def _execute_patiently(cursor: DBAPICursor, statement: str, seconds: float) -> None:
-    """Of two that change the journal at once, SQLite refuses one without waiting, whatever its busy timeout is."""
+    """Execute with retries. If two connections change the journal mode at once, SQLite refuses one at once,
+    whatever its busy timeout is."""
     ends_at = time.monotonic() + seconds
     while True:
         try:

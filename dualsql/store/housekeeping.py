@@ -35,7 +35,7 @@ class AccessLog:
         self._forgotten = 0
 
     def note(self, resource_id: str, now: datetime) -> Access:
-        """Remember one access; the store learns of it with the next flush."""
+        """Note one access; the next flush writes it to the store."""
         access = Access(self.pending(resource_id) + 1, now)
         self._pending.pop(resource_id, None)
         self._pending[resource_id] = access
@@ -43,24 +43,24 @@ class AccessLog:
         return access
 
     def pending(self, resource_id: str) -> int:
-        """How many accesses the store does not know of yet."""
+        """How many accesses of this resource are not yet written to the store."""
         access = self._pending.get(resource_id)
         return access.number if access else 0
 
     def last(self, resource_id: str) -> datetime | None:
-        """The last access the store does not know of yet."""
+        """The last access of this resource that is not yet written to the store."""
         access = self._pending.get(resource_id)
         return access.last if access else None
 
     def total(self) -> int:
-        """How many accesses, of all resources, the store does not know of yet."""
+        """How many accesses of all resources are not yet written to the store."""
         return sum(access.number for access in self._pending.values())
 
     async def flush(self) -> None:
-        """Write what is pending; a resource that is refused does not keep the others waiting.
+        """Write the pending accesses. A resource that the store refuses does not delay the others.
 
         Raises:
-            StorageError: the store failed; what it did not take stays pending.
+            StorageError: the store failed; accesses that it did not accept stay pending.
         """
         batches, failures = deque(self._batches()), 0
         failure: StorageError | None = None
@@ -80,7 +80,7 @@ class AccessLog:
         self._confess()
 
     def _batches(self) -> Iterable[Sequence[str]]:
-        """What is pending, those that were refused last and one by one."""
+        """The pending accesses in batches; resources that were refused before come last and one by one."""
         waiting = [resource_id for resource_id in self._pending if resource_id not in self._refused]
         yield from (waiting[start : start + _ACCESS_BATCH] for start in range(0, len(waiting), _ACCESS_BATCH))
         yield from ([resource_id] for resource_id in tuple(self._refused))
@@ -111,14 +111,14 @@ class AccessLog:
             self._refused.discard(longest_unused)
 
     def _confess(self) -> None:
-        """Tell the operator, once the store takes counts again, by how much they are too low."""
+        """Log by how much the counts are too low, once the store accepts counts again."""
         if self._forgotten:
             logger.warning("%d accesses were not counted: too many waited for the store.", self._forgotten)
             self._forgotten = 0
 
 
 async def _settled(writing: Coroutine[None, None, None]) -> None:
-    """Await the write; if cancelled, only once it is known whether the store took it.
+    """Await the write, also after a cancellation, until the store has accepted or refused it.
 
     A statement cut off may have been executed: taken back and written again, it would count twice.
     """
@@ -167,7 +167,7 @@ class Housekeeper:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin, in the running event loop."""
+        """Start the tasks in the running event loop."""
         if all(task.done() for task in self._tasks):
             self._tasks = [
                 asyncio.create_task(every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))),
@@ -175,7 +175,7 @@ class Housekeeper:
             ]
 
     async def stop(self) -> None:
-        """End the tasks and write what is pending."""
+        """End the tasks and write the pending accesses."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -188,13 +188,13 @@ class Housekeeper:
             )
 
     async def sweep(self) -> int:
-        """Delete now what is due, and fail what is pending without anybody who runs its query."""
+        """Delete the resources that are due, and fail pending ones whose lease has expired."""
         await self._store.fail_overdue(INTERRUPTED, now=datetime.now(UTC))
         return await sweep(self._store, before=datetime.now(UTC) - self._retention)
 
 
 async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outage: Outage) -> None:
-    """Do `work` once in every `interval`, however long it takes itself."""
+    """Run `work` once in every `interval`, however long it takes."""
     clock = asyncio.get_running_loop().time
     due = clock()
     while True:

@@ -1,6 +1,6 @@
-"""Resources in this process's memory. Bounded, and nothing mutable is shared with a caller.
+"""Keeps resources in memory. The number is bounded, and no mutable object is shared with a caller.
 
-For development and a single process: nothing outlives it, and no other process sees it.
+For development and for a single process: resources are lost when it ends, and other processes do not see them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Row = dict[str, Any]
 class MemoryStore:
     """Keeps at most `maximum` resources, for one event loop.
 
-    When it is full it forgets the expired ones first, then the oldest that is not pinned.
+    When it is full, it deletes expired resources first, then the oldest unpinned one.
     """
 
     def __init__(self, maximum: int = 10_000) -> None:

@@ -1,4 +1,4 @@
-"""Bringing a database to the schema this dualsql needs. All of an upgrade or none of it.
+"""Migrates a database to the schema of this release. An upgrade runs in one transaction.
 
 The scripts are in the folder `migrations_path()` names; their history is kept in VERSION_TABLE.
 """
@@ -50,7 +50,7 @@ def migrations_path() -> Path:
 
 
 def upgrade(database: str | URL | Connection, revision: str = "head") -> None:
-    """Bring the database up to `revision`; harmless when it is there already.
+    """Upgrade the database to `revision`; does nothing if it is there already.
 
     Give a URL, also inside a running event loop, which then waits; or a connection, whose transaction, once
     begun, stays yours to commit: `async with engine.begin() as c: await c.run_sync(upgrade)`.
@@ -64,7 +64,7 @@ def upgrade(database: str | URL | Connection, revision: str = "head") -> None:
 
 
 def downgrade(database: str | URL | Connection, revision: str = "base") -> None:
-    """Take the database down to `revision`; "base" removes every table of dualsql and what is in them.
+    """Downgrade the database to `revision`; "base" removes every table of dualsql with its content.
 
     Arguments and errors are those of `upgrade`.
     """
@@ -85,7 +85,7 @@ def is_migrated(database: str | URL) -> bool:
 
 
 def alembic_config(database: str | URL | Connection) -> Config:
-    """What Alembic's own commands need to work on this database."""
+    """The configuration for Alembic's own commands on this database."""
     config = Config()
     # ConfigParser reads a lone % as the start of a name.
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
@@ -94,7 +94,7 @@ def alembic_config(database: str | URL | Connection) -> Config:
 
 
 def migrate() -> None:
-    """Do what Alembic's command asks for; only migrations/env.py calls it."""
+    """Run the migrations of an Alembic command; only migrations/env.py calls it."""
     database = _database()
     if context.is_offline_mode():
         _write_sql(database)
@@ -105,7 +105,7 @@ def migrate() -> None:
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
-    """Whether autogenerate may speak of it: the application's tables may be in the same database."""
+    """Whether autogenerate may compare it: the application's tables may be in the same database."""
     return kind != "table" or (name or "").startswith(TABLE_PREFIX)
 
 
@@ -126,7 +126,7 @@ def _database() -> Connection | URL:
 
 
 def _in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
-    """Its result, got in another thread, because this one may be running an event loop already."""
+    """The result of the coroutine, run in another thread, because this one may be running an event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
@@ -168,7 +168,7 @@ def _lock_and_migrate(connection: Connection) -> None:
 
 
 def _check_history(connection: Connection) -> None:
-    """Refuse tables that are there without our version table: we would make them a second time."""
+    """Refuse tables without our version table: the migration would create them a second time."""
     if _read_revision(connection) is None and inspect(connection).has_table(resources.name):
         raise ConfigurationError(
             f"The table {resources.name} was not made by `dualsql migrate`.",

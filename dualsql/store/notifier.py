@@ -1,4 +1,6 @@
-"""Tells listeners that a resource was pinned, has expired, is gone or ready."""
+"""Notifies listeners when a resource is pinned, expires, is deleted or becomes ready.
+
+Changes by this process are noticed at once, changes by others within `Settings.watch_interval`."""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _PATIENCE = 10.0
 
 
 class ChangeNotifier:
-    """Follows resources of a store while somebody listens, and does nothing otherwise."""
+    """Follows resources of a store while there are listeners, and does nothing otherwise."""
 
     def __init__(self, store: ResourceStore, settings: Settings) -> None:
         self._store = store
@@ -39,7 +41,7 @@ class ChangeNotifier:
         self._wake = asyncio.Event()
 
     def follow(self, resource: Resource, tell: ChangeListener) -> Callable[[], None]:
-        """Tell of every change of `resource` until the function that is returned is called, or it is over.
+        """Report every change of `resource`, until it is deleted or the returned function is called.
 
         Raises:
             LimitExceededError: as many are followed as the settings allow.
@@ -62,18 +64,18 @@ class ChangeNotifier:
         return unfollow
 
     def look(self) -> None:
-        """Look now: this process has changed something."""
+        """Look for changes now, because this process has changed something."""
         self._wake.set()
 
     def renew(self) -> None:
-        """Forget the event loop of the last run, and who listened there."""
+        """Forget the event loop of the last run and its listeners."""
         self._listeners.clear()
         self._standings.clear()
         self._telling.clear()
         self._task, self._wake = None, asyncio.Event()
 
     async def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following all resources."""
         tasks = [*self._telling, *([self._task] if self._task else [])]
         self._listeners.clear()
         self._standings.clear()
@@ -109,7 +111,7 @@ class ChangeNotifier:
                 self._compare(followed, found)
 
     async def _pause(self) -> None:
-        """Until something is due: a change here, an expiry, or the interval's end."""
+        """Wait for the next event: a change by this process, an expiry, or the end of the interval."""
         now = datetime.now(UTC)
         left = [(at - now).total_seconds() for _, at in self._standings.values() if at is not None]
         due = max(min([self._interval, *left]), _SHORTEST_PAUSE)
@@ -141,7 +143,7 @@ class ChangeNotifier:
 
 
 def _visible(standing: ResourceState | None) -> tuple[Status, bool] | None:
-    """What of it is worth telling: not that it lives a little longer."""
+    """The part of a state that listeners are notified of: not a longer lifetime."""
     return None if standing is None else (standing.status, standing.expires_at is None)
 
 

@@ -1,4 +1,4 @@
-"""What a store of resources must do. Each method is one atomic step, in any process."""
+"""The interface of a store of resources. Each method is one atomic step, in any process."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dualsql_client.wire import ToolProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceChanges:
-    """A partial update. What is left at its default stays as it is.
+    """A partial update. Fields that are left at their default do not change.
 
     Attributes:
         accesses: added to access_count.
         accessed_at: becomes last_accessed_at, unless a later one is there.
         extend_to: a later expires_at for a resource that is neither pinned nor expired; never shortens it.
-        total: a later count; anything but an exact one never takes the place of one that is.
+        total: a later count; a count that is not exact never replaces an exact one.
         pin: remove the expiry of a resource that has not expired.
-        unpin_to: the expires_at of a resource that is pinned; another keeps its own.
+        unpin_to: the new expires_at of a pinned resource; an unpinned one keeps its own.
         now: the instant that decides whether it has expired; required with extend_to and pin.
     """
 
@@ -47,11 +47,11 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requester:
-    """Who looks for a resource, and when.
+    """The caller who looks for a resource, and the time.
 
     Attributes:
-        principal: sees what is bound to it, and what is bound to nobody; None sees only the latter.
-        since: what expired before is not there.
+        principal: sees resources that are bound to it or to no principal; None sees only the latter.
+        since: resources that expired before this time are not found.
     """
 
     principal: Principal | None
@@ -59,7 +59,7 @@ class Requester:
 
 
 class ResourceState(NamedTuple):
-    """What becomes of a resource in time; `expires_at` is None for a pinned one."""
+    """The state of a resource at one time; `expires_at` is None for a pinned one."""
 
     status: Status
     expires_at: datetime | None
@@ -67,7 +67,7 @@ class ResourceState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one principal keeps: live resources and their bytes at rest, and how much of that is pinned."""
+    """How much one principal keeps: live resources and their bytes at rest, and how much of that is pinned."""
 
     count: int = 0
     size: int = 0
@@ -86,24 +86,24 @@ class LinkRecord:
 
 @dataclass(frozen=True, slots=True)
 class ListingPosition:
-    """Where a listing goes on: after this resource, newest first."""
+    """Where a listing continues: after this resource, newest first."""
 
     created_at: datetime
     id: str
 
 
 class ResourceStore(Protocol):
-    """Where resources are kept. Failures of a backend are raised as StorageError."""
+    """Keeps resources. Failures of a backend are raised as StorageError."""
 
     async def save(self, resource: Resource) -> str:
         """Store a new resource and return its id."""
         ...
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
-        """The resource, expired or not, or None; for a viewer, only if it is there for them.
+        """The resource, expired or not, or None; for a requester, only if that requester may find it.
 
-        The condition is tested where the row is found. What was read and then withheld would take longer than
-        what is not there, and a stranger could tell the two apart by the time.
+        The store tests this condition in the same query. If it read the row first and withheld it then, a caller could
+        tell foreign ids from unknown ones by the time.
         """
         ...
 
@@ -115,22 +115,22 @@ class ResourceStore(Protocol):
         ...
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
-        """Add to the counts of those that are there, by id; all of it, or nothing and StorageError."""
+        """Add to the access counts of existing resources, by id. Either all are written, or StorageError is raised."""
         ...
 
     async def settle(self, resource: Resource) -> bool:
-        """Write how a pending resource ended: status, failure, total, sample and expiry, unless it was pinned since.
+        """Store the end of a pending resource: status, failure, total, sample, and expiry unless it was pinned since.
 
-        Returns whether it was still pending: whoever settles first has settled it.
+        Returns whether it was still pending: only the first call settles it.
         """
         ...
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
-        """Say that the queries of these pending resources still run; those that are pending no more are left out."""
+        """Renew the leases of these resources, if they are still pending."""
         ...
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
-        """Fail what is pending and whose `pending_until` lies at or before `now`. Returns how many."""
+        """Fail pending resources whose `pending_until` is at or before `now`. Returns how many."""
         ...
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
@@ -141,7 +141,7 @@ class ResourceStore(Protocol):
         ...
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        """How each of these stands, of those that are there. At most 1,000 are asked for at a time."""
+        """The state of each of these resources that exists. At most 1,000 are asked for at a time."""
         ...
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
@@ -155,7 +155,7 @@ class ResourceStore(Protocol):
         ...
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
-        """What is bound to `principal` and lives at `now`."""
+        """How much is bound to `principal` and live at `now`."""
         ...
 
     async def find_unpinned(
@@ -165,11 +165,11 @@ class ResourceStore(Protocol):
         ...
 
     async def save_link(self, link: LinkRecord) -> None:
-        """Keep a link alive."""
+        """Store the record of a link."""
         ...
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
-        """Whether the link is alive; with `take`, end it in the same step, so that only one caller hears True."""
+        """Whether the link is valid; with `take`, end it in the same step, so that only one caller gets True."""
         ...
 
     async def delete_links(
@@ -183,7 +183,7 @@ class ResourceStore(Protocol):
         ...
 
     async def open(self) -> None:
-        """Get ready to be used in the running event loop. Called whenever a server starts, also after `close`."""
+        """Prepare for use in the running event loop. Called whenever a server starts, also after `close`."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A resource <-> the flat row every store keeps. What one store takes or refuses, each does.
+"""Converts a resource to the flat row that every store keeps, and back. All stores accept the same values.
 
 The keys of a row are Resource's field names; `columns`, `sample`, `metadata` and `failure` are JSON text.
 """
@@ -57,7 +57,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 
 
 def is_storable_id(resource_id: str) -> bool:
-    """Whether a resource can have this id; any other is unknown without asking the database.
+    """Whether a resource can have this id. Any other id is unknown without a query.
 
     A NUL or a lone surrogate in a URL would otherwise be an error of the driver, and look like an outage.
     """
@@ -68,7 +68,7 @@ def to_row(resource: Resource) -> dict[str, Any]:
     """The row to store; it shares nothing mutable with the resource.
 
     Raises:
-        BadParameterError: a value is one that some database, or JSON, cannot hold.
+        BadParameterError: a value that some database, or JSON, cannot store.
         LimitExceededError: the row would be larger than MAXIMUM_ROW_BYTES.
     """
     if not is_storable_id(resource.id):
@@ -89,7 +89,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     """The resource of a stored row.
 
     Raises:
-        TamperedError: the row is not one that `to_row` made.
+        TamperedError: `to_row` did not make this row.
     """
     values = {name: row[name] for name in _FIELDS if name in row}
     try:
@@ -107,7 +107,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
 
 
 def settled_values(resource: Resource) -> dict[str, Any]:
-    """What of its row is written when a pending resource has ended.
+    """The columns that are written when a pending resource has ended.
 
     Raises what `to_row` raises.
     """
@@ -116,17 +116,17 @@ def settled_values(resource: Resource) -> dict[str, Any]:
 
 
 def failed_values(failure: ToolProblem) -> dict[str, Any]:
-    """What of the row of a pending resource is written when nobody runs its query any more."""
+    """The columns that are written when the lease of a pending resource has expired."""
     return {"status": "failed", "failure": _to_json("failure", failure), "pending_until": None}
 
 
 def unreadable() -> TamperedError:
-    """The error for a row that is not as it was written: the same as for one whose signature is not ours."""
+    """The error for a row that was changed: the same as for a wrong signature."""
     return TamperedError("The stored resource cannot be trusted.")
 
 
 def _check_text(name: str, value: str | None) -> None:
-    """PostgreSQL holds no NUL, and UTF-8 no half of a surrogate pair."""
+    """Refuse texts that PostgreSQL (NUL) or UTF-8 (half a surrogate pair) cannot store."""
     try:
         storable = value is None or b"\x00" not in value.encode()
     except UnicodeEncodeError:

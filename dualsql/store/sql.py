@@ -1,4 +1,7 @@
-"""Resources in the table `dualsql_resources`: one statement for each method."""
+"""Keeps resources in the table `dualsql_resources`, with one statement for each method.
+
+No value is read, changed here and written back: counts, extensions, pins and deletions are conditions and arithmetic in
+SQL, so they are correct in any number of processes."""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ _REST = 1.0
 
 
 class FastRowReader:
-    """A connection of the event loop's own to the file of `url`."""
+    """Reads rows of a SQLite store on the event loop, over a connection of its own.
+
+    Every request reads its resource by the primary key, which SQLite does in less time than a thread takes to wake up.
+    On a failure the ordinary connection reads the row, and reports the error."""
 
     def __init__(self, url: URL) -> None:
         self._engine = new_synchronous_engine(
@@ -77,7 +83,7 @@ class FastRowReader:
         watch_file(self._engine)
 
     def rows(self, statement: Executable) -> list[dict[str, Any]] | None:
-        """The rows of `statement`; None when they cannot be had in a few milliseconds, or at all."""
+        """The rows of `statement`; None if reading fails or takes more than a few milliseconds."""
         now = time.monotonic()
         self._thread = self._thread or get_ident()
         if now < self._rests_until or self._thread != get_ident():
@@ -91,13 +97,13 @@ class FastRowReader:
         return None
 
     def reopen(self) -> None:
-        """Read in the thread of the event loop that runs now."""
+        """Open the connection in the thread of the running event loop."""
         if self._thread != get_ident() or self._rests_until == _CLOSED:
             self._engine.dispose(close=self._thread == get_ident())
             self._thread, self._rests_until = 0, 0.0
 
     def close(self) -> None:
-        """Close the connection, and read nothing any more."""
+        """Close the connection."""
         self._rests_until = _CLOSED
         if self._thread == get_ident():
             self._engine.dispose()
@@ -115,7 +121,7 @@ class Connections:
     """Connections of an engine, until they are closed.
 
     Args:
-        is_ours: the engine is disposed of at the end.
+        is_ours: dispose of the engine at the end.
     """
 
     def __init__(self, engine: AsyncEngine, *, is_ours: bool) -> None:
@@ -127,7 +133,7 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def reopen(self) -> None:
-        """Be of use in the running event loop, which may be another one than before."""
+        """Prepare for the running event loop, which may be another one than before."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and self._is_ours and not self._is_closed:
@@ -140,7 +146,7 @@ class Connections:
         """A connection on which each statement is a transaction.
 
         Raises:
-            StorageError: whatever the database does in the block; or the store was closed.
+            StorageError: the database failed in the block, or the store was closed.
         """
         if self._is_closed:
             raise StorageError("The resource store was closed.", hint="Open it again: `await store.open()`.")
@@ -155,7 +161,7 @@ class Connections:
                 self._is_idle.set()
 
     async def close(self) -> None:
-        """Refuse from now on, wait for the statements that run, and dispose of an engine that is ours."""
+        """Refuse new statements, wait for running ones, and dispose of the engine if the store made it."""
         self._is_closed = True
         while self._at_work:
             self._is_idle.clear()
@@ -413,7 +419,7 @@ def _later(column: ColumnElement[datetime], instant: ColumnElement[datetime]) ->
 
 
 def _instant(value: datetime) -> ColumnElement[datetime]:
-    """A bound instant; a bare datetime in CASE would lose its zone."""
+    """A bound instant with its type; a bare datetime in CASE would lose its zone."""
     return literal(value, UTCTimestamp())
 
 

@@ -1,4 +1,8 @@
-"""The tables that dualsql keeps in a database."""
+"""The tables that dualsql keeps in a database.
+
+`metadata` contains only dualsql's tables, so an application can add it to its own Alembic set-up
+(docs/migrations.md).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ MAXIMUM_ID_LENGTH = 64
 def include_name(name: str | None, type_: str, parent_names: object) -> bool:  # noqa: ARG001 - Alembic's signature
     """For an application's `context.configure(include_name=include_name)`: everything but the tables of dualsql.
 
-    Without it `alembic revision --autogenerate` writes drops of them, and of the table with their revision.
+    Without it, `alembic revision --autogenerate` proposes to drop them and their version table.
     """
     return type_ != "table" or not (name or "").startswith(TABLE_PREFIX)
 
@@ -42,12 +46,12 @@ def include_object(
     reflected: object,  # noqa: ARG001
     compare_to: object,  # noqa: ARG001
 ) -> bool:
-    """The same for `context.configure(include_object=include_object)`, where all tables are read before."""
+    """The same for `context.configure(include_object=include_object)`, which reads all tables first."""
     return include_name(name, type_, None)
 
 
 def in_utc(instant: datetime) -> datetime:
-    """The same instant in UTC; ValueError without a zone, for no one can say when that is."""
+    """The same instant in UTC; ValueError without a zone, because it is then ambiguous."""
     if instant.tzinfo is None:
         raise ValueError("a timestamp without a zone cannot be stored")
     return instant.astimezone(UTC)
