@@ -155,7 +155,7 @@ def _written_select(statement: AnySelect) -> AnySelect:
     required = [condition for entity in _mapped(state) for condition in _required_by(entity, state)]
     if required and internals.nests_selectable(_compiled(statement)):
         raise NotFreezableError(
-            "An eager load with innerjoin=True chooses among rows that DISTINCT, GROUP BY or LIMIT has made.",
+            "An eager load with innerjoin=True removes rows from the result of a DISTINCT, GROUP BY or LIMIT.",
             hint=_SPELL_OUT,
         )
     return found.where(*required) if required else found
@@ -293,7 +293,7 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
             or not property_.entity.is_mapper
         ):
             raise NotFreezableError(
-                f"The eager load {property_} with innerjoin=True decides which rows there are.",
+                f"The eager load {property_} with innerjoin=True decides which rows the statement returns.",
                 hint=_SPELL_OUT,
             )
         # An alias of our own: SQLAlchemy adapts conditions within a tree of inheriting classes twice.

@@ -127,7 +127,9 @@ def _refuse_unknown_words(select: Any) -> bool:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise NotFreezableError(f"{what} may change which rows there are, and is not understood.", hint=_WRAP)
+    raise NotFreezableError(
+        f"{what} may change which rows the statement returns, and dualsql does not know it.", hint=_WRAP
+    )
 
 
 def _word(text: Any) -> str:

@@ -427,7 +427,7 @@ def refuse(construct: str, hint: str = "Use the tables and constructs that this 
     """Raise ForbiddenSQLError for a statement with `construct` in it."""
     raise ForbiddenSQLError(
         f"The statement holds {construct}.",
-        hint="Ask for something else: the server does not run this one.",
+        hint="Send another statement: this server does not run this one.",
         developer_hint=hint,
     )
 

@@ -150,7 +150,7 @@ def _column(registry: Registry, named: Any) -> Any:
     column: Any = table.c[element.key] if element.key in table.c else table.c[element.name]
     if column.primary_key:
         raise ConfigurationError(
-            f"The column {column} is a primary key, by which pages are cut.",
+            f"The column {column} is part of a primary key, which pages are sorted by.",
             hint="Leave the column out of the tables that may be queried, or give the table another key.",
         )
     return column
@@ -169,11 +169,13 @@ def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
         return cast(null(), column.type)
     if rule.how == "redact":
         if not isinstance(column.type, types.String) or isinstance(column.type, types.Enum):
-            raise ConfigurationError(f"Only text can be redacted, which {column} is not.", hint='how="null"')
+            raise ConfigurationError(
+                f"Only text can be redacted; {column} is no text.", hint='Use how="null".'
+            )
         return literal_column(_REDACTED, column.type)
     if not callable(rule.how):
         raise ConfigurationError(
-            f"A mask does not know {rule.how!r}.", hint='"null", "redact" or a function.'
+            f"{rule.how!r} is no way to mask a column.", hint='Pass "null", "redact" or a function.'
         )
     found: Any = rule.how(column)
     if not isinstance(found, ColumnElement) or internals.type_affinity(
@@ -280,7 +282,7 @@ class Policy:
             # Columns were described before: with others, values would be shown under wrong names.
             if len(statement.selected_columns) != columns:
                 raise ConfigurationError(
-                    "A hook changed the columns of a statement.", hint="A hook may only take rows away."
+                    "A hook changed the columns of a statement.", hint="A hook may only remove rows."
                 )
         return statement
 
@@ -409,8 +411,8 @@ def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParam
 def _known(principal: Principal | None) -> Principal:
     if principal is None:
         raise ForbiddenError(
-            "This data is narrowed to whoever asks, and nobody is known to ask.",
-            hint="Ask with a credential.",
+            "This data depends on the caller, and the request has no principal.",
+            hint="Send a credential.",
             developer_hint="Pass principal=... when the response is created; authenticate REST requests.",
         )
     return principal
@@ -420,8 +422,8 @@ def _value(value: Callable[[Principal], Any], principal: Principal | None) -> An
     found = value(_known(principal))
     if found is None:
         raise ForbiddenError(
-            "This data is narrowed by a value that the principal does not have.",
-            hint="Ask the operator to complete the principal, such as its tenant.",
+            "This data is filtered by a value that the principal does not have.",
+            hint="Ask the operator to set the value, such as the principal's tenant.",
         )
     return found
 
@@ -431,7 +433,7 @@ def _required(predicate: Any) -> ColumnElement[bool]:
     element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
     if not isinstance(element, ColumnElement):
         raise ConfigurationError(
-            f"A row filter's predicate gave a {type(predicate).__name__}.",
+            f"A row filter's predicate returned a {type(predicate).__name__}.",
             hint="Return a condition, such as table.c.region == principal.tenant.",
         )
     return element

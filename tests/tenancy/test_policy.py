@@ -78,7 +78,7 @@ def test_row_security_covers_what_no_other_rule_names() -> None:
         (Mask(people.c.id), "primary key"),
         (Mask(elsewhere.c.id), "no column of a registered table"),
         (Mask(people.c.salary, "redact"), "Only text can be redacted"),
-        (Mask(people.c.name, "hide"), "does not know 'hide'"),  # type: ignore[arg-type]
+        (Mask(people.c.name, "hide"), "'hide' is no way to mask"),  # type: ignore[arg-type]
         (Mask(people.c.salary, lambda column: func.max(orders.c.id)), "reads another table"),
         (Mask(people.c.salary, lambda column: literal("x")), "column's type"),
     ],
