@@ -58,10 +58,10 @@ async def answer_chart(server: DualResponseServer, request: Request, media_type:
     if request.method == "HEAD":  # HEAD runs no query
         return _chart(b"", media_type)
     if media_type == MEDIA_TYPE:
-        drawing = server.charts.draw(resource, principal=principal)
+        drawing = server.charts.draw_unchecked(resource, principal=principal)
         drawn: VegaLite = await while_connected(request.receive, drawing)
         return _chart(json.dumps(drawn), MEDIA_TYPE)
-    painting = server.charts.picture(resource, _PICTURES[media_type], principal=principal)
+    painting = server.charts.picture_unchecked(resource, _PICTURES[media_type], principal=principal)
     try:
         found: Picture = await while_connected(request.receive, painting)
     except ConfigurationError as error:

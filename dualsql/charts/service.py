@@ -97,7 +97,7 @@ class ChartService:
         picture = None
         if image is not None:
             resource = await self._access.open(response.resource_id, principal, "read")
-            picture = await self.picture(resource, image, principal=principal)
+            picture = await self.picture_unchecked(resource, image, principal=principal)
         return replace(
             response,
             description=f"{chart.words}, computed from all rows; at most {MOST_MARKS:,} marks are drawn.",
@@ -105,7 +105,7 @@ class ChartService:
             image=picture,
         )
 
-    async def draw(self, resource: Resource, *, principal: Principal | None = None) -> VegaLite:
+    async def draw_unchecked(self, resource: Resource, *, principal: Principal | None = None) -> VegaLite:
         """The chart as Vega-Lite, of the rows as they are now and as `principal` may see them.
 
         Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
@@ -121,7 +121,7 @@ class ChartService:
         await self._access.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), rows, is_cut=is_cut)
 
-    async def picture(
+    async def picture_unchecked(
         self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
     ) -> Picture:
         """The same as PNG or SVG.
@@ -129,7 +129,7 @@ class ChartService:
         Raises:
             ConfigurationError: the extra `charts` is not installed.
         """
-        drawn = await self.draw(resource, principal=principal)
+        drawn = await self.draw_unchecked(resource, principal=principal)
         async with self._drawing:
             return await asyncio.to_thread(render.picture, drawn, kind)
 

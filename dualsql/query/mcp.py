@@ -216,7 +216,9 @@ def add_data_manager(dual: DualResponseServer, server: Any) -> None:
             return _schema(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
-        page = await dual.query.page(resource, SQLQuery(sql), PageRequest(limit=limit), principal=caller)
+        page = await dual.query.page_unchecked(
+            resource, SQLQuery(sql), PageRequest(limit=limit), principal=caller
+        )
         return _query(resource, page)
 
     plain_tool(dual, server)(data_manager)

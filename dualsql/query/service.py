@@ -41,7 +41,7 @@ class QueryService:
         self._settings = settings
         self._kept: OrderedDict[tuple[str, bytes, str], Derived] = OrderedDict()
 
-    async def page(
+    async def page_unchecked(
         self,
         resource: Resource,
         query: ResultQuery,
@@ -49,7 +49,7 @@ class QueryService:
         *,
         principal: Principal | None = None,
     ) -> ResultPage:
-        """A page of the answer, in the order that the question gives.
+        """A page of the answer, in the order that the question gives; neither rights nor expiry are checked.
 
         Raises:
             UnknownColumnError, BadParameterError: a column is not in the result, or cannot be asked that.
@@ -65,7 +65,7 @@ class QueryService:
             return await self._with_groups_counted(page, target.view)
         return page
 
-    def stream(
+    def stream_unchecked(
         self,
         resource: Resource,
         query: ResultQuery,
@@ -73,7 +73,7 @@ class QueryService:
         *,
         principal: Principal | None = None,
     ) -> ResultStream:
-        """The whole answer as bytes of the format that `request` names; see `DualResponseServer.stream`."""
+        """The whole answer as bytes of the format that `request` names; neither rights nor expiry are checked."""
         checked = request.checked(self._settings)
         return self._reader.stream(self._target(resource, query, principal), checked)
 

@@ -200,8 +200,13 @@ class Links:
         )
         return await self.store.delete_links(link_id=grant.link.id) == 1
 
-    async def revoke_all(self, resource_id: str, *, principal: Principal | None = None) -> int:
-        """End all links of a resource. Returns how many. `principal` is for the audit: no rights are checked."""
+    async def revoke_all(self, resource_id: str, principal: Principal | None) -> int:
+        """End all links of a resource that `principal` may read. Returns how many.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError: the resource is not the principal's to share.
+        """
+        await self.gate.open(resource_id, principal, "read")
         await self.gate.note("revoke", principal, resource_id=resource_id)
         return await self.store.delete_links(resource_id=resource_id)
 

@@ -40,7 +40,7 @@ async def values_of(dual: DualResponseServer, chart: dict[str, Any], statement: 
     response = await dual.charts.create(result, chart)
     resource = await dual.get_resource_unchecked(response.resource_id)
     assert resource is not None
-    return (await dual.charts.draw(resource))["data"]["values"]
+    return (await dual.charts.draw_unchecked(resource))["data"]["values"]
 
 
 @pytest.mark.quick(1, "sqlite")

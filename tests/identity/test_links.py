@@ -129,7 +129,11 @@ class TestEnding:
         path, another = await linking.create(principal=ANA), await linking.create(principal=ANA)
         links = [await link_to(linking, path) for _ in range(3)]
         kept = await link_to(linking, another)
-        assert await linking.server.links.revoke_all(path.rpartition("/")[2]) == 3
+        resource_id = path.rpartition("/")[2]
+        for stranger in (BOB, None):
+            with pytest.raises(ResourceNotFoundError):
+                await linking.server.links.revoke_all(resource_id, stranger)
+        assert await linking.server.links.revoke_all(resource_id, ANA) == 3
         for link in links:
             assert await statuses(linking.http, link) == [404, 404, 404]
         assert await statuses(linking.http, kept) == [200, 200, 200]
