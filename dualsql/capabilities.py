@@ -177,6 +177,25 @@ class QueryDialect:
     aggregates: dict[str, DatabaseAggregate | None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverValues:
+    """How one driver's values are read and bound.
+
+    Attributes:
+        types: what stands in the place of SQLAlchemy's types.
+        processors: by the driver's code of a column's type: what makes the value of what the driver gives.
+        unfit_codes: codes of types of which the driver may give an `Unfit`; see `dualsql.formats.cells`.
+    """
+
+    types: Mapping[type[Any], type[Any]] = field(default_factory=dict)
+    processors: Mapping[Any, Callable[[Any], Any]] = field(default_factory=dict)
+    unfit_codes: frozenset[Any] = frozenset()
+
+
+def _has_its_own(_type: Any) -> str | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """One database's abilities, as far as dualsql depends on them.
@@ -215,6 +234,11 @@ class Capabilities:
         row_estimate: tells how many rows it expects; None where it does not.
         text_length: the function that counts the characters of a text.
         scramble: a hash of what tells a row from others, and of a seed; None where there is no function for it.
+        has_sized_integers: an INTEGER has four bytes, and a SMALLINT two.
+        drivers: by the name of a driver (`dialect.driver`): what its values need; most need nothing.
+        own_functions: by name: the SQL that is sent for a function of dualsql's own, of the SQL of its argument.
+        bound_as_text: the type that a parameter has before it is cast to the given one; None where it is sent as it is.
+        text_equality: SQL for `column = value` to the letter, of their SQL; None where `=` is that.
         approximate_distinct: the aggregate that tells roughly how many values there are; empty where there is none.
     """
 
@@ -252,6 +276,11 @@ class Capabilities:
     compares: Callable[[SQLType], bool] = _always
     shown_scale: Callable[[SQLType], int | None] = lambda _: None
     shows_doubles_rounded: bool = False
+    has_sized_integers: bool = True
+    drivers: Mapping[str, DriverValues] = field(default_factory=dict)
+    own_functions: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    bound_as_text: Callable[[Any], str | None] = _has_its_own
+    text_equality: Callable[[str, str], str] | None = None
 
 
 _REGISTRY = "dualsql.databases.backends"

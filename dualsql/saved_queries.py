@@ -18,6 +18,7 @@ from sqlalchemy import BindParameter, Dialect, Table, TableClause, types
 from sqlalchemy.sql import visitors
 from sqlalchemy.types import NullType
 
+from dualsql.capabilities import capabilities_of
 from dualsql.columns.own_types import SQLType
 from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.freeze.document import Statement
@@ -253,7 +254,9 @@ def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
 
 def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     bits = 64
-    if dialect is not None and dialect.name != "sqlite" and not isinstance(type_, types.BigInteger):
+    abilities = None if dialect is None else capabilities_of(dialect)
+    is_sized = dialect is not None and (abilities is None or abilities.has_sized_integers)
+    if is_sized and not isinstance(type_, types.BigInteger):
         bits = 16 if isinstance(type_, types.SmallInteger) else 32
     most = 2 ** (bits - 1)
     if type(value) is int and -most <= value < most:
@@ -279,7 +282,8 @@ def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | No
 
 def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) -> str | None:
     """Drivers refuse an instant with a zone where a column has none, or drop the zone; one without is given theirs."""
-    keeps_zones = dialect is None or dialect.name in {"postgresql", "duckdb"}
+    abilities = None if dialect is None else capabilities_of(dialect)
+    keeps_zones = dialect is None or (abilities is not None and abilities.keeps_zones)
     wants_zone = bool(type_.timezone) and keeps_zones
     if (value.tzinfo is not None) is wants_zone or dialect is None:
         return None

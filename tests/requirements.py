@@ -414,6 +414,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_properties.py": "any value and any nesting comes back",
     "envelope/test_docs.py": "what the page about envelopes prints",
     "envelope/test_values.py": "values of tools as JSON, exact, refused and bounded",
+    "databases/test_one_file.py": "only a database's own file names an engine or a driver",
     "databases/test_added.py": "another package adds a database by an entry point",
     "databases/test_answers.py": "engines without an async driver, and MariaDB, answer what SQLite does",
     "databases/test_authorizer.py": "SQLite refuses files, settings and code, too",

@@ -1,4 +1,8 @@
-"""Timestamps that SQLite keeps as texts of several spellings, compared by what they mean."""
+"""Timestamps that a database keeps as texts of several spellings, compared by what they mean.
+
+See `Capabilities.spells_instants`. The functions named here are dualsql's own: the database states the SQL that is sent
+for them (`Capabilities.own_functions`).
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,7 @@ Element = ColumnElement[Any]
 Compare = Callable[[Any, Any], Any]
 
 FUNCTION = "dualsql_instant"
-_BEFORE, _AFTER = "dualsql_days_before", "dualsql_days_after"
-
-_CANONICAL = "'????-??-?? ??:??:??.[0-9][0-9][0-9][0-9][0-9][0-9]'"
-_OF_CURRENT_TIMESTAMP = "'????-??-?? ??:??:??'"
-_BEGINS_WITH_DATE = "'[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
+BEFORE, AFTER = "dualsql_days_before", "dualsql_days_after"
 
 _SIDES: Mapping[Any, tuple[bool, bool]] = {
     operators.eq: (True, True),
@@ -33,7 +33,7 @@ _SIDES: Mapping[Any, tuple[bool, bool]] = {
 """Whether the left side is bounded from below, and from above."""
 
 _MOST_RANGES = 50
-"""Of an IN, one for each value: SQLite nests an OR no deeper than it nests other expressions."""
+"""Of an IN, one for each value: databases nest an OR no deeper than they nest other expressions."""
 
 
 def is_instant(element: Any) -> bool:
@@ -93,28 +93,6 @@ def one_of(value: Element, options: Sequence[Element]) -> Element:
     return instant(value).in_([instant(option) for option in options])
 
 
-def _one_spelling(x: str) -> str:
-    """SQL for the one spelling of the text that `x`, SQL itself, gives."""
-    zone = f"ltrim(substr({x}, 20), '.0123456789')"
-    digits = f"CASE WHEN substr({x}, 20, 1) = '.' THEN substr({x}, 21, length({x}) - 20 - length({zone})) ELSE '' END"
-    seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({x}, 1, 19) || {zone})"
-    return (
-        f"CASE WHEN {x} GLOB {_CANONICAL} THEN {x}"
-        f" WHEN {x} GLOB {_OF_CURRENT_TIMESTAMP} THEN {x} || '.000000'"
-        f" WHEN {x} GLOB {_BEGINS_WITH_DATE}"
-        f" THEN coalesce({seconds} || '.' || substr({digits} || '000000', 1, 6), {x}) ELSE {x} END"
-    )
-
-
-RENDERED: Mapping[str, Callable[[str], str]] = {
-    FUNCTION: _one_spelling,
-    # Two dates in local time are at most two days apart, whatever their zones.
-    _BEFORE: lambda x: _day(x, "-2 days", "''"),
-    _AFTER: lambda x: _day(x, "+3 days", "char(1114111)"),  # after every other text
-}
-"""The functions of a statement, and of a document, that SQLite does not have, and the SQL that is sent for them."""
-
-
 def _is_in_one_spelling(element: Any) -> bool:
     if not isinstance(element, Function):
         return False
@@ -140,12 +118,7 @@ def _bounds(column: Any, other: Element, *, above: bool, below: bool) -> list[El
     text = type_coerce(column, types.String())
     found: list[Element] = []
     if above:
-        found.append(text >= getattr(func, _BEFORE)(given, type_=types.String()))
+        found.append(text >= getattr(func, BEFORE)(given, type_=types.String()))
     if below:
-        found.append(text < getattr(func, _AFTER)(given, type_=types.String()))
+        found.append(text < getattr(func, AFTER)(given, type_=types.String()))
     return found
-
-
-def _day(x: str, days: str, otherwise: str) -> str:
-    shifted = f"coalesce(date(substr({x}, 1, 10), '{days}'), {otherwise})"
-    return f"CASE WHEN {x} GLOB {_BEGINS_WITH_DATE} THEN {shifted} ELSE {otherwise} END"

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import types
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.types import TypeEngine
 
 from dualsql import sqlalchemy_internals as internals
@@ -94,7 +94,7 @@ class Meanings:
     ) -> None:
         self.floors_in_doubles = floors_in_doubles
         self.converters = dict(converters or {})
-        self._dialect = dialect or sqlite.dialect()
+        self._dialect = dialect or DefaultDialect()
         self._keeps_zones = keeps_zones
         self._comparable = tuple(comparable)
         self._found: dict[int, tuple[SQLType, Meaning]] = {}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
+from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import (
     Capabilities,
+    DriverValues,
     FunctionResult,
     KeyForm,
     QueryDialect,
@@ -20,6 +23,7 @@ from dualsql.capabilities import (
     TextDialect,
     functions_that_give,
 )
+from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
@@ -30,6 +34,7 @@ from dualsql.databases.generic import (
     comes_back_as_given,
     decimal_sum,
     grouped,
+    list_of_dates_as_text,
     md5_of_values,
     parameter,
     raw_form,
@@ -187,6 +192,20 @@ _TEXT = TextDialect(
 )
 
 
+class DuckDBDate(types.Date):
+    """A date as DuckDB's driver gives it."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        return ValueReader(date.max, date.min)
+
+
+class DuckDBDateTime(types.DateTime):
+    """A timestamp as DuckDB's driver gives it."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        return ValueReader(datetime.max, datetime.min)  # noqa: DTZ901 - the very objects
+
+
 CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
@@ -204,6 +223,10 @@ CAPABILITIES = Capabilities(
     key_form=_key_form,
     query=_QUERY,
     text=_TEXT,
+    drivers={
+        "duckdb_sqlalchemy": DriverValues(types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime})
+    },
+    bound_as_text=list_of_dates_as_text,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     approximate_distinct="approx_count_distinct",
     has_infinite_dates=True,

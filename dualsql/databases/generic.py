@@ -91,3 +91,11 @@ def beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     if is_zoned:
         return func.timezone("UTC", cast(cut, types.DateTime()), type_=types.DateTime(timezone=True))
     return cast(cut, types.DateTime())
+
+
+def list_of_dates_as_text(type_: Any) -> str | None:
+    """What a list of dates is bound as before it is cast: drivers confuse the ends of time with the infinities."""
+    is_list = isinstance(type_, types.ARRAY)
+    return (
+        "TEXT[]" if is_list and isinstance(plain_type(type_.item_type), types.Date | types.DateTime) else None
+    )

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -19,7 +19,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Any
 
-from sqlalchemy import Engine, PoolProxiedConnection
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
@@ -124,6 +124,18 @@ class Guard(ABC):
             LimitExceededError: more came; see `too_large`.
         """
         return nullcontext()
+
+    def may_take(self, role: str, connection: Connection) -> bool:
+        """Whether the connection's user may take the role; asked where there are roles."""
+        raise NotImplementedError
+
+    async def writable(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
+        """The tables that the session's role could change without the guard; asked where there are roles."""
+        raise NotImplementedError
+
+    async def unsecured(self, connection: AsyncConnection, tables: Sequence[Any]) -> Sequence[Any]:
+        """Those of the tables that no policy narrows for the session's user; asked where there is row security."""
+        raise NotImplementedError
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """Why the database did not take a connection, by the driver's `error`; None for any other reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from math import prod
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import (
     Capabilities,
+    DriverValues,
     FunctionResult,
     KeyForm,
     QueryDialect,
@@ -286,6 +288,30 @@ _TEXT = TextDialect(
 )
 
 
+def _bits(value: Any) -> Any:
+    """Bits as a number, which MariaDB compares them with."""
+    return int.from_bytes(value) if isinstance(value, bytes) else value
+
+
+def _time_text(value: Any) -> Any:
+    """A TIME as MariaDB writes and reads it: up to 838 hours, of either sign."""
+    if not isinstance(value, timedelta):
+        return value
+    length, sign = abs(value), "-" if value < timedelta() else ""
+    minutes, seconds = divmod(length // timedelta(seconds=1), 60)
+    fraction = f".{length.microseconds:06d}" if length.microseconds else ""
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
+
+
+def _in_bytes(column: str, value: str) -> str:
+    # 'a', 'A', 'á' and 'a ' are equal in the default collations. An index still finds them all, of which one is kept.
+    return f"({column} = {value} AND CAST({column} AS BINARY) = CAST({value} AS BINARY))"
+
+
+# https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
+_VALUES = DriverValues(processors={11: _time_text, 16: _bits})
+"""TIME and BIT."""
+
 CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
@@ -303,6 +329,8 @@ CAPABILITIES = Capabilities(
     key_form=_key_form,
     query=_QUERY,
     text=_TEXT,
+    drivers=dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _VALUES),
+    text_equality=_in_bytes,
     is_bytes=_is_bytes,
     has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),

@@ -8,7 +8,7 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from sqlalchemy import ARRAY, Table, Text, func, literal, select, text
+from sqlalchemy import Table, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,8 +16,6 @@ from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
-
-_WRITES = "INSERT, UPDATE, DELETE, TRUNCATE"
 
 
 async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
@@ -63,20 +61,17 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
 
 
 async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:
-    """Ask PostgreSQL whether its policies hold for this user on all of `tables`.
+    """Ask the database whether its policies hold for this user on all of `tables`.
 
     Raises:
-        ConfigurationError: they do not: it is no PostgreSQL, the table has none, or the user is above them.
+        ConfigurationError: they do not: it has no policies, the table has none, or the user is above them.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
     """
     if not source.capabilities.has_row_security:
         raise ConfigurationError(f"The database {source.name!r} has no row-level security.")
 
     async def bypassed(connection: AsyncConnection) -> list[str]:
-        quote = connection.dialect.identifier_preparer.format_table
-        active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
-        row = (await connection.execute(select(*active))).one()
-        return [str(table) for table, is_active in zip(tables, row, strict=True) if not is_active]
+        return [str(table) for table in await source.guard.unsecured(connection, tables)]
 
     with database_errors(source):
         found = await in_session(source, None, bypassed, timeout=timeout)
@@ -96,11 +91,8 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
     """
 
     async def writable(connection: AsyncConnection) -> Sequence[str]:
-        quote = connection.dialect.identifier_preparer.format_table
-        names = [quote(table) for table in source.registry.tables.values() if isinstance(table, Table)]
-        listed = func.unnest(literal(names, ARRAY(Text))).table_valued("name")
-        may_write = func.has_table_privilege(listed.c.name, _WRITES)
-        return (await connection.execute(select(listed.c.name).where(may_write))).scalars().all()
+        tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
+        return await source.guard.writable(connection, tables)
 
     with database_errors(source):
         found = await in_session(source, None, writable, timeout=timeout)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import URL, Connection, Engine, func, inspect, select, util
+from sqlalchemy import URL, Connection, Engine, inspect, util
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
@@ -343,7 +343,7 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             async with source.engine.connect() as connection:
-                await connection.run_sync(partial(_look, source.role))
+                await connection.run_sync(partial(_look, source))
     except DualResponseError:
         raise
     # A driver, a resolver or the network may raise anything, with a URL in it.
@@ -351,9 +351,10 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
         raise _refusal(source, error.orig if isinstance(error, DBAPIError) else error) from error
 
 
-def _look(role: str | None, connection: Connection) -> None:
+def _look(source: Source, connection: Connection) -> None:
+    role = source.role
     inspect(connection).has_table("a")
-    if role is not None and not connection.scalar(select(func.pg_has_role(role, "MEMBER"))):
+    if role is not None and not source.guard.may_take(role, connection):
         raise ConfigurationError(
             f"The database's user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
         )

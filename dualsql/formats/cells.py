@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -19,9 +17,9 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import capabilities_of
+from dualsql.capabilities import DriverValues, capabilities_of
 from dualsql.columns.dialect_types import ranges
-from dualsql.columns.exact import ODD, ValueReader
+from dualsql.columns.exact import ValueReader
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 
 Rows = Sequence[Sequence[Any]]
@@ -196,9 +194,6 @@ def _text(value: Any) -> str:
 
 Processor = Callable[[Any], Any]
 
-_GIVE_UNFITS = frozenset({"psycopg", "psycopg2"})
-"""Drivers whose loaders do; see `dualsql.columns.exact`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tolerant:
@@ -246,21 +241,23 @@ def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
     return not isinstance(processor, ValueReader) or processor.changes_any(list(map(itemgetter(place), rows)))
 
 
-def read_tolerantly(dialect: Any) -> None:
-    """Give a dialect the processors of this module.
+def read_tolerantly(dialect: Any, values: DriverValues) -> None:
+    """Give a dialect the processors of this module, and the types that its driver needs.
 
     It has to be a copy of the engine's dialect: the application's own statements must still raise what they did.
     """
-    internals.set_type_memos(dialect, _Memos(dialect.driver))
+    if values.types:
+        dialect.colspecs = {**dialect.colspecs, **values.types}
+    internals.set_type_memos(dialect, _Memos(values))
 
 
 class _Memos(WeakKeyDictionary[Any, Any]):
     """What a dialect remembers of its types."""
 
-    def __init__(self, driver: str) -> None:
+    def __init__(self, values: DriverValues) -> None:
         super().__init__()
-        self._by_code = _BY_CODE.get(driver, {})
-        self._odd = ODD if driver in _GIVE_UNFITS else frozenset()
+        self._by_code = values.processors
+        self._odd = values.unfit_codes
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         impl: Any = memo["impl"]
@@ -296,50 +293,3 @@ class _Memos(WeakKeyDictionary[Any, Any]):
             return Tolerant(processor)
 
         return result_processor
-
-
-def _shortest(value: float | None) -> float | None:
-    """A number of four bytes with the fewest digits that are it: 0.1, and not 0.10000000149011612."""
-    if value is None or value != value or value in (_INFINITE, -_INFINITE):  # noqa: PLR0124 - NaN
-        return value
-    for digits in (6, 7, 8, 9) if abs(value) >= _SMALLEST_NORMAL else range(1, 10):
-        found = float(f"{value:.{digits}g}")
-        if abs(found) <= _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", found))[0] == value:
-            return found
-    return value
-
-
-_INFINITE = float("inf")
-_SMALLEST_NORMAL = 2.0**-126
-_LARGEST_SINGLE = 3.4028235677973366e38
-"""Beyond it, struct finds no number of four bytes: half a step above the largest."""
-
-
-def _log_position(value: int | None) -> str | None:
-    return None if value is None else f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
-
-
-def _bits(value: Any) -> Any:
-    """Bits as a number, which MariaDB compares them with."""
-    return int.from_bytes(value) if isinstance(value, bytes) else value
-
-
-def _time_text(value: Any) -> Any:
-    """A TIME as MariaDB writes and reads it: up to 838 hours, of either sign."""
-    if not isinstance(value, timedelta):
-        return value
-    length, sign = abs(value), "-" if value < timedelta() else ""
-    minutes, seconds = divmod(length // timedelta(seconds=1), 60)
-    fraction = f".{length.microseconds:06d}" if length.microseconds else ""
-    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
-
-
-# https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
-# https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
-_ASYNCPG = {700: _shortest, 3220: _log_position}
-_MARIADB = {11: _time_text, 16: _bits}
-_BY_CODE: Mapping[str, Mapping[Any, Processor]] = {
-    "asyncpg": _ASYNCPG,
-    **dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _MARIADB),
-}
-"""By driver, and by its code of a column's type: float4 and pg_lsn; TIME and BIT."""

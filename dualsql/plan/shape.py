@@ -44,8 +44,8 @@ _TOKEN = re.compile(
     | /\*.*?(?:\*/|\Z)                      # comment in stars
     | '(?:[^']|'')*(?:'|\Z)                 # string
     | "(?:[^"]|"")*(?:"|\Z)                 # quoted name
-    | `(?:[^`]|``)*(?:`|\Z)                 # quoted name, MariaDB
-    | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)  # dollar-quoted string, PostgreSQL
+    | `(?:[^`]|``)*(?:`|\Z)                 # name between backticks
+    | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)  # dollar-quoted string
     | (?P<word>[A-Za-z_]\w*)
     | (?P<bracket>[()])
     """,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NoReturn
@@ -27,9 +27,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import CTE, TableClause
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import capabilities_of
-from dualsql.columns.exact import bound_as_text, with_all_digits, with_exact_dates
-from dualsql.columns.instants import RENDERED
+from dualsql.capabilities import DriverValues, capabilities_of
+from dualsql.columns.exact import with_all_digits
 from dualsql.columns.own_types import plain_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
@@ -50,17 +49,12 @@ def exactly(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElem
 
 
 @compiles(Exactly)
-def _as_it_is(element: Exactly, compiler: Any, **kw: Any) -> str:
+def _write_exactly(element: Exactly, compiler: Any, **kw: Any) -> str:
     column, value = element.clauses
-    return str(compiler.process(column == value, **kw))
-
-
-@compiles(Exactly, "mysql")
-@compiles(Exactly, "mariadb")
-def _in_bytes(element: Exactly, compiler: Any, **kw: Any) -> str:
-    # 'a', 'A', 'á' and 'a ' are equal in the default collations. An index still finds them all, of which one is kept.
-    column, value = (compiler.process(clause, **kw) for clause in element.clauses)
-    return f"({column} = {value} AND CAST({column} AS BINARY) = CAST({value} AS BINARY))"
+    abilities = capabilities_of(compiler.dialect)
+    if abilities is None or abilities.text_equality is None:
+        return str(compiler.process(column == value, **kw))
+    return abilities.text_equality(compiler.process(column, **kw), compiler.process(value, **kw))
 
 
 Table = Any
@@ -186,15 +180,17 @@ _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
     dialect = copy.copy(base)
-    with_exact_dates(dialect)
-    read_tolerantly(dialect)
-    with_all_digits(dialect)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
+    values = None if abilities is None else abilities.drivers.get(base.driver)
+    read_tolerantly(dialect, values or DriverValues())
+    with_all_digits(dialect)
     marks = {
         "form": form,
         "groups_strictly": abilities is not None and abilities.groups_strictly,
         "splits_statements": abilities is None or abilities.splits_statements,
+        "own_functions": {} if abilities is None else abilities.own_functions,
+        "bound_as_text": None if abilities is None else staticmethod(abilities.bound_as_text),
     }
     dialect.statement_compiler = type(f"Ruled{compiler.__name__}", (_RuleCompiler, compiler), marks)
     return dialect
@@ -209,12 +205,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     Attributes:
         form: what each table is replaced by.
-        groups_strictly, splits_statements: see `Capabilities`.
+        groups_strictly, splits_statements, own_functions, bound_as_text: see `Capabilities`.
     """
 
     form: TableForms
     groups_strictly: bool
     splits_statements: bool
+    own_functions: Mapping[str, Callable[[str], str]]
+    bound_as_text: Callable[[Any], str | None] | None
     stack: Any
     _rule_of: Any = None  # the table whose rule is being written: in there, tables are the database's own
     _sampling = ""
@@ -341,7 +339,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
-        written = RENDERED.get(func.name.lower()) if self.dialect.name == "sqlite" else None
+        written = self.own_functions.get(func.name.lower())
         if written is None:
             return super().visit_function(func, *args, **kw)
         add_to_result_map = kw.pop("add_to_result_map", None)
@@ -362,7 +360,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return super().visit_bindparam(bindparam, *args, **kw)
 
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
-        text = bound_as_text(dbapi_type)
+        text = None if self.bound_as_text is None else self.bound_as_text(dbapi_type)
         return super().render_bind_cast(type_, dbapi_type, sqltext if text is None else f"{sqltext}::{text}")
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:

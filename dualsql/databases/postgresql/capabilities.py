@@ -33,6 +33,7 @@ from dualsql.databases.generic import (
     unchanged,
     whole_sum,
 )
+from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
 
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
@@ -291,6 +292,8 @@ CAPABILITIES = Capabilities(
     key_form=_key_form,
     query=_QUERY,
     text=_TEXT,
+    drivers=DRIVERS,
+    bound_as_text=bound_as_text,
     is_bytes=lambda expression: _type_name(expression) == "bytea",
     type_name=_type_name,
     shows_doubles_rounded=True,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from sqlalchemy import Select, func, select, true
+from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.columns.exact import loading_exactly, reading_documents
 from dualsql.databases.guard import (
     FailureKind,
     Guard,
@@ -22,6 +21,7 @@ from dualsql.databases.guard import (
     spare_connection,
     too_large,
 )
+from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -74,6 +74,8 @@ _LONG = 60_000
 _NOTICE_THE_DEAD = """SELECT set_config(name, '1s', true) FROM pg_settings
 WHERE name = 'client_connection_check_interval' AND position('linux' IN version()) > 0"""
 
+
+_WRITES = "INSERT, UPDATE, DELETE, TRUNCATE"
 
 _REFUSALS = {
     "28": Refusal.USER,  # class 28: invalid authorization specification
@@ -132,6 +134,24 @@ class PostgreSQLGuard(Guard):
             raise too_large() from error
         finally:
             meter.left = math.inf
+
+    def may_take(self, role: str, connection: Connection) -> bool:
+        """See `Guard.may_take`."""
+        return bool(connection.scalar(select(func.pg_has_role(role, "MEMBER"))))
+
+    async def writable(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
+        """See `Guard.writable`."""
+        quote = connection.dialect.identifier_preparer.format_table
+        listed = func.unnest(literal(list(map(quote, tables)), ARRAY(Text))).table_valued("name")
+        may_write = func.has_table_privilege(listed.c.name, _WRITES)
+        return (await connection.execute(select(listed.c.name).where(may_write))).scalars().all()
+
+    async def unsecured(self, connection: AsyncConnection, tables: Sequence[Any]) -> Sequence[Any]:
+        """See `Guard.unsecured`."""
+        quote = connection.dialect.identifier_preparer.format_table
+        active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
+        row = (await connection.execute(select(*active))).one()
+        return [table for table, is_active in zip(tables, row, strict=True) if not is_active]
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Dialect, cast, collate, func, types
@@ -17,7 +17,7 @@ from dualsql.capabilities import (
     TextDialect,
     functions_that_give,
 )
-from dualsql.columns.instants import instant, is_instant
+from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
 from dualsql.databases.generic import Expression, raw_form, unchanged
 from dualsql_client.query import Bucket
@@ -119,6 +119,37 @@ _TEXT = TextDialect(
 )
 
 
+_CANONICAL = "'????-??-?? ??:??:??.[0-9][0-9][0-9][0-9][0-9][0-9]'"
+_OF_CURRENT_TIMESTAMP = "'????-??-?? ??:??:??'"
+_BEGINS_WITH_DATE = "'[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
+
+
+def _one_spelling(x: str) -> str:
+    """SQL for the one spelling of the text that `x`, SQL itself, gives."""
+    zone = f"ltrim(substr({x}, 20), '.0123456789')"
+    digits = f"CASE WHEN substr({x}, 20, 1) = '.' THEN substr({x}, 21, length({x}) - 20 - length({zone})) ELSE '' END"
+    seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({x}, 1, 19) || {zone})"
+    return (
+        f"CASE WHEN {x} GLOB {_CANONICAL} THEN {x}"
+        f" WHEN {x} GLOB {_OF_CURRENT_TIMESTAMP} THEN {x} || '.000000'"
+        f" WHEN {x} GLOB {_BEGINS_WITH_DATE}"
+        f" THEN coalesce({seconds} || '.' || substr({digits} || '000000', 1, 6), {x}) ELSE {x} END"
+    )
+
+
+def _day(x: str, days: str, otherwise: str) -> str:
+    shifted = f"coalesce(date(substr({x}, 1, 10), '{days}'), {otherwise})"
+    return f"CASE WHEN {x} GLOB {_BEGINS_WITH_DATE} THEN {shifted} ELSE {otherwise} END"
+
+
+_OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
+    FUNCTION: _one_spelling,
+    # Two dates in local time are at most two days apart, whatever their zones.
+    BEFORE: lambda x: _day(x, "-2 days", "''"),
+    AFTER: lambda x: _day(x, "+3 days", "char(1114111)"),  # after every other text
+}
+"""The functions of a statement, and of a document, that SQLite does not have, and the SQL that is sent for them."""
+
 CAPABILITIES = Capabilities(
     name="SQLite",
     nulls_last=True,
@@ -136,6 +167,8 @@ CAPABILITIES = Capabilities(
     key_form=raw_form,
     query=_QUERY,
     text=_TEXT,
+    has_sized_integers=False,
+    own_functions=_OWN_FUNCTIONS,
     is_bytes=lambda expression: func.typeof(expression) == "blob",
     has_loose_comparisons=True,
     spells_instants=True,

@@ -1,0 +1,444 @@
+"""Values of PostgreSQL as the database has them, where drivers would round, confuse or refuse them.
+
+asyncpg takes and gives the last and the first date of Python for the infinities, and psycopg and psycopg2 fail at what
+Python has no class for. Types and loaders of our own take their places, in sessions of dualsql's alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
+from functools import cache, partial
+from importlib import import_module
+from typing import Any
+
+from sqlalchemy import types
+from sqlalchemy.engine import Dialect
+
+from dualsql.capabilities import DriverValues
+from dualsql.columns.exact import ValueReader, read_document, reads_for_an_application
+from dualsql.columns.result import CharByte
+from dualsql.databases.generic import list_of_dates_as_text
+from dualsql_client.wire import INFINITIES
+
+
+@contextmanager
+def reading_documents(driver: Any, dialect: Any) -> Iterator[None]:
+    """In the block, a connection of psycopg or psycopg2 reads documents so, unless the application said how."""
+    if reads_for_an_application(dialect):
+        yield
+    elif hasattr(driver, "adapters"):
+        yield from _reading_with_psycopg(driver.adapters)
+    elif hasattr(driver, "string_types"):
+        yield from _reading_with_psycopg2(driver)
+    else:
+        yield
+
+
+def _reading_with_psycopg(adapters: Any) -> Iterator[None]:
+    loaders = {
+        oid: adapters.get_loader(oid, 0) for oid in _OIDS_OF_DIGITS
+    }  # 0: as text, which SQLAlchemy asks for
+    own = {oid: one for oid, one in loaders.items() if getattr(one, "_loads", None) is json.loads}
+    for oid, loader in own.items():
+        adapters.register_loader(oid, _exact(loader))
+    try:
+        yield
+    finally:
+        for oid, loader in own.items():
+            adapters.register_loader(oid, loader)
+
+
+@cache
+def _exact(loader: Any) -> Any:
+    # As psycopg.types.json.set_json_loads makes one.
+    return type(loader.__name__, (loader,), {"_loads": read_document})
+
+
+def _reading_with_psycopg2(connection: Any) -> Iterator[None]:
+    from psycopg2 import extensions  # type: ignore[import-untyped]
+
+    made = []
+    for oid, lists, kind in ((114, 199, extensions.JSON), (3802, 3807, extensions.JSONB)):
+        if oid not in connection.string_types and extensions.string_types.get(oid) is kind:
+            document = extensions.new_type((oid,), "DOCUMENT", _read)
+            listed = extensions.new_array_type((lists,), "DOCUMENTS", document)
+            made += [(oid, document), (lists, listed)]
+    for _, one in made:
+        extensions.register_type(one, connection)
+    try:
+        yield
+    finally:
+        for oid, _ in made:
+            connection.string_types.pop(oid, None)
+
+
+def _read(text: str | None, _: Any) -> Any:
+    return None if text is None else read_document(text)
+
+
+_OIDS_OF_DIGITS = (114, 3802)
+"""PostgreSQL's numbers of json and jsonb."""
+
+
+_OIDS_OF_INFINITIES = (1082, 1114, 1184)
+"""PostgreSQL's numbers of date, timestamp and timestamptz."""
+
+_ZONED = 1184
+
+_CHAR = 18
+"""PostgreSQL's number of "char", a type of one byte."""
+
+
+class ExactDate(types.Date):
+    """A date as asyncpg takes and gives it, without its infinities."""
+
+    render_bind_cast = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        return _date_text
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        return ValueReader(*_of_asyncpg("date"))
+
+
+class ExactDateTime(types.DateTime):
+    """A timestamp as asyncpg takes and gives it, without its infinities."""
+
+    render_bind_cast = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        return _zoned_text if self.timezone else _local_text
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        return ValueReader(*_of_asyncpg("datetime"))
+
+
+class ExactUntyped(types.NullType):
+    """What asyncpg gives for a column of no declared type; dates are known by PostgreSQL's number of their type."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        if coltype == _CHAR:
+            return _char
+        if coltype not in _OIDS_OF_INFINITIES:
+            return None
+        return ValueReader(*_of_asyncpg("date" if coltype == _OIDS_OF_INFINITIES[0] else "datetime"))
+
+
+class CharText(types.String):
+    """What asyncpg takes and gives for texts; those of the type "char", of one byte, it gives as bytes."""
+
+    render_bind_cast = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _char if coltype == _CHAR else None
+
+
+class CharCHAR(types.CHAR):
+    """The same for a column that is declared CHAR."""
+
+    render_bind_cast = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _char if coltype == _CHAR else None
+
+
+def _char(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    return CharByte(value.strip(b"\x00").decode() if value < b"\x80" else f"\\{value[0]:03o}")
+
+
+def bound_as_text(type_: Any) -> str | None:
+    """The type that a parameter of such a type has before it is cast; None where it has its own."""
+    return "TEXT" if isinstance(type_, ExactDate | ExactDateTime) else list_of_dates_as_text(type_)
+
+
+def _date_text(value: Any) -> Any:
+    if isinstance(value, datetime):
+        value = value.date()
+    return value.isoformat() if isinstance(value, date) else _word(value, "a date")
+
+
+def _local_text(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        # PostgreSQL would read the text and leave its zone out.
+        raise ValueError("An instant with a zone was bound to a timestamp without time zone.")
+    return value.isoformat() if isinstance(value, date) else _word(value, "a datetime")
+
+
+def _zoned_text(value: Any) -> Any:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    if not isinstance(value, datetime):
+        return _word(value, "a datetime")
+    return (value if value.tzinfo is not None else _with_zone(value)).isoformat()
+
+
+def _with_zone(value: datetime) -> datetime:
+    """An instant without a zone, in this process's own, as asyncpg takes it."""
+    try:
+        return value.astimezone()
+    except (OverflowError, ValueError):  # the ends of year 1 and year 9999 have no other zone
+        return value.replace(tzinfo=UTC)
+
+
+def _word(value: Any, wanted: str) -> Any:
+    if value is None or value in INFINITIES:
+        return value
+    raise TypeError(f"Expected {wanted}, got {type(value).__name__}.")
+
+
+def _of_asyncpg(kind: str) -> tuple[Any, Any]:
+    """The objects that stand for infinity and for -infinity."""
+    from asyncpg.pgproto import pgproto  # type: ignore[import-untyped]
+
+    return getattr(pgproto, f"infinity_{kind}"), getattr(pgproto, f"negative_infinity_{kind}")
+
+
+Unreadable = Callable[[str], Any]
+"""What stands for a value that Python has no class for, of its text."""
+
+
+@contextmanager
+def loading_exactly(driver: Any, unreadable: Unreadable) -> Iterator[None]:
+    """In the block, the connection gives what no Python value is as PostgreSQL's text: infinities as a plain text,
+    all else as `unreadable` makes it.
+
+    A connection of psycopg or psycopg2 has its own loaders back afterwards; others are left alone.
+    """
+    if hasattr(driver, "adapters"):
+        yield from _loading_with_psycopg(driver.adapters, unreadable)
+    elif hasattr(driver, "string_types"):
+        yield from _loading_with_psycopg2(driver, unreadable)
+    else:
+        yield
+
+
+def _loading_with_psycopg(adapters: Any, unreadable: Unreadable) -> Iterator[None]:
+    texts = adapters.get_loader(_TEXTS, 0)  # 0: as text, which SQLAlchemy asks for
+    own = {oid: adapters.get_loader(oid, 0) for oid in ODD}
+    for oid, loader in own.items():
+        adapters.register_loader(oid, _or_text(oid, loader, texts, unreadable))
+    try:
+        yield
+    finally:
+        for oid, loader in own.items():
+            adapters.register_loader(oid, loader)
+
+
+def _loading_with_psycopg2(connection: Any, unreadable: Unreadable) -> Iterator[None]:
+    from psycopg2 import extensions
+
+    own = dict(connection.string_types)
+    for oid in ODD:
+        read = own.get(oid) or extensions.string_types[oid]
+        load = _or_word(oid, read, extensions.UNICODEARRAY, unreadable)
+        extensions.register_type(extensions.new_type((oid,), "VALUE_OR_TEXT", load), connection)
+    try:
+        yield
+    finally:
+        connection.string_types.clear()
+        connection.string_types.update(own)
+
+
+def _or_word(oid: int, read: Any, texts: Any, unreadable: Unreadable) -> Callable[[Any, Any], Any]:
+    is_odd: Any = INFINITIES.__contains__ if oid in _OIDS_OF_INFINITIES else re.compile(_ODD[oid]).match
+    failures = _failures("psycopg2")
+    read = _in_utc(read) if oid == _ZONED else read
+
+    def load(value: Any, cursor: Any) -> Any:
+        if value is None:
+            return None
+        if not is_odd(value):
+            try:
+                return read(value, cursor)
+            except failures:
+                pass
+        return _spelled(oid, value, partial(texts, value, cursor), unreadable)
+
+    return load
+
+
+@cache
+def _or_text(oid: int, loader: Any, texts: Any, unreadable: Unreadable) -> Any:
+    """A loader that gives a text where `loader` fails, or makes another value of what it reads."""
+    from psycopg.adapt import Loader
+
+    is_odd = re.compile(_ODD.get(oid, "").encode()).match
+    failures = _failures("psycopg")
+
+    class OrText(Loader):
+        def __init__(self, number: int, context: Any = None) -> None:
+            super().__init__(number, context)
+            load = loader(number, context).load
+            self._load = _in_utc(load) if oid == _ZONED else load
+            self._context = context
+
+        def load(self, data: Any) -> Any:
+            try:
+                return self._load(data)
+            except failures:
+                return self._as_text(data)
+
+        def _as_text(self, data: Any) -> Any:
+            listed = partial(texts(_TEXTS, self._context).load, data)
+            return _spelled(oid, bytes(data).decode(), listed, unreadable)
+
+    class OddOrText(OrText):
+        def load(self, data: Any) -> Any:
+            return self._as_text(data) if is_odd(data) else super().load(data)
+
+    return OddOrText if oid in _ODD else OrText
+
+
+def _failures(driver: str) -> tuple[type[Exception], ...]:
+    """What the driver raises for a value that it cannot read."""
+    module: Any = import_module(driver)
+    return (ValueError, OverflowError, NotImplementedError, module.DataError, module.NotSupportedError)
+
+
+def _in_utc(read: Callable[..., Any]) -> Callable[..., Any]:
+    """As asyncpg gives instants; the others give them in the session's zone."""
+
+    def load(*given: Any) -> Any:
+        found = read(*given)
+        return found.astimezone(UTC) if type(found) is datetime else found
+
+    return load
+
+
+_TEXTS = 1009
+"""PostgreSQL's number of an array of texts."""
+
+_ODD: Mapping[int, str] = {
+    **dict.fromkeys((1083, 1266), "24"),
+    1186: "-?[0-9]+ (?:year|mon)|-?inf",
+    **dict.fromkeys((1182, 1115, 1185), ".*?(?:BC|[0-9]{5,}-)"),
+    **dict.fromkeys((1183, 1270), ".*?24:00:00"),
+    1187: ".*?(?:year|mon)",
+}
+"""By PostgreSQL's number of a type, their arrays last: the beginning of a text that is not given to the driver.
+
+psycopg2 makes 00:00 of 24:00, and both make 30 days of a month. At dates both of them fail.
+"""
+
+ODD = frozenset((*_OIDS_OF_INFINITIES, *_ODD))
+"""PostgreSQL's numbers of all these types."""
+
+
+def _spelled(oid: int, text: str, listed: Callable[[], Any], unreadable: Unreadable) -> Any:
+    """The value of a text as asyncpg shows it; see `dualsql.databases.postgresql.streams`."""
+    if oid in _OIDS_OF_INFINITIES and text in INFINITIES:
+        return text
+    match oid:
+        case 1114:
+            return unreadable(text.replace(" ", "T", 1))
+        case 1184:
+            return _instant(text, unreadable)
+        case 1186:
+            return unreadable(_duration(text))
+        case 1115 | 1185:
+            items = [_iso(one) for one in listed()]
+            return unreadable(json.dumps(items, separators=(",", ":")))
+        case 1182 | 1183 | 1270 | 1187:
+            return unreadable(json.dumps(listed(), separators=(",", ":")))
+    return unreadable(text)
+
+
+def _iso(text: Any) -> Any:
+    """A timestamp, or a list of them, as to_json() has it."""
+    if not isinstance(text, str):
+        return text and [_iso(one) for one in text]
+    return re.sub(r"([+-][0-9]{2})( BC)?$", r"\1:00\2", text.replace(" ", "T", 1)) if ":" in text else text
+
+
+_INSTANT = re.compile(
+    r"(?P<year>[0-9]+)-(?P<month>[0-9]{2})-(?P<day>[0-9]{2}) (?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})"
+    r":(?P<second>[0-9]{2})(?P<fraction>\.[0-9]+)?"
+    r"(?P<sign>[+-])(?P<hours>[0-9]{2})(?::(?P<minutes>[0-9]{2}))?(?::(?P<seconds>[0-9]{2}))?(?P<bc> BC)?"
+)
+_PARTS = ("month", "day", "hour", "minute", "second")
+_CYCLE = 400
+"""Years after which the calendar repeats itself."""
+
+
+def _instant(text: str, unreadable: Unreadable) -> Any:
+    """An instant in UTC, which a session's zone may have moved beyond Python's years."""
+    found = _INSTANT.fullmatch(text)
+    if found is None:  # of another DateStyle
+        return unreadable(text)
+    year = 1 - int(found["year"]) if found["bc"] else int(found["year"])
+    cycles, within = divmod(year, _CYCLE)
+    month, day, hour, minute, second = (int(found[part]) for part in _PARTS)
+    local = datetime(_CYCLE + within, month, day, hour, minute, second, tzinfo=UTC)
+    hours, minutes, seconds = (int(found[part] or 0) for part in ("hours", "minutes", "seconds"))
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    moved = local + offset if found["sign"] == "-" else local - offset
+    year = moved.year + (cycles - 1) * _CYCLE
+    fraction = found["fraction"] or ""
+    if MINYEAR <= year <= MAXYEAR:
+        return moved.replace(year=year, microsecond=int(fraction[1:].ljust(6, "0")))
+    era, written = (" BC", 1 - year) if year < 1 else ("", year)
+    return unreadable(f"{written:04d}-{moved:%m-%dT%H:%M:%S}{fraction}+00:00{era}")
+
+
+_DURATION = re.compile(
+    r"(?:([+-]?[0-9]+) years? ?)?(?:([+-]?[0-9]+) mons? ?)?(?:([+-]?[0-9]+) days? ?)?"
+    r"(?:([+-]?)([0-9]+):([0-9]{2}):([0-9]{2})(\.[0-9]+)?)?"
+)
+
+
+def _duration(text: str) -> str:
+    """An interval with its parts, each with its sign."""
+    found = _DURATION.fullmatch(text)
+    if found is None:  # of another IntervalStyle, or infinite
+        return text
+    years, months, days, hours, minutes, seconds = (int(found[part] or 0) for part in (1, 2, 3, 5, 6, 7))
+    sign, fraction = "-" if found[4] == "-" else "", (found[8] or "").rstrip("0").removesuffix(".")
+    times = [f"{sign}{part}" if part else "0" for part in (hours, minutes)]
+    last = f"{sign}{seconds}{fraction}" if seconds or fraction else "0"
+    return f"P{years}Y{months}M{days}DT{times[0]}H{times[1]}M{last}S"
+
+
+def _shortest(value: float | None) -> float | None:
+    """A number of four bytes with the fewest digits that are it: 0.1, and not 0.10000000149011612."""
+    if value is None or value != value or value in (_INFINITE, -_INFINITE):  # noqa: PLR0124 - NaN
+        return value
+    for digits in (6, 7, 8, 9) if abs(value) >= _SMALLEST_NORMAL else range(1, 10):
+        found = float(f"{value:.{digits}g}")
+        if abs(found) <= _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", found))[0] == value:
+            return found
+    return value
+
+
+_INFINITE = float("inf")
+_SMALLEST_NORMAL = 2.0**-126
+_LARGEST_SINGLE = 3.4028235677973366e38
+"""Beyond it, struct finds no number of four bytes: half a step above the largest."""
+
+
+def _log_position(value: int | None) -> str | None:
+    return None if value is None else f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
+
+
+DRIVERS: Mapping[str, DriverValues] = {
+    "asyncpg": DriverValues(
+        types={
+            types.Date: ExactDate,
+            types.DateTime: ExactDateTime,
+            types.NullType: ExactUntyped,
+            types.String: CharText,
+            types.CHAR: CharCHAR,
+        },
+        # float4 and pg_lsn: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
+        processors={700: _shortest, 3220: _log_position},
+    ),
+    "psycopg": DriverValues(unfit_codes=ODD),
+    "psycopg2": DriverValues(unfit_codes=ODD),
+}
+"""By the name of the driver."""
