@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,32 +18,28 @@ from dualsql.databases.engines import async_url
 from tests.http.application import fill, running
 from tests.schools import Base
 
-MODULE = """
-from dataclasses import replace
-
-from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
-
-from dualsql.databases.sqlite import BACKEND as SQLITE
+PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("## Adding a database") :]
 
 
-class KioskDialect(SQLiteDialect_aiosqlite):
-    name = "kiosk"
-    supports_statement_cache = True
+def block_of(language: str) -> str:
+    """The first block of code in that language in the section of docs/engines.md."""
+    return SECTION.partition(f"```{language}\n")[2].partition("```")[0]
 
 
-BACKEND = replace(SQLITE, capabilities=replace(SQLITE.capabilities, name="Kiosk"))
-NO_BACKEND = "kiosk"
-"""
-ENTRY_POINTS = """
-[sqlalchemy.dialects]
-kiosk.aiosqlite = kiosk_database:KioskDialect
-
-[dualsql.databases]
-kiosk = kiosk_database:BACKEND
-kiosk_of_nothing = kiosk_database:NO_BACKEND
-kiosk_that_is_gone = kiosk_database.gone:BACKEND
-sqlite = kiosk_database:NO_BACKEND
-"""
+def entry_points() -> str:
+    """The entry points of the page as an installer writes them, and some that are faulty."""
+    groups = tomllib.loads(block_of("toml"))["project"]["entry-points"]
+    groups["dualsql.databases"] |= {
+        "kiosk_of_nothing": "kiosk_database:SQLITE.driver",
+        "kiosk_that_is_gone": "kiosk_database.gone:BACKEND",
+        "sqlite": "kiosk_database:BACKEND",
+    }
+    lines = [
+        [f"[{group}]", *(f"{name} = {value}" for name, value in named.items())]
+        for group, named in groups.items()
+    ]
+    return "\n".join(line for group in lines for line in group)
 
 
 @pytest.fixture
@@ -50,9 +47,9 @@ def kiosk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The distribution `kiosk-database`, installed beside dualsql for one test."""
     site, metadata = tmp_path / "site", tmp_path / "site" / "kiosk_database-1.0.dist-info"
     metadata.mkdir(parents=True)
-    (site / "kiosk_database.py").write_text(MODULE)
+    (site / "kiosk_database.py").write_text(block_of("python"))
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: kiosk-database\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    (metadata / "entry_points.txt").write_text(entry_points())
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(backends, "_loaded", {})
     importlib.invalidate_caches()
