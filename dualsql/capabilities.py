@@ -27,7 +27,11 @@ def _always_back(_value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyForm:
-    """One key, as a database takes part in it.
+    """One key of an order, as a database reads and compares it.
+
+    A page begins after the values of a row: a value that comes back changed would repeat rows or lose them. What an
+    application sees will not do. SQLAlchemy shows a float as a Decimal of two places; asyncpg reads a month as thirty
+    days and the date 9999-12-31 as infinity. So keys are read beside the row, in a form of their own.
 
     Attributes:
         compared: stands in conditions.

@@ -15,7 +15,10 @@ _LONGEST_WHOLE = 4_000
 
 
 class Digits(float):
-    """A number of a document.
+    """A number of a document whose text is not that of the float: 0.1234567890123456789, 1.50.
+
+    A float has 17 digits, a number of a document may have any number of them. It computes as the float, and is written
+    as its text.
 
     Attributes:
         text: as the database has it, and as JSON may have it.

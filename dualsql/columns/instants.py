@@ -1,7 +1,13 @@
 """Timestamps that a database keeps as texts of several spellings, compared by what they mean.
 
-See `Capabilities.spells_instants`. The functions named here are dualsql's own: the database states the SQL that is sent
-for them (`Capabilities.own_functions`).
+See `Capabilities.spells_instants`. CURRENT_TIMESTAMP writes '2024-01-01 12:30:00', SQLAlchemy
+'2024-01-01 12:30:00.000000', others write a T, a zone, or a date alone. As texts they compare wrongly. So each side of
+a comparison is brought into one spelling, 'YYYY-MM-DD HH:MM:SS.ffffff' in UTC. A text without a zone is UTC. The text
+itself is compared, too, with the days around the instant, which an index serves: all spellings begin with their date,
+which is at most one day off the date in UTC.
+
+The functions named here are dualsql's own: the database states the SQL that is sent for them
+(`Capabilities.own_functions`).
 """
 
 from __future__ import annotations

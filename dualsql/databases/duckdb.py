@@ -72,7 +72,11 @@ _ASK = "SELECT current_setting('enable_external_access'), current_setting('lock_
 
 
 class DuckDBGuard(Guard):
-    """Through duckdb-sqlalchemy, in a thread."""
+    """Through duckdb-sqlalchemy, in a thread.
+
+    A read-only transaction is not enough: `COPY ... TO` writes files and `read_csv` reads them, in any transaction.
+    enable_external_access = false ends both, and cannot be turned on again.
+    """
 
     @asynccontextmanager
     async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:

@@ -82,7 +82,11 @@ _REFUSALS = {
 
 
 class MariaDBGuard(Guard):
-    """Through asyncmy, aiomysql, or PyMySQL in a thread."""
+    """Through asyncmy, aiomysql, or PyMySQL in a thread.
+
+    A read-only transaction lets CREATE TABLE through, which ends it first; the session's tx_read_only does not. Both are
+    used, as a transaction may be open that began before.
+    """
 
     @asynccontextmanager
     async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
@@ -95,7 +99,7 @@ class MariaDBGuard(Guard):
             await _leave(connection)
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`."""
+        """See `Guard.stop`. MariaDB notices that a client has gone only when it writes to it: the query is killed."""
         statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
         async with spare_connection(connection) as run:
             await repeated_until_over(working, lambda: run(statement))

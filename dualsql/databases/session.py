@@ -217,6 +217,9 @@ async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *
 class Session(Generic[T]):
     """One connection, the work on it, and the way to stop it.
 
+    It runs in a task of its own. A caller may be cancelled again and again while it unwinds (anyio's cancel scopes do
+    that); clean-up in the caller's task would be cut short, and a connection would go back to its pool still busy.
+
     `limit` is how long the database lets one statement run; None is for a stream.
     """
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ThreadedEngine:
-    """A synchronous engine whose connections are awaited."""
+    """A synchronous engine whose connections are awaited: what dualsql uses of SQLAlchemy's AsyncEngine."""
 
     def __init__(self, engine: Engine) -> None:
         self.sync_engine = engine

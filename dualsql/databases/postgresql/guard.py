@@ -92,7 +92,11 @@ def _set_locally(terms: SessionTerms) -> Select[Any]:
 
 
 class PostgreSQLGuard(Guard):
-    """Through asyncpg, psycopg or any other driver."""
+    """Through asyncpg, psycopg or any other driver.
+
+    All settings end with the transaction: the connection may belong to the application's engine, or to a pooler that
+    gives it to somebody else next.
+    """
 
     @asynccontextmanager
     async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
@@ -168,7 +172,11 @@ class PostgreSQLGuard(Guard):
 
 
 class _Meter(asyncio.Protocol):
-    """Stands before a driver's protocol, and breaks the connection off when too much comes."""
+    """Stands before a driver's protocol, and breaks the connection off when too much comes.
+
+    A single value can weigh gigabytes (`repeat('x', 200000000)`), and a driver gathers what comes until a row is whole.
+    Only here can it be stopped in time.
+    """
 
     def __init__(self, transport: asyncio.Transport, driver: asyncio.Protocol) -> None:
         self._transport = transport

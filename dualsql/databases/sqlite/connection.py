@@ -36,7 +36,11 @@ _INSTRUCTIONS_IN_A_BLINK = 10_000
 
 
 class TimeLimit:
-    """The instant a connection's statement has to end at, on the clock of `time.monotonic`."""
+    """The instant a connection's statement has to end at, on the clock of `time.monotonic`.
+
+    SQLite has no time limit. It calls a progress handler every so many instructions, in the thread that runs the
+    statement, and stops the statement when told to. A blocked event loop therefore does not keep a query running.
+    """
 
     __slots__ = ("ends_at",)
 
@@ -92,7 +96,11 @@ def confine(connection: sqlite3.Connection) -> None:
 
 
 def authorize(action: int, one: str | None, other: str | None, _database: Any, _trigger: Any) -> int:
-    """SQLITE_OK for what reads; anything else is refused when it is prepared."""
+    """SQLITE_OK for what reads; anything else is refused when it is prepared.
+
+    `PRAGMA query_only` protects tables, but allows ATTACH, which makes files, other pragmas, which could end it, and
+    functions that load code. See https://www.sqlite.org/c3ref/set_authorizer.html.
+    """
     if action in _READS or action in _LEFT_TO_QUERY_ONLY:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA:

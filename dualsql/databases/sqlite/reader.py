@@ -35,7 +35,12 @@ def fetched(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
 
 
 class EventLoopReader:
-    """A connection of the event loop's own, and the statements that may use it."""
+    """A connection of the event loop's own, and the statements that may use it.
+
+    A page costs less than its way to a thread and back. A statement that was quick in the thread runs on the event loop
+    the next time. When it is slow there (another offset, a cold disk, a lock), SQLite stops it after `BLINK` seconds, and
+    the thread runs it again.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -92,7 +97,12 @@ _MOST_WAITING = 32
 
 
 class FileReader:
-    """The thread and its connection, both made when they are first asked for something."""
+    """The thread and its connection, both made when they are first asked for something.
+
+    The cost of a page is not its query, but each change between the event loop and a thread: SQLAlchemy over aiosqlite
+    makes five. Here the event loop compiles; the thread executes, fetches and makes the values. There is one thread, as
+    several would contend for Python's lock at each row. While a slow statement occupies it, pages use the pool.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
