@@ -84,8 +84,8 @@ _REFUSALS = {
 class MariaDBGuard(Guard):
     """Through asyncmy, aiomysql, or PyMySQL in a thread.
 
-    A read-only transaction lets CREATE TABLE through, which ends it first; the session's tx_read_only does not. Both are
-    used, as a transaction may be open that began before.
+    A read-only transaction lets CREATE TABLE through, which ends it first; the session's tx_read_only does not. Both
+    are used, as a transaction may be open that began before.
     """
 
     @asynccontextmanager
