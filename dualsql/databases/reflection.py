@@ -181,8 +181,8 @@ class ReflectedTables(NamedTuple):
 async def reflect(source: Source, selection: Selection, *, timeout: timedelta = _TIMEOUT) -> ReflectedTables:
     """The chosen tables of `source`, as its own user sees them.
 
-    They have columns with types, keys and comments. Types of a driver's own become the nearest of SQLAlchemy's. Defaults,
-    checks and indexes are left out: they are SQL texts of the tables' authors.
+    They have columns with types, keys and comments. Types of a driver's own become the nearest of SQLAlchemy's.
+    Defaults, checks and indexes are left out: they are SQL texts of the tables' authors.
 
     Raises:
         ConfigurationError: a table or schema is not there, nothing can be read, or there are too many.

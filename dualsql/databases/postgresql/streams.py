@@ -73,8 +73,8 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
 def setting_statement(types: Sequence[Any]) -> str:
     """SQL that takes the parameters of those types and puts each into its setting.
 
-    COPY takes no parameters. So each value is sent to set_config(), for this transaction alone, and the statement reads it
-    with current_setting(), cast to the type that the server found for the parameter.
+    COPY takes no parameters. So each value is sent to set_config(), for this transaction alone, and the statement reads
+    it with current_setting(), cast to the type that the server found for the parameter.
     """
     written = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
     settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(written, 1)]
@@ -209,9 +209,9 @@ _ARROW: Mapping[tuple[str, int], str] = {
 class TextConverter:
     """Writes the columns of one session's statement.
 
-    The text has to be what SQLAlchemy's type and `dualsql.formats` would have made of the driver's object. That is known
-    for the pairs of a declared encoding and a PostgreSQL type in the tables above, and only where SQLAlchemy's type does
-    not process values.
+    The text has to be what SQLAlchemy's type and `dualsql.formats` would have made of the driver's object. That is
+    known for the pairs of a declared encoding and a PostgreSQL type in the tables above, and only where SQLAlchemy's
+    type does not process values.
 
     Attributes:
         date_style: the session's.

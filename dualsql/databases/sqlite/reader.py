@@ -38,8 +38,8 @@ class EventLoopReader:
     """A connection of the event loop's own, and the statements that may use it.
 
     A page costs less than its way to a thread and back. A statement that was quick in the thread runs on the event loop
-    the next time. When it is slow there (another offset, a cold disk, a lock), SQLite stops it after `BLINK` seconds, and
-    the thread runs it again.
+    the next time. When it is slow there (another offset, a cold disk, a lock), SQLite stops it after `BLINK` seconds,
+    and the thread runs it again.
     """
 
     def __init__(self, engine: Engine) -> None:
