@@ -138,7 +138,7 @@ Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS)]
 
 
 class TableList(TypedDict):
-    """Some of the tables; `next_cursor` leads on, and is null at the end."""
+    """A page of tables. `next_cursor` is null on the last page."""
 
     tables: list[Listed]
     total: int
@@ -146,7 +146,7 @@ class TableList(TypedDict):
 
 
 class SearchResults(TypedDict):
-    """What the terms found, term by term and best first, and those that found nothing."""
+    """Matches term by term, the best first, and the terms without a match."""
 
     matches: list[Found]
     unmatched: list[str]
@@ -169,7 +169,7 @@ def add_catalogue_tools(
         cursor: Cursor | None = None,
         limit: Limit = 50,
     ) -> TableList:
-        """Tables and views that can be queried, with what is said of them.
+        """Tables and views that can be queried, with their comments.
 
         Args:
             source_name: of one database; all of them when left out.
@@ -187,9 +187,9 @@ def add_catalogue_tools(
         source_name: Name | None = None,
         schema_name: Name | None = None,
     ) -> TableDefinition:
-        """Columns of a table or view with types and comments, its keys, and what its foreign keys lead to.
+        """Columns of a table or view with types and comments, its keys, and the tables that its foreign keys refer to.
 
-        Call it before writing SQL for the table. Of masked columns the values are hidden.
+        Call it before writing SQL for the table. The values of masked columns are hidden.
 
         Args:
             table: its name, such as "orders" or "sales.orders".

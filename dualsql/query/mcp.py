@@ -30,9 +30,9 @@ Operation = Literal["query", "schema", "list"]
 class Managed(TypedDict, total=False):
     """The answer of one operation.
 
-    `rows`, `columns` and `rowCount` are those of the query; of a schema, `rowCount` is the whole result's, null when
-    nobody counted. `schema` says of each column its type and how it is written. `resources` are a listing's, each as
-    its schema.
+    Operation "query" answers with `columns`, `rows` and `rowCount`. Operation "schema" answers with the name, type and
+    encoding of each column; its `rowCount` is the total of the result, or null if it was not counted. Operation "list"
+    answers with `resources`, each as "schema" describes it.
     """
 
     operation: Operation
