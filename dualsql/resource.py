@@ -1,4 +1,8 @@
-"""A stored result: its total, its sample, its addresses, its lifetime."""
+"""A stored result: its total, sample, addresses and lifetime.
+
+A resource is pending until its query ends, then ready or failed. It expires at the end of its lifetime and is deleted
+later; a pinned one never expires. Most are created ready.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +37,17 @@ _CAPPED = re.compile(r"capped:([1-9][0-9]{0,15})", re.ASCII)
 
 
 class Total(NamedTuple):
-    """A number of rows and its worth; the number is None where nobody counted."""
+    """A number of rows and its kind: exact, estimated or a lower bound; None if it was not counted."""
 
     rows: int | None
     kind: TotalCountKind
 
     def at_least(self, rows: int) -> Total:
-        """The total of a result that is known to have so many rows."""
+        """The total of a result that has at least so many rows."""
         return Total(rows, "capped") if self.rows is not None and self.rows < rows else self
 
     def at_most(self, rows: int) -> Total:
-        """The total of a result that is known to end there, or before."""
+        """The total of a result that has at most so many rows."""
         return Total(rows, "estimated") if self.rows is not None and self.rows > rows else self
 
 
@@ -51,7 +55,7 @@ UNCOUNTED = Total(None, "none")
 
 
 class CountMethod(NamedTuple):
-    """How to count, once the words were read; `cap` belongs to "capped"."""
+    """How to count, parsed; `cap` belongs to "capped"."""
 
     way: Way
     cap: int = 0
@@ -87,14 +91,14 @@ _SEEDED = re.compile(r"random:([0-9]{1,9})", re.ASCII)
 
 
 class SampleMethod(NamedTuple):
-    """Which rows, once the words were read; `seed` belongs to "random"."""
+    """Which rows a sample has, parsed; `seed` belongs to "random"."""
 
     way: SampleWay
     seed: int = 0
 
     @property
     def label(self) -> str:
-        """The words that ask for the same rows."""
+        """The value of `sample` that gives the same rows again."""
         return f"random:{self.seed}" if self.way == "random" else self.way
 
 
@@ -128,7 +132,7 @@ _FETCHABLE = frozenset({"http", "https", "ftp", "file", "data", "ws", "wss"})
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Makes the two names of every resource of one server."""
+    """Writes the URI and URL of the resources of one server."""
 
     base_url: str
     uri_scheme: str
@@ -149,11 +153,11 @@ class Addresses:
         return cls(base_url.rstrip("/"), checked_scheme(uri_scheme))
 
     def uri(self, resource_id: str) -> str:
-        """What the model may pass on."""
+        """The URI, which the model passes on."""
         return f"{self.uri_scheme}://{resource_id}"
 
     def url(self, resource_id: str) -> str:
-        """Where the application fetches."""
+        """The URL, where the application reads the rows."""
         return f"{self.base_url}/{resource_id}"
 
 
@@ -218,9 +222,9 @@ Status = Literal["pending", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks. `id` names the person or service, `tenant` the customer they belong to.
+    """A caller. `id` names the person or service, `tenant` the customer that they belong to.
 
-    Both are compared character by character. Raises ValueError for what could be taken for nobody.
+    Both are compared character by character. Raises ValueError for an empty id or tenant, or one that is no text.
     """
 
     id: str
@@ -237,7 +241,7 @@ _LONGEST_NAME = 1_000
 
 
 def _check_name(name: object) -> None:
-    # An id of None, out of a token without a subject, would make resources that belong to everybody.
+    # With an id of None, from a token without a subject, resources would belong to everybody.
     if not isinstance(name, str) or not name or "\x00" in name:
         raise ValueError("a principal's id and tenant are texts with at least one character and no NUL")
     if len(name.encode()) > _LONGEST_NAME:
@@ -252,12 +256,12 @@ class Resource:
         document: the frozen Select (see `dualsql.freeze`), bytes.
         signature: MAC over document, id, owner, tenant, source and created_at.
         owner, tenant: the principal it is bound to; None for anyone who holds the link.
-        total_count, total_count_kind: rows of the result, and what the number is worth.
+        total_count, total_count_kind: the number of rows; exact, estimated, a lower bound, or not counted.
         lifetime: how long it lives after its creation, or after an access when sliding.
         expires_at: None once pinned. All instants are aware and UTC.
-        sample: rows kept at rest, only with `keep_sample`.
-        pending_until: while pending, when whoever runs the query is given up, unless it says again that it is there.
-        failure: of a failed one, what it failed with.
+        sample: the sample rows, stored only with `keep_sample`.
+        pending_until: end of the lease of the server that runs the query, which renews it.
+        failure: the error of a failed one.
     """
 
     id: str
@@ -291,7 +295,7 @@ class Resource:
         return self.expires_at is None
 
     def seen_at(self, now: datetime) -> Self:
-        """The resource at `now`: a pending one has failed once nothing is heard of its query any more."""
+        """The resource at `now`: a pending one whose lease has expired has failed."""
         if self.status != "pending" or (self.pending_until is not None and now < self.pending_until):
             return self
         return replace(self, status="failed", failure=INTERRUPTED)
@@ -316,7 +320,7 @@ def problem_of(error: DualResponseError) -> ToolProblem:
 
 
 INTERRUPTED = problem_of(QueryInterruptedError("The server that ran the query stopped."))
-"""What a resource fails with whose query nobody runs any more."""
+"""The error of a resource whose query was interrupted."""
 
 
 def new_resource_id() -> str:
@@ -336,7 +340,7 @@ def new_resource(
     principal: Principal | None,
     metadata: Mapping[str, Any],
 ) -> Resource:
-    """A resource that begins to live now, not signed yet."""
+    """A resource that is created now, not yet signed."""
     now = datetime.now(UTC)
     return Resource(
         id=new_resource_id(),

@@ -124,7 +124,7 @@ class DualResponseServer:
         self._addresses = Addresses.of(options.base_url, self.settings.uri_scheme)
         seal = seal_for(self.store, options.secrets)
         accesses = AccessLog(self.store)
-        self._gate = AccessControl(
+        self._access = AccessControl(
             self.store,
             seal,
             self.settings,
@@ -133,7 +133,7 @@ class DualResponseServer:
             authorize=options.authorize,
             audit=options.audit,
         )
-        self.links = Links(self._gate, self.store, seal, self.settings, self._addresses)
+        self.links = Links(self._access, self.store, seal, self.settings, self._addresses)
         registry = checked_registry(options.tables, self.settings)
         self._policy = Policy(registry, options.hooks)
         self._sources = open_sources(options.databases, registry, self.settings)
@@ -144,17 +144,17 @@ class DualResponseServer:
         self._reader = ResultReader(
             self._sources,
             self._policy,
-            self._gate,
+            self._access,
             self.store,
             accesses,
             settings=self.settings,
             addresses=self._addresses,
             cursors=Cursors(seal),
-            streams=Streams(seal, self.settings, self._gate),
+            streams=Streams(seal, self.settings, self._access),
         )
-        self._jobs = Jobs(self._gate, self.store, self.settings)
+        self._jobs = Jobs(self._access, self.store, self.settings)
         self.query = QueryService(self._reader, self.settings)
-        made = (self._sources, self._reader, self._gate, self._jobs)
+        made = (self._sources, self._reader, self._access, self._jobs)
         self.responses = Creator(
             *made,
             settings=self.settings,
@@ -163,10 +163,10 @@ class DualResponseServer:
             forms=[query_forms],
         )
         self._refinements = RefineService(
-            self._gate, self.query, self.responses, settings=self.settings, addresses=self._addresses
+            self._access, self.query, self.responses, settings=self.settings, addresses=self._addresses
         )
-        self.profiles = ProfileService(self._reader, self._gate)
-        parts = (self.responses, self._reader, self._gate, self.query)
+        self.profiles = ProfileService(self._reader, self._access)
+        parts = (self.responses, self._reader, self._access, self.query)
         self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
             self.store,
@@ -243,7 +243,7 @@ class DualResponseServer:
         Raises:
             UnauthenticatedError: its credential is not right.
         """
-        return await self._gate.identify(request)
+        return await self._access.identify(request)
 
     async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """The live resource, once it is certain that `principal` may do `action` with it.
@@ -253,7 +253,7 @@ class DualResponseServer:
             TamperedError: the stored row is not one this server wrote.
         """
         await self._ready()
-        return await self._gate.open(resource_id, principal, action)
+        return await self._access.open(resource_id, principal, action)
 
     async def get_resource(self, resource_id: str, principal: Principal | None = None) -> Resource | None:
         """The live resource; None where there is none that `principal` may read.
@@ -415,24 +415,24 @@ class DualResponseServer:
     async def get_resource_unchecked(self, resource_id: str) -> Resource | None:
         """The live resource, whoever owns it; None where there is none."""
         await self._ready()
-        resource = await self._gate.load(resource_id)
+        resource = await self._access.load(resource_id)
         return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
 
     async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Keep a result until it is deleted; False when it is gone. `principal` is for the audit."""
-        is_pinned = await self._gate.pin(resource_id, principal)
+        is_pinned = await self._access.pin(resource_id, principal)
         self.watch.look()
         return is_pinned
 
     async def unpin_unchecked(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None when it is gone. `principal` is for the audit."""
-        expires_at = await self._gate.unpin(resource_id, principal)
+        expires_at = await self._access.unpin(resource_id, principal)
         self.watch.look()
         return expires_at
 
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False when there was none. `principal` is for the audit."""
-        await self._gate.note("delete", principal, resource_id=resource_id)
+        await self._access.note("delete", principal, resource_id=resource_id)
         is_deleted = await self.store.delete(resource_id) == 1
         self._jobs.forget(resource_id)
         self.watch.look()
@@ -448,7 +448,7 @@ class DualResponseServer:
             BadParameterError: the limit is out of bounds, or the cursor none of ours.
         """
         await self._ready()
-        return await self._gate.find(principal, limit=checked_listing(limit), cursor=cursor)
+        return await self._access.find(principal, limit=checked_listing(limit), cursor=cursor)
 
     @checked_keywords(make_tool)
     def tool(self, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:

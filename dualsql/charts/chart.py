@@ -1,4 +1,8 @@
-"""The specification of a chart, and the question whose answer has one row for each mark."""
+"""The specification of a chart, and the question whose answer has one row for each mark.
+
+A histogram is the exception: its question selects one column, and the values are counted in bins when it is drawn, from
+the lowest to the highest value that its reader may see.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ Mark = Literal["bar", "line", "point", "histogram"]
 Sort = Literal["x", "-x", "y", "-y"]
 
 METADATA_KEY = "chart"
-"""Under which a resource that is a chart keeps its specification."""
+"""The key of a resource's metadata that holds the specification of a chart."""
 
 _LONGEST_NAME = 256
 _LONGEST_TITLE = 200
@@ -30,8 +34,8 @@ class Chart:
 
     Attributes:
         x, y, color: names of the result's columns; y and color may be None.
-        bucket: what the dates of x are cut to.
-        aggregate: what is drawn of y, or "count" of rows; None for points of x and y as they are.
+        bucket: the unit that dates of x are cut to.
+        aggregate: of y, or "count" of rows; None for points of x and y themselves.
     """
 
     mark: Mark
@@ -143,7 +147,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 X, Y, COLOR, TIMES = "x", "y", "color", "times"
-"""The columns of the answer, whatever those of the result are called; a histogram's keeps its name."""
+"""Names of the columns of the answer; the column of a histogram keeps its own name."""
 
 
 def chart_query(chart: Chart) -> StructuredQuery:
@@ -173,6 +177,6 @@ def columns_of(chart: Chart) -> Sequence[str]:
 
 def _order(chart: Chart) -> tuple[QuerySort, ...]:
     if chart.sort is None:
-        # Of points, those that stand for the most rows: where there are too many, these are drawn.
+        # The points that stand for the most rows come first: if there are too many, only these are drawn.
         return (QuerySort(TIMES, is_descending=True),) if chart.aggregate is None else ()
     return (QuerySort(chart.sort.removeprefix("-"), is_descending=chart.sort.startswith("-")),)

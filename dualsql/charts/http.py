@@ -26,7 +26,7 @@ CHART = "/{resource_id}/chart"
 
 _PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
 _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
-# An SVG that is opened by itself is a document of this origin.
+# An SVG opened on its own is a document of this origin, and could run scripts.
 _ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 

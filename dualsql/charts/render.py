@@ -1,4 +1,8 @@
-"""A chart and its rows as Vega-Lite, and as a picture. The renderer reaches neither the network nor a file."""
+"""Draws a chart as Vega-Lite and as a picture.
+
+Vega reads field names as paths, and objects as expressions or addresses. Therefore the fields have fixed names and only
+strings, numbers, booleans and null of the data reach the specification. The renderer has no access to network or files.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def drawn(chart: Chart, columns: Sequence[Column], rows: Sequence[Row], *, is_cu
 
     Args:
         columns, rows: the answer to `chart_query(chart)`, or the bins of a histogram: low, high and count.
-        is_cut: there are more than these.
+        is_cut: the answer has more rows than these.
     """
     if chart.mark == "histogram":
         encoding, values = _bins(chart, columns[0], rows)
@@ -93,14 +97,14 @@ def _kind(column: Column) -> str:
 
 
 class _Texts:
-    """Texts cut to what a label can show, different ones still different."""
+    """Shortens texts to the length of a label; different texts keep different labels."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str] = {}
         self._taken: set[str] = set()
 
     def shown(self, text: str) -> str:
-        """What stands for `text` in the picture."""
+        """The label of `text`."""
         if text not in self._shown:
             short, number = _text(text), 2
             label = short
@@ -119,13 +123,13 @@ def _value(value: Any, kind: str, texts: _Texts | None = None) -> Any:
     if isinstance(value, int | float):
         return value
     if kind == "temporal":
-        # A date alone would be midnight in UTC, and the day before for half of those who look at it.
+        # Vega takes a date alone for midnight in UTC, which is the day before in half of all time zones.
         return f"{value}T00:00:00" if len(str(value)) == _DATE else _text(str(value))
     return (texts or _Texts()).shown(value if isinstance(value, str) else str(value))
 
 
 def _number(value: Any) -> int | float | None:
-    """A number of JSON; of a decimal in a text, the nearest one."""
+    """A JSON number; the nearest float of a decimal that is written as text."""
     if isinstance(value, int) and abs(value) < 2**53:
         return value
     try:
@@ -143,7 +147,7 @@ PictureFormat = Literal["png", "svg"]
 
 _SCALE = 1.5
 _NOWHERE: list[str] = []
-"""The addresses data may come from. Left out, vl-convert would fetch any."""
+"""The addresses that data may come from. Without it, vl-convert fetches any address."""
 
 
 def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:

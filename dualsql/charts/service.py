@@ -1,4 +1,8 @@
-"""Charts of stored results: made as resources, drawn at every request."""
+"""Charts of stored results: stored as resources, drawn at every request.
+
+A chart stores the Select of its marks over the tables of the result. It is thawed and narrowed for each reader,
+and does not tell its readers which result it was made of.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from dualsql.settings import Settings
 from dualsql_client.wire import Row
 
 _AT_ONCE = 2
-"""Pictures; each takes a core while it is drawn."""
+"""Pictures that are drawn at once; each takes one core."""
 
 
 class ChartService:
@@ -64,12 +68,12 @@ class ChartService:
         expiration: timedelta | None = None,
         image: PictureFormat | None = None,
     ) -> DualResponse:
-        """A chart of a stored result as a resource of its own; see docs/charts.md.
+        """Store a chart of a result as a resource; see docs/charts.md.
 
         Args:
             result: the resource, what `create_response` gave, its id or its URI.
             specification: mark, x, y, color, sort and title.
-            principal: who asks; the result must be theirs to read, and the chart is theirs.
+            principal: the caller, who must be allowed to read the result and owns the chart.
             image: a picture for the tool's answer, drawn from all rows.
 
         Raises:

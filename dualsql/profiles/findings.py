@@ -24,20 +24,20 @@ _LONGEST_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """The figures of one column, their values as the database gave them."""
+    """The statistics of one column, values as the database gave them."""
 
     subject: ProfiledColumn
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[Figure]:
-        """The figures it could have, and has not."""
+        """The statistics that the column could have, and that there was no time for."""
         if self.subject.is_masked:
             return []
         return [figure for figure in self.subject.figures if figure not in self.figures]
 
     def to_wire(self, covers: Covered, dialect: Dialect) -> ColumnFigures:
-        """The figures in the wire's shape, values as rows have them."""
+        """The statistics in the shape of the wire; values are written as in rows."""
         write = _writer(self.subject, dialect)
         found = ColumnFigures(
             name=self.subject.name,
@@ -55,7 +55,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileResult:
-    """A profile; `rows` is None where time ran out before they were counted."""
+    """A profile; `rows` is None if there was no time to count them."""
 
     kind: ProfileKind
     rows: int | None
@@ -65,12 +65,12 @@ class ProfileResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is every figure of every column."""
+        """Whether no statistic of any column is missing."""
         return not self.left_out and not any(column.missing for column in self.columns)
 
     @property
     def covers(self) -> Covered:
-        """Of which rows the figures are."""
+        """The rows that were profiled."""
         is_all = self.most is None or (self.rows is not None and self.rows < self.most)
         return Covered(rows=self.rows, of="all" if is_all else "sample")
 
@@ -90,13 +90,13 @@ class ProfileResult:
 def profile_result(
     data: ProfiledRows, kind: ProfileKind, rows: int | None, figures: Mapping[str, Mapping[str, Any]]
 ) -> ProfileResult:
-    """A profile of these rows; `figures` by the name of the column."""
+    """A profile of these rows; `figures` has the statistics of each column by its name."""
     columns = [ColumnStatistics(subject, figures.get(subject.name, {})) for subject in data.subjects]
     return ProfileResult(kind=kind, rows=rows, columns=columns, left_out=data.left_out, most=data.most)
 
 
 def _writer(subject: ProfiledColumn, dialect: Dialect) -> json.Converter:
-    """How a value of the column is written: as in its rows, and no longer than what is shown."""
+    """A function that writes a value of the column as its rows do, shortened to what is shown."""
     converters = json.converters([subject.column], dialect)
 
     def write(value: Any) -> Any:
@@ -114,7 +114,7 @@ _LONGEST_NOTE = 32
 def notes_of(
     found: ProfileResult, columns: Sequence[ResultColumn], sample: Sequence[Sequence[Any]]
 ) -> dict[str, str]:
-    """A note for each column of which the sample gives a wrong picture, by its name.
+    """Notes on the columns that the sample misrepresents, by name.
 
     Args:
         sample: rows of all `columns`, as the database gave them.
@@ -151,7 +151,7 @@ def _has_one_value(column: ColumnStatistics) -> bool:
     figures = column.figures
     if figures.get("distinct_kind") == "exact":
         return bool(figures["distinct"] == 1)
-    # Two long texts may begin alike.
+    # Only the beginning of a text is read, and two long texts may begin alike.
     is_short = not column.subject.is_text or figures.get("longest", 0) <= NOTE_WIDTH
     return is_short and "minimum" in figures and bool(figures["minimum"] == figures["maximum"])
 
@@ -162,7 +162,7 @@ def _the_value(column: ColumnStatistics) -> Any:
 
 
 def _beyond(lowest: Any, highest: Any, shown: Sequence[Any]) -> str:
-    """The range, where it goes beyond the values that are shown."""
+    """The range, if values outside the sample's range exist."""
     if isinstance(lowest, bool) or not isinstance(lowest, int | float | Decimal | date):
         return ""
     known: list[Any] = [value for value in shown if isinstance(value, type(lowest))]

@@ -1,4 +1,4 @@
-"""The statements of a profile, and the reading of their rows: summary, frequent values, histogram."""
+"""The statements of a profile and how their rows are read: summary, frequent values, histogram."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ BINS = 10
 
 
 def edges(lowest: Any, highest: Any, bins: int = BINS) -> Sequence[Any] | None:
-    """Where the bins begin and, last, where they end; None for values that cannot be divided."""
+    """The lower edge of each bin and the upper edge of the last; None for values that cannot be divided.
+
+    A bin holds the values from its lower edge to below its upper edge; the last one holds the highest value, too.
+    """
     if type(lowest) is not type(highest) or isinstance(lowest, bool):
         return None
     if isinstance(lowest, int):
@@ -52,7 +55,7 @@ def edges(lowest: Any, highest: Any, bins: int = BINS) -> Sequence[Any] | None:
 
 
 def _whole(lowest: int, highest: int, bins: int) -> list[int]:
-    """Of whole numbers there may be fewer than bins."""
+    """Edges of whole numbers, which may be fewer than bins."""
     count = highest - lowest + 1
     bins = min(bins, count)
     return [*(lowest + count * number // bins for number in range(bins)), highest]
@@ -61,7 +64,7 @@ def _whole(lowest: int, highest: int, bins: int) -> list[int]:
 def _even(lowest: Any, highest: Any, bins: int) -> list[Any]:
     if lowest == highest:
         return [lowest, highest]
-    # One by one: a range may be larger than the largest float.
+    # Each is computed on its own: the range may be larger than the largest float.
     found = {_between(lowest, highest, number, bins) for number in range(1, bins)}
     return [lowest, *sorted(edge for edge in found if lowest < edge < highest), highest]
 
@@ -78,18 +81,18 @@ def _between(lowest: Any, highest: Any, number: int, bins: int) -> Any:
 
 
 SHOWN = 101
-"""Characters of a text that leave the database: one more than is shown."""
+"""Characters of a text that are read from the database: one more than is shown."""
 
 
 class ColumnSummary(NamedTuple):
-    """How many rows there are, and figures by the name of the column."""
+    """The number of rows, and statistics by the name of the column."""
 
     rows: int
     figures: Mapping[str, dict[str, Any]]
 
 
 def summary(data: ProfiledRows) -> AnySelect:
-    """The statement: one row, read by `read_summary`."""
+    """The statement for all columns; it gives one row, which `read_summary` reads."""
     outputs = [
         expression.label(f"f{number}_{figure}")
         for number, subject in enumerate(data.subjects)
@@ -99,7 +102,7 @@ def summary(data: ProfiledRows) -> AnySelect:
 
 
 def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
-    """The figures of the one row."""
+    """The statistics in the one row of `summary`."""
     values = iter(row)
     rows = int(next(values))
     found: dict[str, dict[str, Any]] = {}
@@ -129,7 +132,7 @@ def _expressions(subject: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple[
 
 
 def shown(subject: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The value, or so much of a text as can be shown: a cell may hold megabytes."""
+    """The value, or the beginning of a text: a cell may hold megabytes."""
     return func.substr(value, 1, SHOWN, type_=String()) if subject.is_text else value
 
 
@@ -138,10 +141,13 @@ _LARGEST_BIGINT = 2**63 - 1
 
 
 def values(data: ProfiledRows, subject: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
-    """The statement, read by `read_values`; None for a column whose values cannot be counted.
+    """The statement for one column, whose rows `read_values` reads; None if its values cannot be grouped.
+
+    WITH counted AS (SELECT value, count(*) AS times FROM rows GROUP BY value), it selects the most frequent values with
+    the number of distinct ones, UNION ALL the bins.
 
     Args:
-        summary: what `summary` told of the column; its range is divided.
+        summary: the statistics of the column from `read_summary`; its range is divided into bins.
     """
     if subject.is_masked or not subject.is_grouped:
         return None
@@ -156,10 +162,10 @@ def values(data: ProfiledRows, subject: ProfiledColumn, summary: Mapping[str, An
 def read_values(
     subject: ProfiledColumn, summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
-    """The figures that the rows of `values` tell."""
+    """The statistics in the rows of `values`."""
     top = sorted((row for row in rows if row[0] == 0), key=lambda row: -int(row[2]))
     distinct = int(top[0][3]) if top else 0
-    # Where each is as frequent as any other, five of them would say nothing.
+    # If all values are equally frequent, five of them say nothing.
     telling = [row for row in top if int(row[2]) > 1 or distinct <= FREQUENT]
     found: dict[str, Any] = {
         "distinct": distinct,
@@ -172,7 +178,7 @@ def read_values(
 
 
 def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """The bins of a column's range, empty ones too, of rows of `values` or `bins_of`."""
+    """The bins of a column's range, including empty ones, from rows of `values` or `bins_of`."""
     found = _edges(summary)
     counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
     return [
@@ -182,13 +188,13 @@ def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list
 
 
 def bins_of(data: ProfiledRows, subject: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
-    """The bins of one column alone, read by `histogram`; None where there is nothing to divide."""
+    """The statement for the bins of one column, which `histogram` reads; None if its range cannot be divided."""
     found = _edges(summary)
     return None if found is None else data.around(_binned(_counted(data, subject), found))
 
 
 def _binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
-    """How many rows fall between each two of the edges, of values with their `times`."""
+    """The number of rows in each bin, from values and how often they occur (`times`)."""
     value, times = counted.c.value, counted.c.times
     inner = found[1:-1]
     number = (
@@ -201,7 +207,7 @@ def _binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
     )
     bins = select(number.label("bin"), times).select_from(counted).subquery("bins")
     total = func.sum(bins.c.times, type_=BigInteger()).label("times")
-    # In the columns of the most frequent values, beside which they stand.
+    # The columns of the other half of the UNION, the most frequent values.
     return select(bins.c.bin, null().label("value"), total, literal_column("0").label("distinct")).group_by(
         bins.c.bin
     )
@@ -213,7 +219,7 @@ def _edges(summary: Mapping[str, Any]) -> Sequence[Any] | None:
 
 def _counted(data: ProfiledRows, subject: ProfiledColumn) -> CTE:
     value = subject.value
-    # What a database takes as equal, 'a' and 'A', is two texts to whoever reads them.
+    # A collation may take 'a' and 'A' for equal; they are counted as two texts.
     is_text = subject.is_text or isinstance(subject.column.meaning.stored, types.String)
     key = data.capabilities.distinguishing(value)[0] if is_text else value
     shows_itself = type(key.type) is type(value.type) or not is_text
@@ -234,7 +240,7 @@ def _most_frequent(counted: CTE, subject: ProfiledColumn) -> AnySelect:
 
 
 def _given(edge: Any, type_: SQLType) -> ColumnElement[Any]:
-    """An edge as a value of a type that it surely has: a sum of integers may be larger than any of them."""
+    """An edge as a literal of a type that holds it: a sum of integers may not fit the column's type."""
     if isinstance(edge, date):
         return literal(edge, type_)
     if isinstance(edge, int) and abs(edge) <= _LARGEST_BIGINT:

@@ -1,4 +1,4 @@
-"""The rows and columns that a profile reads. Masked columns are left out."""
+"""The rows and columns that a profile reads. Nothing is computed of masked columns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dualsql.plan import Ordered
 from dualsql_client.wire import Figure
 
 Hides = Callable[[Any], bool]
-"""Whether a mask stands in the place of a table's column."""
+"""Whether a column of a table is masked."""
 
 
 def is_hidden(expression: ColumnElement[Any], hides: Hides) -> bool:
-    """Whether the expression is made of a masked column, through whatever subqueries."""
+    """Whether the expression depends on a masked column, also through subqueries."""
     waiting: list[Any] = [expression]
     seen: set[int] = set()
     while waiting:
@@ -37,23 +37,23 @@ def is_hidden(expression: ColumnElement[Any], hides: Hides) -> bool:
             return True
         waiting += part.get_children()
         if isinstance(part, ColumnElement):
-            waiting += part.proxy_set  # what a subquery's column stands for
+            waiting += part.proxy_set  # the columns behind a column of a subquery
     return False
 
 
 _GROUPED = frozenset({"integer", "float", "decimal", "boolean", "date", "time", "datetime", "uuid", "text"})
-"""Encodings of values that can be told apart and shown: not documents, lists, bytes."""
+"""Encodings of values that can be grouped and shown; documents, lists and bytes cannot."""
 
 _RANGED = frozenset({"integer", "float", "decimal", "date", "time", "datetime", "text"})
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledColumn:
-    """A column that is looked at.
+    """A profiled column.
 
     Attributes:
-        value: the column of the rows that are looked at.
-        is_masked: nothing may be said of it.
+        value: the column of the profiled rows.
+        is_masked: no statistic of it may be shown.
     """
 
     column: ResultColumn
@@ -67,7 +67,7 @@ class ProfiledColumn:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values have a length, and may be too long to be shown."""
+        """Whether its values are texts, which may be too long to be shown."""
         plain = self.column.shown
         is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
         return (
@@ -83,20 +83,20 @@ class ProfiledColumn:
 
     @property
     def has_range(self) -> bool:
-        """Whether there is a lowest and a highest."""
-        # The order of an ENUM is another one in each database.
+        """Whether it has a lowest and a highest value."""
+        # Each database orders ENUMs differently.
         if isinstance(self.column.shown, types.Enum | ranges.AbstractRange):
             return False
         return self.column.meaning.keeps_order and (self._encoding in _RANGED or self._is_number)
 
     @property
     def has_bins(self) -> bool:
-        """Whether its range can be divided."""
+        """Whether its range can be divided into bins."""
         return self.column.meaning.is_same and (self._is_number or self._encoding in ("date", "datetime"))
 
     @property
     def figures(self) -> Iterator[Figure]:
-        """All that can be known of it."""
+        """The statistics that the column can have."""
         yield "nulls"
         if self.has_range:
             yield from ("minimum", "maximum")
@@ -118,13 +118,13 @@ class ProfiledColumn:
 
 @dataclass(frozen=True)
 class ProfiledRows:
-    """Rows to be looked at, as a subquery.
+    """The profiled rows, as a subquery.
 
     Attributes:
-        rows: the statement whose rows they are.
-        result: all its columns.
-        columns: those of them that are looked at; `left_out` more were asked for.
-        most: how many rows at most; None for all.
+        rows: the statement that selects them.
+        result: all of its columns.
+        columns: the profiled ones; `left_out` more were asked for.
+        most: the largest number of rows; None for all.
     """
 
     rows: AnySelect
@@ -142,7 +142,7 @@ class ProfiledRows:
 
     @cached_property
     def subjects(self) -> Sequence[ProfiledColumn]:
-        """The columns that are looked at."""
+        """The profiled columns."""
         values = dict(zip(self.result, self.source.c, strict=True))
         return [
             ProfiledColumn(column, self._compared(values[column]), is_hidden(column.expression, self.hides))
@@ -157,7 +157,7 @@ class ProfiledRows:
         return plan.with_criteria_of(self.rows, select(*outputs).select_from(self.source))
 
     def around(self, inner: Any) -> AnySelect:
-        """A SELECT of all that `inner`, which reads the rows, gives."""
+        """A SELECT of all columns of `inner`, which reads the rows."""
         return plan.with_criteria_of(self.rows, select(*inner.subquery("asked").c))
 
 

@@ -1,4 +1,4 @@
-"""A question about a stored result, as a Select over it."""
+"""Questions about a stored result, as Selects over it: parsed from JSON or SQL, compiled for its database."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = [
 
 
 def read_result_query(values: Any) -> ResultQuery:
-    """The question that a JSON object is; one with `sql` is asked in SQL.
+    """The question in a JSON object; one with the key `sql` is a SQL text.
 
     Raises:
-        BadParameterError, LimitExceededError: it is none, or there is too much of it.
+        BadParameterError, LimitExceededError: it is malformed or too large.
     """
     if isinstance(values, StructuredQuery | SQLQuery):
         return values
@@ -48,11 +48,11 @@ def build_select(
     """The Select that answers `query` about `result`, on a database of SQLAlchemy's `dialect`.
 
     Args:
-        is_fenced: rows are hidden from whoever asks: what a text computes is computed of the others alone.
+        is_fenced: the caller may not see all rows: expressions of a SQL text are computed for visible rows only.
 
     Raises:
-        UnknownColumnError, BadParameterError: it names what is not there, or asks what cannot be.
-        InvalidSQLError, ForbiddenSQLError, UnknownTableError: a text cannot be read; see `dualsql.sql`.
+        UnknownColumnError, BadParameterError: a column is not there, or has no such operation.
+        InvalidSQLError, ForbiddenSQLError, UnknownTableError: the SQL text is refused; see `dualsql.sql`.
     """
     if isinstance(query, SQLQuery):
         return build_sql_select(query, result, capabilities, dialect, is_fenced=is_fenced)

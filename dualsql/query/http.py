@@ -1,4 +1,8 @@
-"""Questions over REST: POST /{id}/query, /sql and /refine."""
+"""Questions over REST: POST /{id}/query, /sql and /refine.
+
+A question is answered with a page, unless the body names a format of streams or Accept prefers one to JSON. A signed
+link gives access to rows and answers no questions.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +90,7 @@ def _endpoint(
 
 def _refining(server: DualResponseServer) -> Endpoint:
     async def refine(request: Request) -> Response:
-        """201: a new result, as a tool would have answered it."""
+        """201: a new result, in the form of a tool's response."""
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
         keys = TEXT_KEYS if "sql" in values else (*KEYS, *WINDOW_KEYS)

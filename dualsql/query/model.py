@@ -1,4 +1,4 @@
-"""A question about a stored result, as data and in words."""
+"""Questions about a stored result as data, and their description in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGEST_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One column against a value; several, as a tuple, where the operator takes several or two."""
+    """A column compared with a value; with a tuple of values if the operator takes two or more."""
 
     column: str
     operator: Operator
@@ -26,21 +26,21 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every one of the conditions."""
+    """All of the conditions hold."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one of them."""
+    """At least one of the conditions holds."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """Its opposite."""
+    """The condition does not hold."""
 
     part: Condition
 
@@ -50,7 +50,7 @@ Condition = Comparison | AllOf | AnyOf | Negation
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A column that rows are grouped by, a date perhaps cut to a bucket."""
+    """A column to group rows by; dates may be cut to a bucket."""
 
     name: str
     column: str
@@ -59,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class AggregateColumn:
-    """A figure of a group of rows.
+    """An aggregate of a group of rows.
 
     Attributes:
         column: None for the number of rows.
@@ -82,13 +82,13 @@ class QuerySort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredQuery:
-    """What is asked of a result; the empty question is answered by the result itself.
+    """A question in parts; the empty question is answered by the result itself.
 
     Attributes:
-        columns: those wanted, in order; None for all. Of rows only: groups have the columns they are asked for.
-        condition: which rows.
-        having: which groups, by the columns of the answer.
-        limit, offset: the answer is these rows of it, and no others.
+        columns: the columns of the answer, in order; None for all. Grouped answers have their groups and aggregates.
+        condition: on the rows of the result.
+        having: on the groups, by the columns of the answer.
+        limit, offset: the rows of the answer that are kept.
     """
 
     asked: ClassVar[Asked] = "question"
@@ -104,23 +104,23 @@ class StructuredQuery:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether it is answered by figures of groups, and not by rows."""
+        """Whether the answer has groups or aggregates instead of rows."""
         return bool(self.groups or self.aggregates)
 
     @property
     def digest(self) -> str:
-        """Equal for equal questions, in every process."""
+        """A hash that is equal for equal questions, in every process."""
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
 class SQLQuery:
-    """The same in SQL: one SELECT over the relation `data`.
+    """A question in SQL: one SELECT over the relation `data`.
 
     Attributes:
         parameters: name and value of each `:name` in the text.
         columns: of the answer, those wanted, in order; None for all.
-        limit, offset: the answer is these rows of it, and no others.
+        limit, offset: the rows of the answer that are kept.
     """
 
     asked: ClassVar[Asked] = "text"
@@ -133,12 +133,12 @@ class SQLQuery:
 
     @property
     def digest(self) -> str:
-        """Equal for equal texts, in every process."""
+        """A hash that is equal for equal texts and values, in every process."""
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 ResultQuery = StructuredQuery | SQLQuery
-"""Whatever can be asked."""
+"""Any question about a result."""
 
 
 def names_of(question: StructuredQuery) -> Sequence[str]:
@@ -152,7 +152,7 @@ _SHOWN_VALUES = 5
 
 
 def in_words(query: ResultQuery) -> str:
-    """What was asked: "where state is 'NJ'; count for each state; the first 10"."""
+    """A description of the question: "where state is 'NJ'; count for each state; the first 10"."""
     said = "; ".join(_parts_of_text(query) if isinstance(query, SQLQuery) else _parts(query))
     line = " ".join(said.split()) or "all of it"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

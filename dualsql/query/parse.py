@@ -62,8 +62,8 @@ def read_structured_query(values: Any) -> StructuredQuery:
     """The question that a JSON object is; see `dualsql_client.query.Question`.
 
     Raises:
-        BadParameterError: it is none, or contradicts itself. Whether its columns exist is not known here.
-        LimitExceededError: there is too much of it.
+        BadParameterError: it is malformed or contradicts itself. Columns are looked up later.
+        LimitExceededError: it is too large.
     """
     if not isinstance(values, Mapping):
         raise BadParameterError(

@@ -1,4 +1,8 @@
-"""A question or a SQL text about a stored Select, to the Select that answers it."""
+"""Builds the Select that answers a question about a stored Select.
+
+If each row of the result is a row of its tables, conditions on plain columns are added to the author's own WHERE, so
+that indexes serve them. Everything else selects from the result as a subquery, which databases flatten where they can.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,8 @@ def build_structured_select(
     """The Select that answers `question` about `result`.
 
     Raises:
-        UnknownColumnError: it names a column that is not there.
-        BadParameterError: a column cannot be asked that, or the engine has no way.
+        UnknownColumnError: the result has no such column.
+        BadParameterError: the column's type or the database has no such operation.
     """
     found = (
         _grouped(question, result, capabilities)
@@ -129,16 +133,16 @@ def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilitie
 
 
 def _read_by(question: StructuredQuery) -> set[str]:
-    """The columns of the result that a question for groups reads."""
+    """The columns of the result that a grouped question reads."""
     measured_columns = {measure.column for measure in question.aggregates if measure.column}
     grouped_columns = {group.column for group in question.groups}
     return grouped_columns | measured_columns | set(_columns_of(question.condition))
 
 
 def _with_columns(result: Shape, names: set[str]) -> Shape:
-    """The result with these columns alone, where the others can be left out.
+    """The result with only these columns, if the others can be left out.
 
-    A database that does not flatten carries each of them from one subquery to the next.
+    A database that does not flatten subqueries copies every column from one to the next.
     """
     unknown = sorted(names - {column.name for column in result.columns})
     if unknown:
@@ -191,13 +195,13 @@ def _finished(
 
 
 def _outputs(statement: AnySelect, meanings: Meanings) -> list[ResultColumn]:
-    """The columns of the answer as what they are made of: HAVING knows no labels."""
+    """The columns of the answer with the expressions behind their labels: HAVING cannot use labels."""
     made: list[Any] = list(statement.selected_columns)
     return [ResultColumn(column.name, column.element, column.type, meanings=meanings) for column in made]
 
 
 def _require_several_rows(question: StructuredQuery, result: Shape) -> None:
-    """Refuse to group by a column that tells each row from every other one."""
+    """Refuse to group by a column that is unique for each row."""
     key = sole_key(result.select)
     for group in question.groups:
         column = next((found for found in result.columns if found.name == group.column), None)
@@ -224,7 +228,7 @@ def _conditions(columns: Sequence[ResultColumn], capabilities: Capabilities) -> 
 MAXIMUM_PARAMETERS = 100
 
 TEXT_KEYS = ("sql", "parameters", "columns", "limit", "offset")
-"""Of a question in SQL."""
+"""Keys of a question in SQL."""
 
 _NOTHING = Registry(MetaData())
 
@@ -233,7 +237,7 @@ def read_sql_query(values: Any) -> SQLQuery:
     """The question that `{"sql": "SELECT ... FROM data", "parameters": {"state": "NJ"}}` is.
 
     Raises:
-        BadParameterError: it is none. Whether its SQL can be read is not known here.
+        BadParameterError: it is malformed. The SQL is parsed later.
     """
     if not isinstance(values, Mapping):
         raise BadParameterError(
@@ -265,7 +269,7 @@ def read_sql_query(values: Any) -> SQLQuery:
 def build_sql_select(
     text: SQLQuery, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool
 ) -> AnySelect:
-    """The Select that the text is, reading nothing but `result`; `is_fenced` computes nothing of other rows.
+    """The Select of the SQL text, which reads only `result`; with `is_fenced`, nothing is computed for hidden rows.
 
     Raises:
         InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError: see `dualsql.sql`.
@@ -297,7 +301,7 @@ def build_sql_select(
 
 
 def _table_names(result: Shape) -> list[str]:
-    """What clients of staged data call it: the table that it is of, where there is one."""
+    """The name of the only table of the result: clients of staged data use it in place of `data`."""
     leaves = list(leaves_of(result.select))
     if len(leaves) != 1 or not is_table(leaves[0]):
         return []

@@ -1,4 +1,9 @@
-"""Questions about stored results: answered, or made results of their own."""
+"""Answers questions about stored results, and stores answers as results of their own.
+
+A question becomes a Select over the resource's own Select, thawed and narrowed as for its pages. Pages and streams of
+an answer have the same order, cursors, limits, cache and audit as those of any Select. `QueryService` checks neither
+rights nor expiry: `AccessControl.open` gives a resource that may be read.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +35,11 @@ from dualsql.results.view import Derived, ReadTarget, View
 from dualsql.settings import Settings
 
 _MOST_KEPT = 50
-"""Questions whose statements are kept: the next page of an answer needs none made."""
+"""Questions whose statements are kept for the next page of their answer."""
 
 
 class QueryService:
-    """Answers what is asked of the resources of one server."""
+    """Answers questions about the resources of one server."""
 
     def __init__(self, reader: ResultReader, settings: Settings) -> None:
         self._reader = reader
@@ -78,10 +83,10 @@ class QueryService:
         return self._reader.stream(self._target(resource, query, principal), checked)
 
     def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
-        """The answer as a Select of its own, which reads the result's tables and not the result.
+        """The answer as a Select of its own over the tables of the result.
 
         Raises:
-            ConfigurationError: plain functions narrow the statements of this server; they know those of its tools.
+            ConfigurationError: hooks of this server are plain functions, which expect the statements of its tools.
         """
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
@@ -101,7 +106,7 @@ class QueryService:
     def _view(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> View:
         view = self._reader.view_of(resource, principal)
         if self._reader.has_functions:
-            # The statement is another one for each principal, and kept for none.
+            # The statement differs for each principal, so it is not kept.
             return replace(view, derived=Derived(self._answer(query, view), view.source.meanings))
         key = (view.source.name, resource.document, query.digest)
         if key not in self._kept:
@@ -115,7 +120,7 @@ class QueryService:
         return _answer(query, view, is_fenced=self._reader.hides_rows)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
-        """The page with a total: how many groups there are is bounded where they are more than a page shows."""
+        """The page with the number of groups, which is bounded if one page does not show them all."""
         most = self._settings.maximum_groups
         total = await view.total(CountMethod("capped", most))
         if total.kind == "capped":
@@ -132,7 +137,7 @@ _MOST_COMPILED = 16
 
 
 def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
-    """What questions make of a statement: its rows, filtered and in another order, and groups of them."""
+    """The statements that questions make of a view: its rows filtered and sorted, and groups of them."""
     columns = view.columns[:_MOST_COMPILED]
     missing = [{"column": column.name, "op": "is_null"} for column in columns]
     sorted_by = [column.name for column in columns if column.meaning.keeps_order]
@@ -160,7 +165,7 @@ def _refuse_functions() -> NoReturn:
 logger = logging.getLogger(__name__)
 
 LINEAGE = "lineage"
-"""The key of a resource's metadata that says what it was made of."""
+"""The key of a resource's metadata that names its parent."""
 
 _MOST_PARENTS = 10_000
 
@@ -251,12 +256,12 @@ class RefineService:
     def _count(self, parent: Resource) -> None:
         self._children[parent.id] += 1
         if len(self._children) > _MOST_PARENTS:
-            # The one that was first refined longest ago has expired, or rests.
+            # The parent that was first refined the longest ago has most likely expired.
             del self._children[next(iter(self._children))]
 
 
 def depth_of(resource: Resource) -> int:
-    """How many refinements lie between the resource and a Select of a tool's."""
+    """The number of refinements between the resource and the Select of a tool."""
     lineage = resource.metadata.get(LINEAGE)
     depth: Any = lineage.get("depth") if isinstance(lineage, Mapping) else None
     return depth if isinstance(depth, int) and depth > 0 else 0

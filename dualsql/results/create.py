@@ -1,4 +1,4 @@
-"""A Select becomes a resource with a sample."""
+"""Creates stored results: a Select becomes a resource and a response with a sample."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from dualsql_client.wire import Profile, ProfileKind, ProfileNotes, Row
 
 
 async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
-    """Some of the rows, and how many there are in all.
+    """The sample rows and the total number of rows.
 
     Raises:
-        NoTotalOrderError: no other rows than the first can be told apart.
+        NoTotalOrderError: the rows have no total order, so only the first ones can be shown.
     """
     if asked.way == "head":
         return await view.sample(size, count)
@@ -83,7 +83,7 @@ async def _spread(view: View, size: int) -> Sample:
 
 
 _MOST_KEPT = 500
-"""Statements of a tool differ in their values alone, and are one to SQLAlchemy's cache."""
+"""Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
 
 StatementForms = Callable[[View], Iterable[tuple[str, AnySelect]]]
 """Statements that readers will make of a view, each with its name."""
@@ -107,8 +107,8 @@ class CompileChecks:
         """Compile all forms of the view's statement under its rules.
 
         Raises:
-            NotFreezableError: one of them cannot be written.
-            NoTotalOrderError: its rows cannot be cut into pages.
+            NotFreezableError: SQLAlchemy cannot compile one of them.
+            NoTotalOrderError: the statement cannot be paged.
         """
         found = internals.cache_key(view.shape.select)
         window = (view.shape.limit is None, view.shape.offset > 0)
@@ -119,7 +119,7 @@ class CompileChecks:
         names = sorted(view.rules.values)
         try:
             for _, select in chain.from_iterable(forms(view) for forms in self._forms):
-                # Kept where pages are looked up: the first one needs no compiler any more.
+                # In the cache that pages use, so that the first page is not compiled again.
                 internals.compiled_with_cache(select, dialect, view.source.compiled, names)
         except UNCOMPILABLE as error:
             raise NotFreezableError(
@@ -135,7 +135,7 @@ def page_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
     rows = view.ordered()
     yield "page", plan.keyed_page(rows, offset=0, limit=1).select
     if not rows.order.obstacle:
-        # Any value will do: it is bound.
+        # The values are bound: any will do.
         place = KeysetPosition(values=("",) * len(rows.order.keys))
         yield "page after a row", plan.page_beside(rows, place, limit=1).select
         yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
@@ -152,39 +152,6 @@ Profiler = Callable[[View, ProfileKind, Sequence[Sequence[Any]]], Awaitable[Prof
 """Profiles the columns of a view; the third argument is the sample, rows as the database gave them."""
 
 
-def respond(
-    resource: Resource,
-    view: View,
-    sample: Sample,
-    profiled: ProfiledSample | None = None,
-    *,
-    addresses: Addresses,
-    settings: Settings,
-) -> DualResponse:
-    """The dual response of `resource`, some of whose rows are in `sample`."""
-    inexact = json.inexact_columns(view.columns, sample.rows)
-    rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
-    written = _written(view, rows)
-    return DualResponse(
-        resource_id=resource.id,
-        resource_uri=addresses.uri(resource.id),
-        resource_url=addresses.url(resource.id),
-        name=resource.name,
-        sample=json.loads(written),
-        total_count=resource.total_count,
-        total_count_kind=resource.total_count_kind,
-        columns=json.describe(view.columns, integer_strings=inexact),
-        created_at=resource.created_at,
-        expires_at=resource.expires_at,
-        text_budget=settings.text_budget,
-        results_budget=settings.results_budget,
-        status="pending" if resource.status == "pending" else "ready",
-        sampled=sample.taken,
-        profile=None if profiled is None else profiled.profile,
-        profile_notes=None if profiled is None else profiled.notes,
-    )
-
-
 def _written(view: View, rows: list[Row]) -> bytes:
     try:
         return json.dumps(rows)
@@ -197,7 +164,7 @@ _log = logging.getLogger(__name__)
 
 
 class Creator:
-    """Makes the resources of one server."""
+    """Creates the resources of one server."""
 
     def __init__(
         self,
@@ -245,12 +212,12 @@ class Creator:
         return answered.response
 
     async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
-        """The dual response of a resource that was made before; without a sample where rows take too long to read.
+        """The dual response of a stored resource; the sample is empty if the rows take too long to read.
 
         Neither rights nor expiry are checked here: `AccessControl.open` gives a resource that may be read.
 
         Raises:
-            ResourcePendingError, ResourceFailedError: it has no rows, yet or ever.
+            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
         """
         resource.require_ready()
         response = self._jobs.response_of(resource.id, principal)
@@ -266,26 +233,30 @@ class Creator:
         return self._respond(resource, view, Sample(rows, UNCOUNTED))
 
     async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
-        """End the query of a pending resource, in whichever process it runs; False when it was over already.
+        """Stop the query of a pending resource, in whichever process it runs; False if it had ended.
 
-        Nobody's rights are checked (see `DualResponseServer.open_resource`); `principal` is for the audit.
+        Rights are not checked here; `principal` is for the audit.
         """
         await self._access.note("cancel", principal, resource=resource)
         return await self._jobs.cancel(resource)
 
     def _work(self, source: Source, document: bytes, options: CreateOptions) -> QueryWork:
-        """What a query that may outlast its caller does, with places and time of its own."""
+        """The work of a query that may outlast its caller: it runs in the background pool, under `pending_timeout`."""
         view = self._reader.view(source.in_background(), document, options.principal)
         self._compile_checks.require(view)
-        patient = replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
+        background = replace(
+            view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout)
+        )
         latest = self._settings.pending_timeout + options.lifetime
         pending = self._resource(view, document, options, UNCOUNTED)
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def run() -> FinishedQuery:
             with blaming(options.asked):
-                sample = await take_sample(patient, options.rows, options.count_method, options.sample_method)
-                profiled = await self._profiled(patient, options, sample)
+                sample = await take_sample(
+                    background, options.rows, options.count_method, options.sample_method
+                )
+                profiled = await self._profiled(background, options, sample)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
                 pending,
@@ -329,11 +300,30 @@ class Creator:
     def _respond(
         self, resource: Resource, view: View, sample: Sample, profiled: ProfiledSample | None = None
     ) -> DualResponse:
-        return respond(resource, view, sample, profiled, addresses=self._addresses, settings=self._settings)
+        inexact = json.inexact_columns(view.columns, sample.rows)
+        rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+        return DualResponse(
+            resource_id=resource.id,
+            resource_uri=self._addresses.uri(resource.id),
+            resource_url=self._addresses.url(resource.id),
+            name=resource.name,
+            sample=json.loads(_written(view, rows)),
+            total_count=resource.total_count,
+            total_count_kind=resource.total_count_kind,
+            columns=json.describe(view.columns, integer_strings=inexact),
+            created_at=resource.created_at,
+            expires_at=resource.expires_at,
+            text_budget=self._settings.text_budget,
+            results_budget=self._settings.results_budget,
+            status="pending" if resource.status == "pending" else "ready",
+            sampled=sample.taken,
+            profile=None if profiled is None else profiled.profile,
+            profile_notes=None if profiled is None else profiled.notes,
+        )
 
 
 def _frozen(source: Source, options: CreateOptions) -> bytes:
-    """The document; a result that a caller refined until it can no longer be stored is the caller's mistake."""
+    """The document of the Select; a refinement that is too large to store is reported as its caller's mistake."""
     try:
         return source.freeze(options.statement)
     except NotFreezableError as error:
@@ -347,7 +337,7 @@ def _frozen(source: Source, options: CreateOptions) -> bytes:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Refuse a statement that anything but an error of ours was raised for: whoever asks hears no other."""
+    """Log any other error than our own, and raise NotFreezableError without its message: callers see no internals."""
     try:
         yield
     except DualResponseError:

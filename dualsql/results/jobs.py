@@ -1,4 +1,10 @@
-"""Queries that may run longer than their caller waits."""
+"""Queries that may run longer than their caller waits.
+
+A job has no row in the store while its caller waits. If the wait ends first, the job stores a pending resource, which
+every process sees, and settles it when the query ends. While the query runs, the server renews a lease
+(`Settings.pending_lease`); if the server dies, the lease expires and the others report the query as failed. A caller
+with an equal request joins the job that runs, or gets its result.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +39,11 @@ logger = logging.getLogger(__name__)
 _SETTLE_ATTEMPTS = 5
 
 After = Literal["settle", "delete", "nothing"]
-"""What becomes of the row of a job that was stopped."""
+"""What happens to the stored row of a job that was stopped."""
 
 
 class FinishedQuery(NamedTuple):
-    """A resource whose query has run, and what its tool returns."""
+    """A resource whose query has run, and its response."""
 
     resource: Resource
     response: DualResponse
@@ -48,9 +54,9 @@ class QueryWork:
     """What a job does.
 
     Attributes:
-        resource: as it is while it is pending.
-        response: ... and what its tool returns then.
-        run: asks the database.
+        resource: the pending resource.
+        response: the response while it is pending.
+        run: runs the query.
     """
 
     resource: Resource
@@ -61,12 +67,12 @@ class QueryWork:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Job:
-    """A query, and who waits for it.
+    """A query and the number of callers that wait for it.
 
     Attributes:
-        is_kept: it has a row.
-        is_told: somebody was told its id, and may come back for it.
-        is_over: the database has answered, or was told to stop.
+        is_kept: it has a row in the store.
+        is_told: a caller has its id and may come back for it.
+        is_over: the query has ended, or was stopped.
     """
 
     key: Hashable
@@ -85,7 +91,7 @@ class Job:
         return self.work.resource.id
 
     def stop(self, after: After) -> None:
-        """End the query in the database, too; without effect once it is over."""
+        """Stop the query, also in the database; without effect once it is over."""
         if not self.is_over:
             self.is_over, self.after = True, after
             self.task.cancel()
@@ -99,25 +105,25 @@ class Jobs:
         self._store = store
         self._settings = settings
         self._running: set[Job] = set()
-        # Those that run and those nobody came back for yet, the oldest first.
+        # Running jobs and finished ones whose result no caller has fetched, the oldest first.
         self._known: dict[Hashable, Job] = {}
         self._beating: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def start(self) -> None:
-        """Begin to say what runs, in the running event loop."""
+        """Begin to renew leases, in the running event loop."""
         if self._beating is None or self._beating.done():
             interval = self._settings.pending_lease / 3
             self._beating = asyncio.create_task(every(interval, self._beat, Outage("Saying what still runs")))
 
     def renew(self) -> None:
-        """Forget the event loop of the last run, and the jobs that ended with it."""
+        """Forget the event loop of the last run and its jobs."""
         self._running.clear()
         self._known.clear()
         self._beating, self._closing = None, asyncio.Event()
 
     async def close(self) -> None:
-        """Stop what runs; the resources of it have failed."""
+        """Stop all jobs; their resources have failed."""
         self._closing.set()
         if self._beating is not None:
             self._beating.cancel()
@@ -134,14 +140,14 @@ class Jobs:
                 self._stop(job, "nothing")
 
     async def cancel(self, resource: Resource) -> bool:
-        """Fail what is pending, and stop its query, whichever process runs it. False when it was over already."""
+        """Mark a pending resource as failed and stop its query, whichever process runs it. False if it had ended."""
         error = QueryCancelledError("The query was cancelled.")
         is_cancelled = await self._store.settle(_failed(resource, error))
-        self.forget(resource.id)  # another process finds out by itself
+        self.forget(resource.id)  # another process sees it at its next renewal
         return is_cancelled
 
     def response_of(self, resource_id: str, principal: Principal | None) -> DualResponse | None:
-        """What came of a query that ran here for `principal` not long ago, if nobody came back for it."""
+        """The response of a query that ended here for `principal`, if no caller has fetched it yet."""
         for job in self._known.values():
             is_theirs = job.id == resource_id and job.work.principal == principal
             if is_theirs and job.task.done() and not job.task.cancelled():
@@ -150,15 +156,15 @@ class Jobs:
         return None
 
     async def answer(self, key: Hashable, work: Callable[[], QueryWork], wait: timedelta) -> DualResponse:
-        """What came of the work after `wait`, or that it still goes on.
+        """The response of the work, or a pending response if it takes longer than `wait`.
 
         Args:
-            key: of whoever asks the same.
-            work: made only if nobody asked the same yet.
+            key: equal for equal requests, which share one job.
+            work: called only if there is no such job yet.
 
         Raises:
             TooManyQueriesError: `Settings.maximum_pending` run already.
-            DualResponseError: what it failed with, or what it could not be kept with.
+            DualResponseError: the query failed, or its resource could not be stored.
         """
         job = await self._known_job(key) or self._begin(key, work())
         job.waiting += 1
@@ -170,14 +176,14 @@ class Jobs:
                 self._stop(job, "delete")
 
     def _stop(self, job: Job, after: After) -> None:
-        self._release(job)  # who asks the same from now on begins anew
+        self._release(job)  # an equal request from now on starts a new job
         job.stop(after)
 
     async def _known_job(self, key: Hashable) -> Job | None:
         job = self._known.get(key)
         if job is None or not job.task.done():
             return job
-        # What came of it is told as long as its resource lives, and not to whoever asks the same on another day.
+        # A result is shared only while its resource lives.
         resource = await self._store.get(job.id)
         if resource is not None and not resource.is_expired(datetime.now(UTC)):
             return job
@@ -252,9 +258,9 @@ class Jobs:
             return error
         except TimeoutError:
             return ran_too_long(limit)
-        except asyncio.CancelledError:  # by `stop`, which says what becomes of the row
+        except asyncio.CancelledError:  # by `stop`, which says what happens to the row
             return QueryInterruptedError("The query was stopped before the database had answered.")
-        except Exception as error:  # noqa: BLE001 - nobody may be there to see it any more
+        except Exception as error:  # noqa: BLE001 - no caller may be left to raise it to
             log_unforeseen(logger, error, "A query in the background failed.")
             return DualResponseError("The query failed.", hint="The server's log has the cause.")
 
@@ -281,7 +287,7 @@ class Jobs:
         return found if is_ours else QueryInterruptedError("Nothing was heard of the query for too long.")
 
     async def _settle(self, resource: Resource) -> bool:
-        """Write it down, again if need be: a result of minutes is worth waiting for its store."""
+        """Store the outcome, with retries: a query of minutes should not be lost to a short outage of the store."""
         pause = self._settings.pending_lease.total_seconds() / 3
         for left in reversed(range(_SETTLE_ATTEMPTS)):
             try:

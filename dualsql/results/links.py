@@ -117,7 +117,7 @@ _PARAMETER = "link="
 class Links:
     """Makes, opens and ends signed links. For people: never show one to a model."""
 
-    gate: AccessControl
+    access: AccessControl
     store: ResourceStore
     seal: Seal
     settings: Settings
@@ -155,12 +155,12 @@ class Links:
                 hint=f"At most {self.settings.maximum_link_lifetime}.",
             )
         allowed = checked_formats(formats)
-        resource = await self.gate.open(resource_id, principal, "read")
+        resource = await self.access.open(resource_id, principal, "read")
         link = LinkRecord(
             id=new_link_id(), resource_id=resource.id, expires_at=datetime.now(UTC) + expires_in
         )
         grant = Grant(link=link, principal=principal, formats=allowed, is_single_use=single_use)
-        await self.gate.note("link", principal, resource=resource, link_id=link.id)
+        await self.access.note("link", principal, resource=resource, link_id=link.id)
         await self.store.save_link(link)
         token = f"{_PARAMETER}{write_token(grant, self.seal)}"
         url = self.addresses.url(resource_id)
@@ -181,13 +181,13 @@ class Links:
         """
         grant = read_token(token, self.seal) if self.settings.signed_links else None
         if grant is None or not grant.is_good_for(resource_id, wanted, datetime.now(UTC)):
-            await self.gate.load(resource_id, self.gate.viewer(None))  # what an unknown id costs
+            await self.access.load(resource_id, self.access.viewer(None))  # what an unknown id costs
             raise await self._refusal(resource_id, grant, "not a link")
-        resource = await self.gate.open(resource_id, grant.principal, "read")
+        resource = await self.access.open(resource_id, grant.principal, "read")
         is_taken = takes and grant.is_single_use and resource.status == "ready"
         if not await self.store.has_link(grant.link, take=is_taken):
             raise await self._refusal(resource_id, grant, "link ended")
-        await self.gate.note("follow", grant.principal, resource=resource, link_id=grant.link.id)
+        await self.access.note("follow", grant.principal, resource=resource, link_id=grant.link.id)
         return grant.principal, resource
 
     async def revoke(self, link: str) -> bool:
@@ -195,7 +195,7 @@ class Links:
         grant = read_token(link.rpartition(_PARAMETER)[2], self.seal)
         if grant is None:
             return False
-        await self.gate.note(
+        await self.access.note(
             "revoke", grant.principal, resource_id=grant.link.resource_id, link_id=grant.link.id
         )
         return await self.store.delete_links(link_id=grant.link.id) == 1
@@ -206,13 +206,13 @@ class Links:
         Raises:
             ResourceNotFoundError, ResourceExpiredError: the resource is not the principal's to share.
         """
-        await self.gate.open(resource_id, principal, "read")
-        await self.gate.note("revoke", principal, resource_id=resource_id)
+        await self.access.open(resource_id, principal, "read")
+        await self.access.note("revoke", principal, resource_id=resource_id)
         return await self.store.delete_links(resource_id=resource_id)
 
     async def _refusal(self, resource_id: str, grant: Grant | None, reason: str) -> DualResponseError:
         error = not_found()
-        await self.gate.note(
+        await self.access.note(
             "refuse",
             grant.principal if grant else None,
             resource_id=resource_id,

@@ -1,4 +1,4 @@
-"""The options of a new response and of a request, checked against the settings."""
+"""The options of new responses, and the bounds of requests. Too long a lifetime is cut; all else is refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_count(count: Any, settings: Settings) -> CountMethod:
-    """How to count; no cap lies deeper than an offset may."""
+    """How to count; a cap may be as large as `Settings.maximum_offset`."""
     asked = parse_count(count)
     if asked.way == "capped":
         within("the cap of a count", asked.cap, 1, settings.maximum_offset)
@@ -58,10 +58,10 @@ def checked_count(count: Any, settings: Settings) -> CountMethod:
 
 
 def checked_profile(kind: Any) -> ProfileKind:
-    """Which rows of a profile are looked at.
+    """Which rows are profiled.
 
     Raises:
-        BadParameterError: there is no such word.
+        BadParameterError: it is neither "sample" nor "full".
     """
     for known in get_args(ProfileKind):
         if kind == known:
@@ -84,7 +84,7 @@ def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
 
 
 def checked_wait(wait: Any) -> timedelta | None:
-    """How long to wait for a query; None for as long as it may take."""
+    """How long to wait for a query; None waits until it ends."""
     if wait is not None and (not isinstance(wait, timedelta) or wait < timedelta()):
         raise BadParameterError("A wait is a timedelta, and not negative.", hint="timedelta(seconds=5)")
     return wait
@@ -116,7 +116,7 @@ def checked_size(size: int | None, settings: Settings) -> int:
 
 
 def within(what: str, value: int, least: int, most: int) -> int:
-    """The value, once it is found to be a whole number from `least` to `most`."""
+    """The value, if it is a whole number from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
             f"{what} is out of bounds.",
@@ -153,7 +153,7 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
 def checked_saved_queries(
     queries: Iterable[SavedQuery], sources: Mapping[str, Source]
 ) -> dict[str, SavedQuery]:
-    """The saved queries by name, once each is known to be one that can be stored.
+    """The saved queries by name; each was frozen once, to see that it can be stored.
 
     Raises:
         ConfigurationError: one cannot, names no source of ours, or has the name of another.

@@ -28,7 +28,7 @@ class ResultReader:
         self,
         sources: Mapping[str, Source],
         policy: Policy,
-        gate: AccessControl,
+        access: AccessControl,
         store: ResourceStore,
         accesses: AccessLog,
         *,
@@ -40,7 +40,7 @@ class ResultReader:
         require_sources(settings.snapshot_tags, sources)
         self._sources = sources
         self._policy = policy
-        self._gate = gate
+        self._access = access
         self._store = store
         self._accesses = accesses
         self._settings = settings
@@ -80,8 +80,8 @@ class ResultReader:
         """A page of the target; the request has been checked."""
         with blaming(target.asked):
             page = await read_page(target, request, self._cursors)
-        await self._gate.note("read", target.principal, resource=target.resource, rows=len(page.rows))
-        expires_at = await self._gate.note_access(target.resource)
+        await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
+        expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
 
     def stream(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
@@ -92,7 +92,7 @@ class ResultReader:
         self, resource: Resource, *, principal: Principal | None, asked: CountMethod
     ) -> ResourceDescription:
         """See `DualResponseServer.describe`."""
-        await self._gate.note("describe", principal, resource=resource)
+        await self._access.note("describe", principal, resource=resource)
         if asked.way != "none":
             resource = await self._counted(resource, principal, asked)
         return self.metadata_of(resource)
@@ -102,7 +102,7 @@ class ResultReader:
         total = await self.view_of(resource, principal).total(asked)
         if self._policy.shows_all or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
-        expires_at = await self._gate.note_access(resource)
+        expires_at = await self._access.note_access(resource)
         return replace(resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:

@@ -22,11 +22,11 @@ _LISTED = 40
 
 
 class ResolvedQuery(NamedTuple):
-    """A Select that somebody asks for.
+    """The Select of a SQL text or of a saved query.
 
     Attributes:
-        source: the name of the database.
-        saved: the saved query that it is.
+        source: the name of its database.
+        saved: the saved query; None for a SQL text.
     """
 
     select: Statement
@@ -101,7 +101,7 @@ class SQLService:
         Raises:
             InvalidSQLError, UnknownTableError, UnknownColumnError, ForbiddenSQLError: see `dualsql.sql.read_select`.
             BadParameterError: there is no such source.
-            ForbiddenError: the rules have nothing for this caller.
+            ForbiddenError: the rules have no value for this caller.
             ConfigurationError: the extra `sql` is not installed.
         """
         read_select = sql_reader()
@@ -151,8 +151,8 @@ class SavedQueries(Mapping[str, SavedQuery]):
             visible: hides tables besides those that the hooks deny, and the queries that read them.
 
         Raises:
-            BadParameterError: there is none that the caller may see, or the parameters do not fit.
-            ForbiddenError: the rules have nothing for this caller.
+            BadParameterError: the caller sees no such query, or the parameters do not fit.
+            ForbiddenError: the rules have no value for this caller.
         """
         self._sources.policy.rules_for(principal)
         known = {known: query for known, query in self.items() if self._is_seen(query, principal, visible)}
