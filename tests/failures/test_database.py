@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from io import StringIO
+from time import thread_time
 
 import pytest
 from mcp import Client
@@ -138,11 +138,10 @@ def rich_handler() -> Iterator[None]:
 async def test_an_overload_does_not_hold_the_event_loop() -> None:
     error = TooManyQueriesError("As many queries run as may.")
     error.__cause__ = OSError("no route to the database")
-    clock = asyncio.get_running_loop().time
-    began = clock()
+    began = thread_time()
     for _ in range(100):
         assert problem_response(error).status_code == 503
-    assert clock() - began < 1, "a hundred lines, and no traceback among them"
+    assert thread_time() - began < 1, "a hundred lines, and no traceback among them"
 
 
 @pytest.mark.usefixtures("rich_handler")
