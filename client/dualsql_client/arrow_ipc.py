@@ -210,4 +210,4 @@ def _offset(data: bytes, place: int) -> int:
 
 
 def _no_arrow() -> FetchError:
-    return FetchError("The stream is no Arrow IPC stream.", status=200)
+    return FetchError("The stream is not an Arrow IPC stream.", status=200)

@@ -150,7 +150,7 @@ class DualResponseClient:
         """
         uri = data_access_id if "://" in data_access_id else f"resource://{data_access_id}"
         if resource_id(uri) is None:
-            raise ParseError("That is no id of a resource.")
+            raise ParseError("That is not the id of a resource.")
         return await self._parsed(Detected(uri=uri, name="")).sql_all(sql)
 
     async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
@@ -220,6 +220,6 @@ def _parse_error(found: list[ParsedDualResponse]) -> ParseError:
             details={"resources": [parsed.resource_uri for parsed in found]},
         )
     return ParseError(
-        "There is no dual response in it.",
-        hint="Give the whole tool result; if the call failed, its text says why.",
+        "The input contains no dual response.",
+        hint="Pass the whole tool result; if the call failed, its text says why.",
     )

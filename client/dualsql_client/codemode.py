@@ -123,8 +123,8 @@ class CodeMode:
         if answer.data_access_id is not None:
             if answer.table is None or not _TABLE.fullmatch(answer.table):
                 raise ToolFailedError(
-                    f"{tool} has staged its data under no name that could be written into a statement.",
-                    hint="Ask with query_staged_data(), in the answer's own words.",
+                    f"The name of the data that {tool} has staged cannot be used in a statement.",
+                    hint="Write the statement and call query_staged_data().",
                 )
             return await self.query_staged_data(
                 answer.data_access_id,
@@ -133,7 +133,7 @@ class CodeMode:
         found = answer.data if answer.rows is None else answer.rows
         if found is None:
             raise ToolFailedError(
-                f"{tool} answered without data that could be read.", hint="Look at what invoke() returns."
+                f"The answer of {tool} contains no readable data.", hint="Look at what invoke() returns."
             )
         return found
 
@@ -155,7 +155,7 @@ class CodeMode:
         if answer.response is not None:
             return await answer.response.fetch_all()
         if answer.rows is None:
-            raise ToolFailedError("The server's data_manager answered no rows that could be read.")
+            raise ToolFailedError("The answer of the server's data_manager contains no readable rows.")
         if answer.has_more:
             return await self._client.query_staged_data(data_access_id, sql)
         return answer.rows

@@ -218,7 +218,7 @@ def check_end(summary: Any, problem: Any, rows: int) -> None:
         raise ended_early()
     if type(said := summary.get("rows")) is not int or said != rows:
         raise FetchError(
-            f"The stream says at its end that it had another number of rows than the {rows:,} that came.",
+            f"The stream ended with another number of rows than the {rows:,} received.",
             status=200,
             details={"rows": rows},
         )
@@ -226,7 +226,7 @@ def check_end(summary: Any, problem: Any, rows: int) -> None:
 
 def ended_early() -> FetchError:
     """The body is over, and the stream is not."""
-    return FetchError("The stream ended before its end.")
+    return FetchError("The stream ended too early.")
 
 
 def too_large(maximum_bytes: int) -> FetchError:

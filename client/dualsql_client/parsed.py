@@ -310,7 +310,7 @@ class ParsedDualResponse(Asking):
         self, batch_size: int, options: StreamOptions, *, typed: bool
     ) -> AsyncGenerator[list[Row], None]:
         if batch_size < 1:
-            raise ValueError("A batch holds at least one row.")
+            raise ValueError("batch_size must be at least 1.")
         transport, has_begun = self._configured(), False
         try:
             if transport.has_streams:
@@ -392,7 +392,7 @@ class ParsedDualResponse(Asking):
                 f"The tool result says that its rows are at {described(self.resource_url)}, which was not configured.",
                 hint="If that is right, give its address to the client: origins=['https://...'].",
             )
-        raise NotConfiguredError("The client has no base_url, and fetches only from an address it was given.")
+        raise NotConfiguredError("The client has no base_url, and fetches only from configured addresses.")
 
 
 def status_of(said: str) -> Literal["pending", "ready", "failed"]:

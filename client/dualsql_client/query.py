@@ -1,6 +1,4 @@
-"""Queries over a result, and the bodies of their requests.
-
-Example of a condition: `where("state").one_of(["NJ", "NY"]) & ~where("founded").lt(date(1900, 1, 1))`."""
+"""Queries over a result, and the bodies of their requests."""
 
 from __future__ import annotations
 
@@ -230,7 +228,7 @@ def beside(cursor: str, offset: int) -> PageBody:
         ValueError: an offset is given, too.
     """
     if offset:
-        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
+        raise ValueError("Give either a cursor or an offset.")
     return PageBody(cursor=cursor)
 
 
@@ -357,7 +355,7 @@ class Asking:
         asked = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
         found = await self._configured().send("GET", self.resource_uri, query=asked, below="/profile")
         if not isinstance(found, dict) or "columns" not in found:
-            raise FetchError("The server's answer is no profile.")
+            raise FetchError("The server's answer is not a profile.")
         return cast("Profile", found)
 
     @checked_keywords(Question)
@@ -382,7 +380,7 @@ class Asking:
         answer = await self._configured().send("POST", self.resource_uri, body, below="/refine")
         found = detect.read_structure(answer)
         if found is None:
-            raise FetchError("The server's answer is no dual response.")
+            raise FetchError("The server's answer is not a dual response.")
         return replace(
             cast("ParsedDualResponse", self),
             name=found.name,
@@ -420,7 +418,7 @@ class Asking:
             if not page.has_next:
                 return rows
             if cursor in cursors:
-                raise FetchError("The server gives the same page again and again.", status=200)
+                raise FetchError("The server returns the same page repeatedly.", status=200)
             if cursor is not None:
                 cursors.add(cursor)
 
@@ -430,6 +428,6 @@ class Asking:
 
 def _window(offset: int, limit: int | None, cursor: str | None) -> dict[str, Any]:
     if cursor is not None and offset:
-        raise ValueError("Give a cursor or an offset: they are two ways to say one thing.")
+        raise ValueError("Give either a cursor or an offset.")
     found: dict[str, Any] = {"offset": offset} if cursor is None else {"cursor": cursor}
     return found if limit is None else {**found, "limit": limit}

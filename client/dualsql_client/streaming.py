@@ -44,7 +44,7 @@ async def read_table(blocks: AsyncIterable[Block]) -> pa.Table:
             elif block.rows:
                 batches.append(_batch(block, schema))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
-            raise FetchError("The stream is no Arrow IPC stream.", status=200) from error
+            raise FetchError("The stream is not an Arrow IPC stream.", status=200) from error
     if schema is None:
         raise FetchError("The stream has no schema.", status=200)
     return pyarrow.Table.from_batches(batches, schema)

@@ -143,7 +143,7 @@ class ToolAnswer:
             FetchError: see `dualsql_client.errors`.
         """
         if self._query is None or (self.data_access_id is None and self.response is None):
-            raise ToolFailedError(f"{self.tool} has staged nothing that could be queried.")
+            raise ToolFailedError(f"{self.tool} has staged no data to query.")
         return await self._query(self, sql)
 
 

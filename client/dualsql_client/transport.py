@@ -452,7 +452,7 @@ class Transport:
             yield
         except self._timeouts as error:
             raise FetchTimeoutError(
-                f"The server gave no full answer within {self._seconds:g} seconds."
+                f"The server sent no complete answer within {self._seconds:g} seconds."
             ) from error
         except self._failures as error:
             failed = FetchError(

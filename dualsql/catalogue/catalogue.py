@@ -228,7 +228,7 @@ _MOST_COLUMNS = 10
 
 
 class Found(TypedDict):
-    """A thing that a term found: how well, out of 100, and by which of its columns."""
+    """An entry that a term found, with its score out of 100 and the columns that matched."""
 
     term: str
     kind: Kind
@@ -347,7 +347,7 @@ def _unknown(name: str, addresses: Sequence[Address]) -> UnknownTableError:
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     return UnknownTableError(
         f"There is no table {name[:80]!r}.",
-        hint=_instead(name, known) if known else "No table can be seen by you.",
+        hint=_instead(name, known) if known else "You have access to no table.",
         details={"table": name[:80], "suggestions": close},
     )
 

@@ -64,7 +64,7 @@ class Reading(TypedDict):
 
 
 class Listed(TypedDict):
-    """One thing in a list."""
+    """One entry of a list."""
 
     kind: Kind
     source: str

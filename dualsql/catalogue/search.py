@@ -72,7 +72,7 @@ def checked_terms(terms: Sequence[str]) -> Sequence[str]:
         )
     if any(not 0 < len(term) <= LONGEST_TERM or not folded(term) for term in stripped):
         raise BadParameterError(
-            f"A term is 1 to {LONGEST_TERM} characters, letters or digits among them.",
+            f"A term must have 1 to {LONGEST_TERM} characters, at least one a letter or digit.",
             hint="Such as 'enrollment'.",
         )
     return stripped

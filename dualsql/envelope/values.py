@@ -109,7 +109,7 @@ class _Reader:
         if isinstance(value, list | tuple | Set):
             return [self.read(each, levels) for each in value]
         raise BadParameterError(
-            f"A value of type {type(value).__name__[:80]} has no JSON.",
+            f"A value of type {type(value).__name__[:80]} has no JSON form.",
             hint="Answer with dicts, lists, texts, numbers, dates, dataclasses or pydantic models.",
         )
 
@@ -127,7 +127,7 @@ class _Reader:
     def _key(self, name: Any) -> str:
         key = self.read(name, 1)
         if isinstance(key, dict | list):
-            raise BadParameterError("A key of an object is no text.", hint="Use texts as keys.")
+            raise BadParameterError("A key of an object is not a text.", hint="Use texts as keys.")
         return key if isinstance(key, str) else json.dumps(key)
 
     def _text(self, text: str | bytes | bytearray) -> str:
@@ -171,7 +171,7 @@ def _integer(value: int) -> int | str:
     if -_LARGEST <= value < _LARGEST:
         return int(value)
     if value.bit_length() > _MOST_BITS:
-        raise LimitExceededError("A whole number of the answer is too long to be written.")
+        raise LimitExceededError("An integer of the answer has too many digits.")
     return str(int(value))
 
 

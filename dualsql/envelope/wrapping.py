@@ -182,7 +182,8 @@ def require_plain_function(audit: AnswerAudit | None) -> None:
     """
     if audit is not None and is_async(audit):
         raise ConfigurationError(
-            "An audit hook of answers is a plain function.", hint="Put events into a queue, and await there."
+            "The audit hook must be a synchronous function.",
+            hint="Put events into a queue, and process them elsewhere.",
         )
 
 

@@ -83,7 +83,7 @@ async def record(audit: Audit | None, event: AuditEvent) -> None:
         if inspect.isawaitable(pending):
             await pending
     except Exception as error:
-        failure = StorageError("What was asked for could not be recorded.")
+        failure = StorageError("The request could not be recorded.")
         failure.__cause__ = error
         log_failure(logger, failure, f"the audit sink, on {event.action}")
         raise failure from error

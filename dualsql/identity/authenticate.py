@@ -95,7 +95,7 @@ class BearerTokens:
         self._resource = None if resource is None else _canonical(resource)
         if resource is not None and (self._resource is None or not self._resource.host):
             raise ConfigurationError(
-                "The resource that tokens are issued for is an absolute URL.",
+                "resource must be an absolute URL.",
                 hint="https://api.example.com/mcp",
             )
         self._scopes = tuple(scopes)
@@ -108,7 +108,7 @@ class BearerTokens:
         found = await self._verifier.verify_token(token)
         if found is None or not self._is_for_us(found):
             raise UnauthenticatedError(
-                "The bearer token is not valid here.",
+                "The bearer token is not valid for this server.",
                 challenge=f'Bearer error="invalid_token"{self._metadata}',
             )
         if not set(self._scopes) <= set(found.scopes):
@@ -137,7 +137,7 @@ def static_tokens(principals: Mapping[str, Principal]) -> Authenticate:
         matches = [who for token, who in known if hmac.compare_digest(token, given.encode())]
         if not matches:
             raise UnauthenticatedError(
-                "The bearer token is not valid here.", challenge='Bearer error="invalid_token"'
+                "The bearer token is not valid for this server.", challenge='Bearer error="invalid_token"'
             )
         return matches[0]
 
@@ -170,7 +170,7 @@ def bearer_token(request: Request) -> str | None:
     # Two headers: a proxy in front may have looked at the other one.
     is_one_token = len(headers) == 1 and scheme.lower() == "bearer" and _is_token(token)
     if not is_one_token:
-        raise UnauthenticatedError("The request carries no usable bearer token.")
+        raise UnauthenticatedError("The request has no usable bearer token.")
     return token
 
 

@@ -58,7 +58,7 @@ def _exceeds(value: int, quota: int | None) -> bool:
 
 def _full(settings: Settings) -> LimitExceededError:
     return LimitExceededError(
-        "The quota for stored results is full, or this one alone is too large for it.",
+        "The quota for stored results is full, or this result alone exceeds it.",
         hint="Delete results that are no longer needed, pinned ones first.",
         details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
     )

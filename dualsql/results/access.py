@@ -365,5 +365,5 @@ def _read_cursor(cursor: str) -> ListingPosition:
     except (ValueError, OverflowError):
         is_ours = False
     if not is_ours:
-        raise BadParameterError("The cursor is none of this server's.", hint="Start without one.")
+        raise BadParameterError("The cursor is not from this server.", hint="Start without one.")
     return ListingPosition(created_at, resource_id)

@@ -80,9 +80,9 @@ def storage_errors() -> Iterator[None]:
     except SQLAlchemyError as error:
         raise _explained(error) from error
     except MissingFileError as error:
-        raise StorageError("The resource store's file is not there.", hint=MIGRATE_HINT) from error
+        raise StorageError("The file of the resource store does not exist.", hint=MIGRATE_HINT) from error
     except OSError as error:  # asyncpg leaves a refused or timed out connection as it is
-        raise StorageError("The resource store is out of reach.") from error
+        raise StorageError("The resource store cannot be reached.") from error
 
 
 def already_stored() -> StorageError:
@@ -94,9 +94,7 @@ def _explained(error: SQLAlchemyError) -> StorageError:
     if isinstance(error, IntegrityError):
         return already_stored()
     if isinstance(error, DBAPIError) and _is_schema_missing(error):
-        return StorageError(
-            "The resource store lacks its tables, or has an older form of them.", hint=MIGRATE_HINT
-        )
+        return StorageError("The tables of the resource store are missing or outdated.", hint=MIGRATE_HINT)
     return StorageError("The resource store failed.")
 
 

@@ -36,7 +36,7 @@ class MemoryStore:
 
     def __init__(self, maximum: int = 10_000) -> None:
         if maximum < 1:
-            raise ValueError("a store that can keep nothing is of no use")
+            raise ValueError("maximum must be at least 1")
         self._maximum = maximum
         # In order of creation. Rows as the SQL store has them, not Resource objects: what a caller does to
         # the metadata it gave or got stays with that caller. No method awaits, so each is one step.

@@ -45,7 +45,7 @@ def migrations_path() -> Path:
         if (folder / "versions" / "0001_resources.py").exists():
             return folder
     raise ConfigurationError(
-        "dualsql was installed without its migrations.", hint="Install it anew from its wheel."
+        "dualsql was installed without its migrations.", hint="Reinstall dualsql from its wheel."
     )
 
 
@@ -197,6 +197,6 @@ def _explained() -> Iterator[None]:
             yield
     except CommandError as error:
         raise ConfigurationError(
-            "The database is at, or was to go to, a revision this dualsql does not know.",
+            "The database's revision, or the requested one, is unknown to this release of dualsql.",
             hint="Install the dualsql that migrated it, or a newer one.",
         ) from error

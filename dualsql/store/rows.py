@@ -155,7 +155,7 @@ def _checked_size(row: Mapping[str, Any]) -> int:
     size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
     if size > MAXIMUM_ROW_BYTES:
         raise LimitExceededError(
-            f"The resource weighs {size:,} bytes; a store takes at most {MAXIMUM_ROW_BYTES:,}.",
+            f"The resource has {size:,} bytes; the limit is {MAXIMUM_ROW_BYTES:,}.",
             hint="Give it less metadata, or keep a smaller sample.",
         )
     return size

@@ -127,7 +127,7 @@ ASKED: dict[str, Any] = {}
 """The body of the last request."""
 
 ANSWERS["ever new pages"] = (JSON, ever_new_pages)
-ANSWERS["the same page again"] = (JSON, the_same_page_again)
+ANSWERS["the same page repeatedly"] = (JSON, the_same_page_again)
 ANSWERS["listings without an end"] = (
     JSON,
     lambda: iter([json.dumps({"resources": [], "next_cursor": "c"}).encode()]),
@@ -196,7 +196,7 @@ QUICK = {
     "compressed twice",
     "a total of many digits",
     "wrong types",
-    "the same page again",
+    "the same page repeatedly",
     "nested rows",
     "deflated",
 }

@@ -126,7 +126,7 @@ def test_a_stream_without_its_end_is_never_whole(written: DownloadFormat) -> Non
 def test_a_record_that_is_cut(body: bytes) -> None:
     framer = CSV.framer(MOST)
     framer.feed(body)
-    with pytest.raises(FetchError, match="ended before its end"):
+    with pytest.raises(FetchError, match="ended too early"):
         framer.finish(0)
 
 
@@ -146,9 +146,9 @@ def test_an_end_that_counts_other_rows_is_refused(said: Any) -> None:
 @pytest.mark.parametrize("complete", [False, None, 1, "true"])
 def test_an_end_that_does_not_say_it_is_whole(complete: Any) -> None:
     end = json.dumps({"$summary": {"rows": 0, "complete": complete}}, separators=(",", ":")).encode()
-    with pytest.raises(FetchError, match="ended before its end"):
+    with pytest.raises(FetchError, match="ended too early"):
         read(NDJSON.framer(MOST), [end + b"\n"])
-    with pytest.raises(FetchError, match="ended before its end"):
+    with pytest.raises(FetchError, match="ended too early"):
         read(ARROW.framer(MOST), [arrow([], {"rows": 0, "complete": complete})])
 
 

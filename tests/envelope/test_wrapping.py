@@ -356,7 +356,7 @@ def test_no_answer_without_its_event() -> None:
 def test_a_hook_nobody_would_await_is_refused() -> None:
     async def hook(event: AnswerEvent) -> None: ...
 
-    with pytest.raises(ConfigurationError, match="plain function"):
+    with pytest.raises(ConfigurationError, match="synchronous function"):
         wrap_tool_response(answering(1), audit=hook)  # type: ignore[arg-type]
 
 

@@ -270,7 +270,7 @@ async def test_a_forged_cursor_is_refused(dual: DualResponseServer, host: Host, 
     server = host.server()
     add_catalogue(dual, server)
     async with host.connected(server) as connection:
-        with pytest.raises(Exception, match="cursor is none of this server's"):
+        with pytest.raises(Exception, match="cursor is not from this server"):
             await Reader(connection).page(cursor)
 
 

@@ -70,5 +70,5 @@ async def test_a_flood_stays_within_the_bound() -> None:
 
 
 def test_a_store_that_keeps_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="at least 1"):
         MemoryStore(maximum=0)

@@ -84,7 +84,9 @@ def _of_address(url: str) -> ToolResultSource:
     above, _, identifier = path.rpartition("/")
     uri = f"resource://{identifier}"
     if resource_id(uri) is None:
-        raise ParseError("The address names no resource.", hint="It ends in a resource's id, or in /rows.")
+        raise ParseError(
+            "The address names no resource.", hint="The address of a resource ends in its id or in /rows."
+        )
     asked = parse_qs(parts.query)
     wanted = asked.get("format", [""])[0]
     return ToolResultSource(
@@ -130,7 +132,7 @@ def _unconfigured(parsed: ParsedDualResponse) -> NotConfiguredError:
     said = printable(parsed.resource_url or "", 300)
     where = f" This one names {said} itself." if said else ""
     return NotConfiguredError(
-        f"A tool result is not trusted to say where to fetch from.{where}",
+        f"A tool result is untrusted, so its address is not used.{where}",
         hint="Name your server: --base-url https://api.example.com/resources",
     )
 
@@ -241,7 +243,7 @@ def _token(variable: str | None) -> str | None:
     if variable and not token:
         raise ValueError(f"The variable {variable} is not set.")
     if not token.isascii() or not token.isprintable():
-        raise ValueError("The token holds what no header can.")
+        raise ValueError("The token contains characters that a header cannot contain.")
     return token or None
 
 

@@ -188,7 +188,7 @@ async def test_rows_that_were_cut_are_not_taken_for_all() -> None:
 async def test_a_hostile_table_name_is_written_into_no_statement(table: str) -> None:
     staged = {"data": {"dataAccessId": ID, "table": table}, "metadata": {"status": "staged"}}
     tools = Tools(search=staged, data_manager=STAGED)
-    with pytest.raises(ToolFailedError, match="under no name that could be written"):
+    with pytest.raises(ToolFailedError, match="cannot be used in a statement"):
         await CodeMode(tools).get_data("search")
     assert [name for name, _ in tools.calls] == ["search"]
 
@@ -199,9 +199,9 @@ async def test_what_cannot_be_queried_or_fetched_says_so() -> None:
         await code.get_data("search")
     with pytest.raises(NotConfiguredError):
         await code.get_data("found")
-    with pytest.raises(ToolFailedError, match="staged nothing"):
+    with pytest.raises(ToolFailedError, match="staged no data"):
         await (await code.invoke("plain", return_format="parsed")).query("SELECT 1")
-    with pytest.raises(ToolFailedError, match="without data"):
+    with pytest.raises(ToolFailedError, match="no readable data"):
         await code.get_data("none")
 
 

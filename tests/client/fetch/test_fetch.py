@@ -168,7 +168,7 @@ async def test_a_tool_result_in_a_file(served: Served, tmp_path: Path) -> None:
     written.write_text(json.dumps({"messages": [{"content": served.tool_result}]}))
     refused = await fetch(written, "-o", target)
     assert refused.code == 1
-    assert "not trusted to say where" in refused.errors
+    assert "its address is not used" in refused.errors
     assert served.url in refused.errors and "--base-url" in refused.errors
     assert not target.exists()
     given = await fetch(written, "-o", target, "--base-url", served.base_url)
