@@ -125,7 +125,7 @@ class Viewer(App[None]):
         """Keep the result until it is deleted; once more, and it expires again."""
         self._begin(self._pin())
 
-    def on_rows_left(self, message: RowsTable.Left) -> None:
+    def on_rows_table_left(self, message: RowsTable.Left) -> None:
         """The cursor went over an edge."""
         if message.pages < 0 and self._pages.number:
             self._begin(self._turn_to(self._pages.number - 1, at_end=True))

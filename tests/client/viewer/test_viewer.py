@@ -247,9 +247,9 @@ async def test_sorts_by_the_cursor_s_column(sit: Sit) -> None:
 
 async def test_sorts_by_the_heading_that_is_clicked(sit: Sit) -> None:
     async with sit() as seat:
-        await seat.pilot.click("Rows", offset=(2, 0))
+        await seat.pilot.click("RowsTable", offset=(2, 0))
         await seat.settle()
-        await seat.pilot.click("Rows", offset=(2, 0))
+        await seat.pilot.click("RowsTable", offset=(2, 0))
         await seat.settle()
         assert seat.ids == list(range(850, 750, -1))
 
