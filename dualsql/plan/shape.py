@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, select
+from sqlalchemy import ColumnElement, Join, Select, TextClause, TextualSelect, select
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter, UnaryExpression
 from sqlalchemy.sql.selectable import GenerativeSelect
 
@@ -171,7 +172,7 @@ def _without_window(statement: AnyGenerative) -> AnyGenerative:
 def _select_from_compound(statement: AnyCompound) -> AnySelect:
     order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
-    wrapped = list(statement.order_by(None).subquery("result").c)
+    wrapped = list(_fenced(statement.order_by(None)).subquery("result").c)
     keys = []
     for base, modifiers in order:
         key: ColumnElement[Any] = wrapped[_output_position(base, outputs)]
@@ -179,6 +180,21 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
             key = UnaryExpression(key, modifier=modifier)
         keys.append(key)
     return with_criteria_of(statement, select(*wrapped).order_by(*keys))
+
+
+def _fenced(statement: AnyCompound) -> AnyCompound:
+    """The statement, with an OFFSET 0 where SQLite would read other rows from it as a subquery.
+
+    SQLite 3.40.1 moves the parts of a UNION ALL into the statement around it and loses the WHERE of a FULL JOIN on the
+    way. A part that has an OFFSET stays where it is.
+    """
+    return statement.offset(0) if any(map(_joins_fully, visitors.iterate(statement))) else statement
+
+
+def _joins_fully(node: Any) -> bool:
+    if isinstance(node, Select):
+        return any(flags["full"] for *_, flags in internals.setup_joins(node))
+    return isinstance(node, Join) and node.full
 
 
 def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
