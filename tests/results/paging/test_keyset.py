@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import plan
 from dualsql.capabilities import capabilities_of
+from dualsql.errors import BadParameterError
 from dualsql.freeze import Seal
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.results.cursors import Cursor, Cursors, CursorScope
@@ -156,4 +157,8 @@ async def test_sorted_by_every_column(connection: AsyncConnection, name: str) ->
     for column in plan.shape(ALL[name]).columns:
         for order in ("asc", "desc"):
             sort: list[SortKey] = [{"field": column.name, "order": order}]
-            await require_joined(connection, ordered(connection, name, sort), [1, 5])
+            if column.name == "mirrored":  # an own type that does not sort as it is shown
+                with pytest.raises(BadParameterError, match="values in another form"):
+                    ordered(connection, name, sort)
+            else:
+                await require_joined(connection, ordered(connection, name, sort), [1, 5])

@@ -42,11 +42,14 @@ def sent_to(engine: AsyncEngine) -> Iterator[list[Sent]]:
         if not sql.startswith("PRAGMA"):
             sent.append((sql, values))
 
+    has_events = engine.sync_engine._has_events
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
         yield sent
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)
+        # SQLAlchemy does not take this back: streams of later tests would go the way of an engine with listeners.
+        engine.sync_engine._has_events = has_events
 
 
 def read_back(sql: str, dialect: str) -> Tree:
