@@ -151,6 +151,11 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S5.8 If a result has no URL, its link is resolved against the client's base URL.": (
             "client/test_trust.py::test_an_id_stays_below_the_base_url",
         ),
+        "S5.9 A result may name a configured URL only. A server may give pages by `GET` only.": (
+            "client/test_reference_design.py::test_every_row_is_fetched_by_get",
+            "client/test_reference_design.py::test_a_url_at_a_configured_address_is_enough",
+            "client/test_reference_design.py::test_a_server_that_ignores_where_to_begin_repeats_no_row",
+        ),
     },
     "6 Errors": {
         "S6.1 Server errors have stable codes.": (

@@ -30,6 +30,12 @@ def resource_id(uri: str) -> str | None:
     return match["id"] if match else None
 
 
+def uri_of_url(url: str) -> str | None:
+    """The URI of the resource whose id is the last segment of this address, or None when it has none."""
+    uri = f"resource://{url.rpartition('/')[2]}"
+    return None if resource_id(uri) is None else uri
+
+
 def is_handle(uri: str) -> bool:
     """Whether the URI, found without a dual response around it, has the form of a result's URI."""
     match = _match(uri)

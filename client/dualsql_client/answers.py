@@ -115,6 +115,10 @@ class ResourceMetadata:
     error: Mapping[str, Any] | None = None
 
 
+# The names of the reference design, where pages are read by GET.
+_OTHER_NAMES = {"skip": "offset", "has_prev": "has_previous"}
+
+
 def read_page(
     answer: object, *, offset: int | None, known_columns: Sequence[Column], typed: bool
 ) -> FetchResult:
@@ -129,6 +133,7 @@ def read_page(
         ParseError: with `typed`, a value is not what its column says.
     """
     fields = _fields(answer)
+    fields = {ours: fields[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in fields} | fields
     data, has_next = _rows(fields.get("data")), _typed(fields, "has_next", bool)
     start = _counted(fields, "offset") if offset is None else offset
     end = start + len(data)

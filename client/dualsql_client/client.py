@@ -117,12 +117,13 @@ class DualResponseClient:
 
     def parse_structured(self, structured_content: object) -> ParsedDualResponse | None:
         """The dual response in a tool result's structuredContent; None if it is something else."""
-        detected = detect.read_structure(structured_content)
+        detected = detect.read_structure(structured_content, is_configured=self._origins.has)
         return None if detected is None else self._parsed(detected)
 
     def find(self, anything: object) -> list[ParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
-        return [self._parsed(detected) for detected in detect.find(anything)]
+        found = detect.find(anything, is_configured=self._origins.has)
+        return [self._parsed(detected) for detected in found]
 
     async def find_in(self, events: AsyncIterable[object]) -> AsyncGenerator[ParsedDualResponse, None]:
         """The dual responses in a stream of events, each as soon as one holds it.
@@ -132,9 +133,9 @@ class DualResponseClient:
         """
         known: dict[str, detect.Detected] = {}
         async for event in events:
-            for detected in detect.find(event, in_texts=False):
-                if detect.tells_more(detected, known.get(detected.uri)):
-                    known[detected.uri] = detected
+            for detected in detect.find(event, in_texts=False, is_configured=self._origins.has):
+                if detect.tells_more(detected, known.get(detected.key)):
+                    known[detected.key] = detected
                     yield self._parsed(detected)
 
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:

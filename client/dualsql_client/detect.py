@@ -1,20 +1,21 @@
 """Finds dual responses in the result of a tool call, of any SDK.
 
-Three things count as evidence: the structure of the specification (results, resource, metadata); a resource link whose
-URI has the form of a result's; and, if an SDK kept only text, such a URI in a text."""
+Four things count as evidence: the structure of the specification (results, resource, metadata); a resource without a
+URI whose URL is at a configured address; a resource link whose URI has the form of a result's; and, if an SDK kept only
+text, such a URI in a text."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import wraps
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from dualsql_client.addresses import is_handle, resource_id
+from dualsql_client.addresses import is_handle, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import is_count, read_instant
 from dualsql_client.object_walk import Fields, Walk, fields_of
@@ -83,9 +84,11 @@ class Detected:
     """A dual response as the tool result describes it. It is untrusted; of a bare link it is little more than the URI.
 
     Attributes:
+        uri: of a result that names only a URL, made of the id in that URL.
         url: the address of the rows according to the tool result; None if it names none.
         sample: None when only a link was found.
         is_pending: the query still ran.
+        key: equal for two descriptions of one resource.
     """
 
     uri: str
@@ -98,9 +101,20 @@ class Detected:
     executed_at: datetime | None = None
     expires_at: datetime | None = None
     is_pending: bool = False
+    has_uri: bool = True
+
+    @property
+    def key(self) -> str:
+        return self.uri if self.has_uri else self.url or ""
 
 
-def find(tool_result: object, *, in_texts: bool = True) -> list[Detected]:
+IsConfigured = Callable[[str], bool]
+"""Whether a URL is that of a resource at a configured address."""
+
+
+def find(
+    tool_result: object, *, in_texts: bool = True, is_configured: IsConfigured = lambda _: False
+) -> list[Detected]:
     """All dual responses inside `tool_result`, one for each resource, the shallowest first.
 
     What stands inside a dual response, or inside a result marked as an error, is not looked at. Where there is
@@ -108,36 +122,37 @@ def find(tool_result: object, *, in_texts: bool = True) -> list[Detected]:
 
     Args:
         in_texts: False where a text may have been cut anywhere.
+        is_configured: decides about resources that have a URL and no URI.
     """
-    found, walk = _found(Walk(tool_result))
+    found, walk = _found(Walk(tool_result), is_configured)
     texts = walk.texts
     if not found and walk.met_objects:
-        found, walk = _found(Walk(tool_result, hidden=True))
+        found, walk = _found(Walk(tool_result, hidden=True), is_configured)
     if not found and in_texts:
         found = {uri: Detected(uri=uri, name="") for uri in uris_in(texts) or uris_in(walk.texts)}
     return list(found.values())
 
 
-def _found(walk: Walk) -> tuple[dict[str, Detected], Walk]:
+def _found(walk: Walk, is_configured: IsConfigured) -> tuple[dict[str, Detected], Walk]:
     found: dict[str, Detected] = {}
     while walk:
         try:
-            _visit(walk, found)
+            _visit(walk, found, is_configured)
         except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is looked at
             continue
     return found, walk
 
 
-def read_structure(value: object) -> Detected | None:
+def read_structure(value: object, *, is_configured: IsConfigured = lambda _: False) -> Detected | None:
     """The dual response that `value` itself is (a structuredContent), or None."""
     try:
         fields = fields_of(value)
-        return _structure(fields) if fields else None
+        return (_structure(fields) or _addressed(fields, is_configured)) if fields else None
     except Exception:  # noqa: BLE001 - as in find
         return None
 
 
-def _visit(walk: Walk, found: dict[str, Detected]) -> None:
+def _visit(walk: Walk, found: dict[str, Detected], is_configured: IsConfigured) -> None:
     fields = walk.step()
     if not fields:
         return
@@ -146,11 +161,11 @@ def _visit(walk: Walk, found: dict[str, Detected]) -> None:
         return
     if _is_error(fields):
         return
-    detected = _structure(fields) or _link(fields)
+    detected = _structure(fields) or _addressed(fields, is_configured) or _link(fields)
     if detected is None:
         walk.descend(fields)
-    elif tells_more(detected, found.get(detected.uri)):
-        found[detected.uri] = detected
+    elif tells_more(detected, found.get(detected.key)):
+        found[detected.key] = detected
 
 
 def tells_more(detected: Detected, known: Detected | None) -> bool:
@@ -174,6 +189,24 @@ def _structure(fields: Fields) -> Detected | None:
     sample, columns = _rows(results), read_columns(metadata.get("columns"))
     if sample is None or columns is None or not _has_total(metadata):
         return None
+    return _described(uri, resource, metadata, sample, columns)
+
+
+def _addressed(fields: Fields, is_configured: IsConfigured) -> Detected | None:
+    """A result whose resource has a URL and no URI. The configured address is evidence enough to leave out the rest."""
+    resource, metadata = fields_of(fields.get("resource")), fields_of(fields.get("metadata")) or {}
+    url = _text(resource.get("url")) if resource and resource.get("uri") is None else None
+    uri = uri_of_url(url) if url else None
+    if resource is None or uri is None or url is None or not is_configured(url):
+        return None
+    sample, columns = _rows(fields.get("results")), read_columns(metadata.get("columns"))
+    known = metadata if _has_total(metadata) else {**metadata, "total_count": None, "totalCount": None}
+    return replace(_described(uri, resource, known, sample, columns or []), has_uri=False)
+
+
+def _described(
+    uri: str, resource: Fields, metadata: Fields, sample: list[Row] | None, columns: list[Column]
+) -> Detected:
     total = _either(metadata, "total_count", "totalCount")
     return Detected(
         uri=uri,

@@ -99,6 +99,7 @@ class FetchError(DualResponseClientError):
         retry_after: seconds that the server asks the client to wait; None if it does not.
         may_pass: the same request may succeed a little later: the connection broke, or the server was busy, restarting,
             or without its database for the moment.
+        is_unrouted: the server takes no such request at this address: 405, 501, or a 404 that is no JSON.
     """
 
     default_code = "FETCH_ERROR"
@@ -115,6 +116,7 @@ class FetchError(DualResponseClientError):
         super().__init__(message, code=code, hint=hint, details=details)
         self.status = status
         self.retry_after: float | None = None
+        self.is_unrouted = False
         passing = status in _PASSING_STATUSES or code in _PASSING_CODES
         self.may_pass = passing and code not in _LASTING_CODES
 
@@ -177,6 +179,7 @@ class UntrustedOriginError(FetchError):
 
 MAXIMUM_TEXT = 2_000
 
+_UNROUTED = frozenset({405, 501})
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _BY_STATUS: Mapping[int, type[FetchError]] = {404: ResourceNotFoundError, 410: ResourceExpiredError}
 _KINDS: tuple[type[FetchError], ...] = (*_BY_STATUS.values(), ResourcePendingError, ResourceFailedError)
@@ -195,13 +198,15 @@ def fetch_error(status: int, body: object) -> FetchError:
         code = None
     kind = _BY_CODE.get(code or "") or _BY_STATUS.get(status, FetchError)
     details = problem.get("details")
-    return kind(
+    error = kind(
         _text(problem, "message") or f"The server answered with status {status}.",
         status=status,
         code=code,
         hint=_text(problem, "hint"),
         details=details if isinstance(details, dict) else None,
     )
+    error.is_unrouted = status in _UNROUTED or (status == 404 and body is None)
+    return error
 
 
 def failed_with(error: Mapping[str, Any]) -> ResourceFailedError:

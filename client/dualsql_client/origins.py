@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from dualsql_client.addresses import origin_of
+from dualsql_client.addresses import origin_of, uri_of_url
 from dualsql_client.transport import Auth, Transport
 
 
@@ -47,13 +47,20 @@ class Origins:
         Args:
             url: the address according to the tool result.
         """
-        if url is not None:
-            named = [transport for transport in self._transports if is_same_place(transport.url_of(uri), url)]
-            if named:
-                return named[0]
+        if url is not None and (named := self._named(uri, url)) is not None:
+            return named
         if self.default is None and url is None and len(self._transports) == 1:
             return self._transports[0]
         return self.default
+
+    def has(self, url: str) -> bool:
+        """Whether `url`, which may hold anything, is the address of a resource at one of them."""
+        uri = uri_of_url(url)
+        return uri is not None and self._named(uri, url) is not None
+
+    def _named(self, uri: str, url: str) -> Transport | None:
+        named = (transport for transport in self._transports if is_same_place(transport.url_of(uri), url))
+        return next(named, None)
 
 
 def is_same_place(ours: str, theirs: str) -> bool:

@@ -325,7 +325,7 @@ class ParsedDualResponse(Asking):
                 return
         except FetchError as error:
             # Either there is no such resource, or a server older than streams does not know the address.
-            if has_begun or error.status not in {404, 405}:
+            if has_begun or not (error.is_unrouted or error.status == 404):
                 raise
         async with aclosing(self._pages(batch_size, options, typed=typed)) as pages:
             async for page in pages:
@@ -365,7 +365,7 @@ class ParsedDualResponse(Asking):
 
     async def _page(self, asked: PageBody, *, typed: bool, allowance: Allowance | None = None) -> FetchResult:
         transport = self._configured()
-        answer = await transport.send("POST", self.resource_uri, asked, allowance=allowance)
+        answer = await transport.page(self.resource_uri, asked, allowance=allowance)
         page = read_page(answer, offset=asked.get("offset"), known_columns=self.columns, typed=typed)
         self._note_expiry(answer)
         return page

@@ -181,6 +181,7 @@ _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 # It asks for answers of another shape (S8) than is read here; a host that sends it everywhere means others.
 _OF_OTHERS = frozenset({"x-response-format"})
 _HEADERS = {"accept": "application/json", "accept-encoding": "gzip"}
+_ROWS_BY_GET = 100
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."
 
 Errors = tuple[type[Exception], ...]
@@ -259,6 +260,7 @@ class Transport:
 
     Attributes:
         has_streams: False once the server has shown that it knows only pages.
+        has_posts: False once the server has shown that it gives pages by GET only.
         carries_link: `http` adds a signed link to every request.
         clock: the server's.
     """
@@ -285,7 +287,7 @@ class Transport:
         self.maximum_bytes = maximum_bytes
         self.maximum_stream_bytes = maximum_stream_bytes
         self.retry = retry
-        self.has_streams = True
+        self.has_streams = self.has_posts = True
         # Between two programs of one computer, compression costs more time than it saves.
         self._stream_coding = "identity" if is_this_computer(base_url) else "gzip"
         self.carries_link = "link" in (getattr(http, "params", None) or {})
@@ -332,6 +334,50 @@ class Transport:
         asked = f"?{urlencode(query)}" if query else ""
         url, repeats = self.url_of(uri) + below + asked, _is_repeatable(method, below)
         return (await self._send(method, url, body, repeats=repeats, allowance=allowance))[0]
+
+    async def page(self, uri: str, body: Mapping[str, Any], *, allowance: Allowance | None = None) -> Any:
+        """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server that takes no POST.
+
+        Raises:
+            FetchError: no usable answer came, or one that reports a problem; or the server has GET only, and the page
+                is sorted, asked for by a cursor, or maybe another one than was asked for.
+        """
+        refused: FetchError | None = None
+        if self.has_posts:
+            try:
+                return await self.send("POST", uri, body, allowance=allowance)
+            except FetchError as error:
+                if not error.is_unrouted:
+                    raise
+                refused = error
+        try:
+            answer = await self._page_by_get(uri, body, allowance)
+        except FetchError as error:
+            if refused is not None and error.is_unrouted:
+                raise refused from None
+            raise
+        self.has_streams = self.has_posts = False
+        return answer
+
+    async def _page_by_get(self, uri: str, body: Mapping[str, Any], allowance: Allowance | None) -> Any:
+        if unknown := [name for name in ("sort", "cursor") if name in body]:
+            raise FetchError(
+                f"The server takes no POST, and its pages by GET have no {unknown[0]}.",
+                hint="Fetch the rows by offset, in the result's own order.",
+            )
+        # A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
+        offset, limit = body.get("offset", 0), body.get("limit", _ROWS_BY_GET)
+        query = {"skip": str(offset), "offset": str(offset), "limit": str(limit)}
+        answer = await self.send("GET", uri, query=query, allowance=allowance)
+        fields: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
+        is_placed = any(fields.get(name) is not None for name in ("skip", "offset", "next_offset"))
+        if "data" not in fields or (offset and not is_placed):
+            raise FetchError(
+                "The server takes no POST, and its answer to GET does not say which rows of the result it has.",
+                status=200,
+                hint=_CHECK_ADDRESS,
+            )
+        return answer
 
     async def describe(self, uri: str) -> tuple[Any, float | None]:
         """The decoded JSON of GET /{id}, and after how many seconds the server wants to be asked again.

@@ -1,0 +1,183 @@
+"""Servers of the reference design: a result names only a URL, and pages are read by GET with skip and limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from dualsql_client import DualResponseClient, FetchError, FetchResult, ResourceNotFoundError
+from tests.client.conftest import Open
+from tests.client.hosting import RESOURCE_ID, Host
+
+ROWS = [{"id": n, "name": f"School {n}"} for n in range(7)]
+
+
+class Reference:
+    """Pages by GET alone, without columns. Where a request has no limit the whole result is sent from its start."""
+
+    def __init__(self, refusal: Response | None = None, named: str = "skip") -> None:
+        self.refusal = refusal or Response("Method Not Allowed", 405)
+        self.named = named
+        self.requests: list[tuple[str, dict[str, str]]] = []
+
+    async def __call__(self, request: Request) -> Response:
+        self.requests.append((request.method, dict(request.query_params)))
+        if request.method != "GET" or request.url.path.endswith("/rows"):
+            return self.refusal
+        if request.path_params["id"] != RESOURCE_ID:
+            return JSONResponse({"error": "Resource not found"}, 404)
+        start, limit = int(request.query_params.get(self.named, 0)), request.query_params.get("limit")
+        rows = ROWS if limit is None else ROWS[start : start + int(limit)]
+        return JSONResponse(
+            {
+                "data": rows,
+                "total_count": len(ROWS),
+                "returned_count": len(rows),
+                self.named: start,
+                "has_next": limit and start + len(rows) < len(ROWS),
+                "has_prev": start > 0,
+            }
+        )
+
+
+def answered(url: str | None, **more: Any) -> dict[str, Any]:
+    """What a tool of that design returns."""
+    return {
+        "results": ROWS[:2],
+        "resource": {"url": url, "name": "Query Results", "mimeType": "application/json"},
+        "metadata": {"total_count": 7, "sample_count": 2, "executed_at": "2026-11-21T10:00:00Z"},
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Response("Method Not Allowed", 405),
+        JSONResponse({"error": "no"}, 405),
+        HTMLResponse("<pre>Cannot POST</pre>", 404),
+        Response(status_code=501),
+    ],
+    ids=["405", "405 in JSON", "404 of Express", "501"],
+)
+@pytest.mark.parametrize("named", ["skip", "offset"])
+async def test_every_row_is_fetched_by_get(host: Host, open_at: Open, refusal: Response, named: str) -> None:
+    server = Reference(refusal, named)
+    parsed = open_at(host.serve(server))
+    assert await parsed.fetch_all(batch_size=3) == ROWS
+    asked = [query for method, query in server.requests if method == "GET"]
+    assert asked == [{"skip": str(n), "offset": str(n), "limit": "3"} for n in (0, 3, 6)]
+    server.requests.clear()
+    assert [batch async for batch in parsed.fetch_stream(batch_size=5)] == [ROWS[:5], ROWS[5:]]
+    assert {method for method, _ in server.requests} == {"GET"}
+
+
+async def test_a_page_by_get(host: Host, open_at: Open) -> None:
+    page = await open_at(host.serve(Reference())).fetch(offset=5)
+    assert isinstance(page, FetchResult)
+    assert (page.data, page.offset, page.total_count) == (ROWS[5:], 5, 7)
+    assert (page.has_next, page.has_previous, page.next_offset) == (False, True, None)
+
+
+async def test_what_pages_by_get_cannot_do_is_an_error(host: Host, open_at: Open) -> None:
+    parsed = open_at(host.serve(Reference()))
+    for asked in ({"sort": {"field": "id"}}, {"cursor": "abc"}):
+        with pytest.raises(FetchError, match="takes no POST"):
+            await parsed.fetch(**asked)
+    assert (await parsed.fetch(limit=1)).data == ROWS[:1]
+
+
+async def test_a_server_that_ignores_where_to_begin_repeats_no_row(host: Host, open_at: Open) -> None:
+    async def first_rows(request: Request) -> Response:
+        page = {"data": ROWS[:3], "has_next": True, "total_count": 7}
+        return JSONResponse(page) if request.method == "GET" else Response(status_code=405)
+
+    parsed = open_at(host.serve(first_rows))
+    with pytest.raises(FetchError, match="which rows"):
+        await parsed.fetch_all(batch_size=3)
+    told = open_at(host.serve(Reference(named="from")))
+    with pytest.raises(FetchError, match="which rows"):
+        await told.fetch_all(batch_size=3)
+
+
+async def test_an_unknown_resource_is_asked_for_by_post_alone(host: Host, http: Any) -> None:
+    """A problem in JSON is the server's word; only an address without such a method is tried by GET."""
+    methods = []
+
+    async def unknown(request: Request) -> Response:
+        methods.append(request.method)
+        return JSONResponse({"error": "not_found", "message": "Resource not found or expired"}, 404)
+
+    base_url = host.serve(unknown)
+    parsed = DualResponseClient(base_url, http=http).parse(answered(f"{base_url}/{RESOURCE_ID}"), strict=True)
+    with pytest.raises(ResourceNotFoundError):
+        await parsed.fetch()
+    assert methods == ["POST"]
+
+
+async def test_a_server_that_has_neither_is_told_as_it_answered_first(host: Host, open_at: Open) -> None:
+    async def nothing(request: Request) -> Response:
+        return Response(status_code=405 if request.method == "POST" else 404)
+
+    with pytest.raises(FetchError) as caught:
+        await open_at(host.serve(nothing)).fetch()
+    assert caught.value.status == 405
+
+
+async def test_a_url_at_a_configured_address_is_enough(host: Host, http: Any) -> None:
+    one, two = Reference(), Reference()
+    first, second = host.serve(one), host.serve(two, origin=1)
+    client = DualResponseClient(first, http=http, origins=[second])
+    for result in (
+        answered(f"{second}/{RESOURCE_ID}"),
+        {"resource": {"url": f"{second}/{RESOURCE_ID}"}},
+        answered(f"{second}/{RESOURCE_ID}", metadata={"total_count": "many"}),
+    ):
+        for parsed in (
+            client.parse({"content": [], "structuredContent": result}),
+            client.parse_structured(result),
+        ):
+            assert parsed is not None
+            assert parsed.resource_url == f"{second}/{RESOURCE_ID}"
+            assert parsed.resource_uri == f"resource://{RESOURCE_ID}"
+            assert await parsed.fetch_all() == ROWS
+    parsed = client.parse(answered(f"{second}/{RESOURCE_ID}"), strict=True)
+    assert (parsed.sample, parsed.total_count, parsed.name) == (ROWS[:2], 7, "Query Results")
+    assert one.requests == []
+
+
+async def test_the_same_id_at_two_addresses_is_two_results(host: Host, http: Any) -> None:
+    first, second = host.serve(Reference()), host.serve(Reference(), origin=1)
+    client = DualResponseClient(http=http, origins=[first, second])
+    urls = [f"{first}/7", f"{second}/7"]
+    assert [parsed.resource_url for parsed in client.find([answered(url) for url in urls])] == urls
+
+    async def events() -> Any:
+        for url in urls:
+            yield answered(url)
+
+    assert [parsed.resource_url async for parsed in client.find_in(events())] == urls
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/resources/abc",
+        "https://api.example.com/resources/abc?x=1",
+        "https://api.example.com/resources/",
+        "https://api.example.com/other/abc",
+        "https://api.example.com/resources/../abc",
+        "//api.example.com/resources/abc",
+        None,
+        7,
+    ],
+    ids=str,
+)
+def test_another_url_is_no_evidence(url: Any) -> None:
+    client = DualResponseClient("https://api.example.com/resources")
+    assert client.parse(answered(url)) is None
+    assert client.parse_structured(answered(url)) is None
+    assert DualResponseClient().parse(answered("https://api.example.com/resources/abc")) is None
