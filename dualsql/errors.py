@@ -99,14 +99,16 @@ class QueryExecutionError(DualResponseError):
 
     is_unsuited = False
     code = "QUERY_EXECUTION_FAILED"
-    default_hint = "If you wrote the query, check it; else tell the operator: the server's log has the cause."
+    default_hint = (
+        "If you wrote the query, check it. Otherwise tell the operator: the server's log has the cause."
+    )
 
 
 class CountExecutionError(QueryExecutionError):
     """The statement's rows could not be counted."""
 
     code = "COUNT_EXECUTION_FAILED"
-    default_hint = 'count="none" leaves the total open; the server\'s log has the cause.'
+    default_hint = 'Use count="none" to skip the count. The server\'s log has the cause.'
 
 
 class ValueNotRepresentableError(DualResponseError):
@@ -153,7 +155,7 @@ class NotFreezableError(DualResponseError):
     code = "NOT_FREEZABLE"
     caller_words = Told(
         "The query cannot be stored as data.",
-        "Ask for it in another way, or tell the operator: the server's log has the cause.",
+        "Write the query in another way, or tell the operator: the server's log has the cause.",
     )
 
 
@@ -174,14 +176,14 @@ class ResourceExpiredError(DualResponseError):
     """The resource existed and its lifetime is over."""
 
     code = "RESOURCE_EXPIRED"
-    default_hint = "Run the query again to get a new resource; pin one to keep it."
+    default_hint = "Run the query again to get a new resource. Pin a resource to keep it."
 
 
 class ResourcePendingError(DualResponseError):
     """The resource's query still runs: there are no rows yet."""
 
     code = "RESOURCE_PENDING"
-    default_hint = "Ask again in a moment; its metadata tells when it is ready."
+    default_hint = "Try again in a moment. The metadata says when the resource is ready."
 
 
 class ResourceFailedError(DualResponseError):
@@ -228,17 +230,17 @@ class BadCursorError(BadParameterError):
     """The cursor is not this server's, or was given for another resource, order or principal: all one answer."""
 
     code = "BAD_CURSOR"
-    default_hint = "Repeat the sort that gave it, as the same caller; or begin again without a cursor."
+    default_hint = "Use it with the same sort and as the same caller, or start again without a cursor."
 
     def __init__(self) -> None:
-        super().__init__("The cursor is not good for this request.")
+        super().__init__("The cursor is not valid for this request.")
 
 
 class ResultChangedError(DualResponseError):
     """The row that a broken stream ended with is another one by now, or gone."""
 
     code = "RESULT_CHANGED"
-    default_hint = "Begin again without resume: what was received is no longer the result."
+    default_hint = "Start again without resume, and discard the rows received before."
 
 
 class UnauthenticatedError(DualResponseError):
@@ -249,7 +251,7 @@ class UnauthenticatedError(DualResponseError):
     """
 
     code = "UNAUTHENTICATED"
-    default_hint = "Send a valid credential; renew the token if it has expired."
+    default_hint = "Send a valid credential. Renew the token if it has expired."
 
     def __init__(self, message: str, *, challenge: str = "Bearer", hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -270,7 +272,7 @@ class InsufficientScopeError(ForbiddenError):
     """
 
     code = "INSUFFICIENT_SCOPE"
-    default_hint = "Get a token with the scopes this server asks for."
+    default_hint = "Get a token with the scopes that this server requires."
 
     def __init__(self, message: str, *, challenge: str) -> None:
         super().__init__(message)
@@ -312,7 +314,9 @@ class TamperedError(StorageError):
     """A stored row was not written by this server, or was changed since."""
 
     code = "TAMPERED_RESOURCE"
-    default_hint = "Run the query again; tell the operator that a stored resource failed its signature."
+    default_hint = (
+        "Run the query again, and tell the operator that the signature of a stored resource is not valid."
+    )
 
 
 class ConfigurationError(DualResponseError):
@@ -320,7 +324,7 @@ class ConfigurationError(DualResponseError):
 
     code = "BAD_CONFIGURATION"
     caller_words = Told(
-        "The server is not set up for this.", "Tell the operator: the server's log has the cause."
+        "The server is not configured for this.", "Tell the operator: the server's log has the cause."
     )
 
 
@@ -347,13 +351,13 @@ def blaming(asked: Asked | None) -> Iterator[None]:
 _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
     "question": (
         BadParameterError,
-        "The database cannot compare, group or compute that: a column's type has no such operation, or no such value.",
-        "Ask about another column, or leave that condition, group or figure out.",
+        "The database cannot compare, group or compute these values: a column's type does not allow it.",
+        "Use another column, or leave out that condition, group or aggregate.",
     ),
     "text": (
         InvalidSQLError,
         "The database has no such function, operator or conversion for the types of the values in it.",
-        "Compare values of one type, add up numbers only, and CAST(... AS ...) a value that is of another type.",
+        "Compare values of the same type, sum only numbers, and use CAST(... AS ...) for a value of another type.",
     ),
 }
 
@@ -406,7 +410,7 @@ def refuse_unknown(given: Collection[str], known: Collection[str], what: str) ->
         return
     name = unknown[:_COMPARED]
     close = _meant(name, known) or get_close_matches(name, known, n=1)
-    allowed = f"Known here: {', '.join(known)}." if known else "None is accepted here."
+    allowed = f"Allowed here: {', '.join(known)}." if known else "None is allowed here."
     hint = f"Did you mean {close[0]!r}?" if close else allowed
     raise BadParameterError(f"Unknown {what} {name!r}.", hint=hint, details={"name": name, "known": [*known]})
 

@@ -75,7 +75,7 @@ def parse_count(asked: Any) -> CountMethod:
             if asked == way:
                 return CountMethod(way)
     raise BadParameterError(
-        f"count={shown(asked, 80)} is not known.",
+        f"count must not be {shown(asked, 80)}.",
         hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',
         details={"name": "count"},
     )
@@ -119,7 +119,7 @@ def parse_sample(asked: Any) -> SampleMethod:
             if asked == way:
                 return SampleMethod(way)
     raise BadParameterError(
-        f"sample={shown(asked, 80)} is not known.",
+        f"sample must not be {shown(asked, 80)}.",
         hint='Use "head", "tail", "random", "random:42" or "spread".',
         details={"name": "sample"},
     )
@@ -147,8 +147,8 @@ class Addresses:
         parts = urlsplit(base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ConfigurationError(
-                f"base_url {base_url!r} is not an address.",
-                hint="Give one such as https://api.example.com/resources.",
+                f"base_url must be an absolute URL, and is {base_url!r}.",
+                hint="For example https://api.example.com/resources.",
             )
         return cls(base_url.rstrip("/"), checked_scheme(uri_scheme))
 
@@ -169,7 +169,7 @@ def checked_scheme(scheme: str) -> str:
     """
     if not _SCHEME.fullmatch(scheme) or scheme in _FETCHABLE:
         raise ConfigurationError(
-            f"The URI scheme {scheme!r} cannot be used.", hint="Take a word of your own, such as 'resource'."
+            f"uri_scheme must not be {scheme!r}.", hint="Use a scheme of your own, such as 'resource'."
         )
     return scheme
 
@@ -243,7 +243,7 @@ _LONGEST_NAME = 1_000
 def _check_name(name: object) -> None:
     # With an id of None, from a token without a subject, resources would belong to everybody.
     if not isinstance(name, str) or not name or "\x00" in name:
-        raise ValueError("a principal's id and tenant are texts with at least one character and no NUL")
+        raise ValueError("the id and the tenant of a principal must be non-empty strings without NUL")
     if len(name.encode()) > _LONGEST_NAME:
         raise ValueError(f"a principal's id or tenant is longer than {_LONGEST_NAME} bytes")
 

@@ -298,7 +298,7 @@ def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
         from mcp_types import CallToolResult
     except ImportError as error:
         raise ConfigurationError(
-            "to_call_tool_result() needs the MCP SDK.", hint='pip install "dualsql[mcp]"'
+            "to_call_tool_result() requires the MCP SDK.", hint='pip install "dualsql[mcp]"'
         ) from error
     return CallToolResult.model_validate(plain)
 

@@ -537,7 +537,7 @@ class DualResponseServer:
         if not loop.is_closed():
             raise ConfigurationError(
                 "The server runs in another event loop.",
-                hint="Shut it down there first, or make a DualResponseServer for each.",
+                hint="Shut it down there first, or create one DualResponseServer for each event loop.",
             )
         for source in self._sources.values():
             source.abandon()

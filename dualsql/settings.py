@@ -43,7 +43,7 @@ class ResultCache:
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a cache that keeps nothing."""
         if self.ttl <= timedelta() or self.maximum_bytes <= 0:
-            raise ConfigurationError("A ResultCache keeps results for some time and in some bytes.")
+            raise ConfigurationError("The ttl and the maximum_bytes of a ResultCache must be positive.")
 
 
 def setting(default: T, meaning: str, *, positive: bool = False) -> T:
@@ -285,24 +285,29 @@ def _check(name: str, value: object) -> None:
     if isinstance(default, bool | int | str | timedelta):
         if type(value) is not type(default):
             raise ConfigurationError(
-                f"{name} must be a {type(default).__name__}.", hint=f"Such as {default!r}."
+                f"{name} must be a {type(default).__name__}.", hint=f"For example {default!r}."
             )
         size = value.total_seconds() if isinstance(value, timedelta) else value
         is_positive = _SETTINGS[name].metadata["positive"]
         if isinstance(size, int | float) and (size < 0 or (size == 0 and is_positive)):
-            raise ConfigurationError(f"{name} is too small.", hint=f"Such as {default!r}.")
+            raise ConfigurationError(
+                f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
+                hint=f"For example {default!r}.",
+            )
     elif isinstance(value, str):
-        raise ConfigurationError(f"{name} takes several values.", hint=f"Write [{value!r}].")
+        raise ConfigurationError(f"{name} must be a collection of strings.", hint=f"Write [{value!r}].")
     elif name == "result_cache" and not isinstance(value, ResultCache):
         raise ConfigurationError(
-            f"{name} must be a ResultCache.", hint="ResultCache(ttl=timedelta(seconds=5))."
+            f"{name} must be a ResultCache.", hint="For example ResultCache(ttl=timedelta(seconds=5))."
         )
     elif name == "anonymous_actions" and not set(cast("Iterable[str]", value)) <= ALL_ACTIONS:
         raise ConfigurationError(
-            f"{name} knows {', '.join(sorted(ALL_ACTIONS))}.", hint="Name some of these."
+            f"{name} contains an unknown action.", hint=f"Use {', '.join(sorted(ALL_ACTIONS))}."
         )
     elif name == "allowed_hosts" and any("/" in host for host in cast("Iterable[str]", value)):
-        raise ConfigurationError(f"{name} takes host names, not URLs.", hint="Such as ['api.example.com'].")
+        raise ConfigurationError(
+            f"{name} must contain host names, not URLs.", hint="For example ['api.example.com']."
+        )
 
 
 Settings.__doc__ = f"{Settings.__doc__}\n\nAttributes:\n" + "\n".join(

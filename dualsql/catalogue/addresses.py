@@ -174,5 +174,5 @@ def _read(cursor: str) -> str:
     except ValueError:
         place = ""
     if not place or _write(place) != cursor:
-        raise BadParameterError("The cursor is not from this server.", hint="Start without one.")
+        raise BadParameterError("The cursor is not from this server.", hint="Start without a cursor.")
     return place

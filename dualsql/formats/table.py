@@ -66,6 +66,6 @@ def format_named(name: str) -> Format:
     """
     if name not in FORMATS:
         raise BadParameterError(
-            f"There is no format {name[:40]!r}.", hint=f"Known here: {', '.join(FORMATS)}."
+            f"format must not be {name[:40]!r}.", hint=f"Use one of: {', '.join(FORMATS)}."
         )
     return FORMATS[name]

@@ -135,7 +135,7 @@ def parse(plain: bytes) -> dict[str, Any]:
 
 _LABEL = b"dualsql.freeze.seal/1"
 _MINIMUM_SECRET = 32
-_HOW = 'Make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+_HOW = 'Create one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
 
 
 class Seal:

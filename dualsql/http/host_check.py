@@ -34,13 +34,13 @@ class HostCheck:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self.serves(hosts[0]):
             return ForeignRequestError(
-                "This server does not answer under that host name.",
-                hint="The operator lists names in allowed_hosts.",
+                "The Host header names a host that this server does not serve.",
+                hint="Ask the operator to add the host name to allowed_hosts.",
             )
         if "*" not in self.origins and not self.origins.issuperset(origins):
             return ForeignRequestError(
-                "Pages of that origin may not read this server.",
-                hint="The operator lists origins in cors_origins.",
+                "The Origin header names an origin that may not read this server.",
+                hint="Ask the operator to add the origin to cors_origins.",
             )
         return None
 

@@ -61,7 +61,8 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
         return found
     if plain == 0:
         raise NotAcceptableError(
-            "No content coding that is accepted can be had.", hint="Accept-Encoding: gzip"
+            "The server supports no content coding that Accept-Encoding allows.",
+            hint="Send Accept-Encoding: gzip.",
         )
     return None
 
@@ -170,7 +171,7 @@ def chosen_format(named: str | None, headers: Headers) -> Format:
     media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:
         raise NotAcceptableError(
-            "Rows are not to be had in any format that is accepted.",
+            "The server has no row format that Accept allows.",
             hint=f"Accept one of: {', '.join(offered)}.",
             details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
         )

@@ -47,14 +47,16 @@ _INTEGER_FORMS = {"number": False, "string": True}
 def split_query(query_string: bytes) -> dict[str, str]:
     """The parameters by name; a name that is given twice is refused."""
     if len(query_string) > MAXIMUM_QUERY_BYTES:
-        raise BadParameterError(f"A query string has at most {MAXIMUM_QUERY_BYTES} bytes.", hint="Use POST.")
+        raise BadParameterError(
+            f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Send the request as POST."
+        )
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         raise BadParameterError("The query string is not percent-encoded UTF-8.") from None
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise BadParameterError("A query parameter is given twice.", hint="Give each parameter once.")
+        raise BadParameterError("A query parameter appears twice.", hint="Give each parameter once.")
     return values
 
 
@@ -94,7 +96,7 @@ def integer_value(name: str, value: Any) -> int:
 
 def _not_an_integer(name: str) -> BadParameterError:
     return BadParameterError(
-        f"{name} must be a whole number of at most {MAXIMUM_DIGITS} digits, not negative.",
+        f"{name} must be a whole number from 0 with at most {MAXIMUM_DIGITS} digits.",
         hint="Write plain digits: no sign, fraction or exponent.",
         details={"name": name},
     )
@@ -136,7 +138,7 @@ def _sort_key(field: Any, order: Any) -> SortKey:
     if not isinstance(field, str) or not 0 < len(field) <= MAXIMUM_NAME_LENGTH:
         raise BadParameterError(
             f"A sort key needs a column name of 1 to {MAXIMUM_NAME_LENGTH} characters.",
-            hint='Write sort=-enrollment,name in a URL, {"field": "enrollment", "order": "desc"} in a body.',
+            hint='Write sort=-enrollment,name in a URL, or {"field": "enrollment", "order": "desc"} in a body.',
             details={"name": "sort"},
         )
     if order == "asc":
@@ -173,7 +175,9 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         async with asyncio.timeout(settings.body_timeout.total_seconds()):
             return await _read_body(request, limit)
     except TimeoutError:
-        raise SlowBodyError("The body did not arrive in time.") from None
+        raise SlowBodyError(
+            "The request body did not arrive in time.", hint="Send it faster, or ask for less in one request."
+        ) from None
     except ClientDisconnect:
         raise CallerGoneError("The connection closed before the body was complete.") from None
 
@@ -195,7 +199,7 @@ def _too_large(limit: int) -> BodyTooLargeError:
 def _require_json(headers: Headers) -> None:
     media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
     if media_type != "application/json" or parameters not in _CHARSETS:
-        raise UnsupportedBodyError("The body is not declared as JSON in UTF-8.")
+        raise UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedBodyError("The body is compressed.")
 
@@ -265,7 +269,7 @@ def split_link(query_string: bytes) -> tuple[str | None, bytes]:
     if not links:
         return None, query_string
     if len(links) > 1:
-        raise BadParameterError("A query parameter is given twice.", hint="Give each parameter once.")
+        raise BadParameterError("A query parameter appears twice.", hint="Give each parameter once.")
     rest = b"&".join(part for part in parts if part is not links[0])
     return links[0].removeprefix(_LINK).decode("latin-1"), rest
 
@@ -292,7 +296,9 @@ def parse_body(body: bytes) -> PageRequest:
 def _one_offset(values: Mapping[str, str]) -> int:
     given = {integer_text(name, values[name]) for name in ("offset", "skip") if name in values}
     if len(given) > 1:
-        raise BadParameterError("skip and offset contradict each other.", hint="They are one: give either.")
+        raise BadParameterError(
+            "skip and offset have different values.", hint="They mean the same: give one of them."
+        )
     return given.pop() if given else 0
 
 
@@ -304,7 +310,7 @@ def cursor_value(values: Mapping[str, Any]) -> str | None:
     if not isinstance(cursor, str):
         raise BadCursorError
     if "offset" in values or "skip" in values:
-        raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
+        raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
     return cursor
 
 
@@ -379,7 +385,7 @@ def writer_options(values: Mapping[str, Any]) -> WriterOptions:
 
 def _format(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise BadParameterError("format is a text.", details={"name": "format"})
+        raise BadParameterError("format must be a string.", details={"name": "format"})
     return value
 
 
@@ -397,16 +403,16 @@ def column_names(name: str, value: Any) -> tuple[str, ...]:
         BadParameterError: it is no list of names, or one of them is there twice.
     """
     if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
-        raise _bad_columns(name, f"{name} takes names, one at least.")
+        raise _bad_columns(name, f"{name} must be a list of 1 to {_MOST_COLUMNS} column names.")
     if not all(isinstance(one, str) and 0 < len(one) <= MAXIMUM_NAME_LENGTH for one in value):
-        raise _bad_columns(name, f"A column's name has 1 to {MAXIMUM_NAME_LENGTH} characters.")
+        raise _bad_columns(name, f"A column name in {name} must have 1 to {MAXIMUM_NAME_LENGTH} characters.")
     if len(set(value)) != len(value):
         raise _bad_columns(name, f"A column appears twice in {name}.")
     return tuple(value)
 
 
 def _bad_columns(name: str, message: str) -> BadParameterError:
-    hint = f'Write {name}=name,city in a URL, ["name", "city"] in a body.'
+    hint = f'Write {name}=name,city in a URL, or {{"{name}": ["name", "city"]}} in a body.'
     return BadParameterError(message, hint=hint, details={"name": name})
 
 
@@ -414,10 +420,12 @@ def _resumption(values: Mapping[str, Any]) -> Resumption | None:
     if "resume" not in values:
         alone = next((name for name in ("after", "last") if name in values), None)
         if alone:
-            raise BadParameterError(f"{alone} means nothing without resume.", details={"name": alone})
+            raise BadParameterError(f"{alone} requires resume.", details={"name": alone})
         return None
     if "after" not in values:
-        raise BadParameterError("resume needs after: how many rows there are.", details={"name": "after"})
+        raise BadParameterError(
+            "resume requires after: the number of rows already received.", details={"name": "after"}
+        )
     return Resumption(
         token=_matching("resume", values["resume"], _TOKEN),
         after=integer_value("after", values["after"]),
@@ -428,6 +436,8 @@ def _resumption(values: Mapping[str, Any]) -> Resumption | None:
 def _matching(name: str, value: Any, form: re.Pattern[str]) -> str:
     if not isinstance(value, str) or not form.fullmatch(value):
         raise BadParameterError(
-            f"{name} is not as a stream announced it, or as its rows give it.", details={"name": name}
+            f"{name} is malformed.",
+            hint="Send resume as the stream's header gave it, and last as the digest of the last row.",
+            details={"name": name},
         )
     return value

@@ -73,7 +73,7 @@ class MethodNotAllowedError(DualResponseError):
     code = "METHOD_NOT_ALLOWED"
 
     def __init__(self, message: str, *, known: Sequence[str] = METHODS) -> None:
-        super().__init__(message, hint=f"Known here: {', '.join(known)}.")
+        super().__init__(message, hint=f"Allowed here: {', '.join(known)}.")
         self.known = known
 
 
@@ -87,7 +87,7 @@ class OldProtocolError(DualResponseError):
     """The body's end could not be told from a connection that broke."""
 
     code = "OLD_PROTOCOL"
-    default_hint = f"Ask with HTTP/1.1 (nginx: proxy_http_version 1.1), or for format={DEFAULT_FORMAT}."
+    default_hint = f"Use HTTP/1.1 (nginx: proxy_http_version 1.1) or format={DEFAULT_FORMAT}."
 
 
 class SlowBodyError(DualResponseError):
@@ -200,7 +200,7 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
     async def list_methods(_: Request) -> Response:
         return Response(status_code=204, headers=allowed)
 
-    unknown = MethodNotAllowedError("This method does not exist here.", known=methods)
+    unknown = MethodNotAllowedError("The method is not allowed for this path.", known=methods)
     return [
         *(Route(path, answering(endpoint), methods=[method]) for method, endpoint in endpoints.items()),
         *([Route(path, list_methods, methods=["OPTIONS"])] if "OPTIONS" in methods else []),
@@ -247,7 +247,9 @@ def kind_of(error: DualResponseError) -> ProblemKind:
 
 
 def _hidden() -> DualResponseError:
-    return DualResponseError("The server failed to answer.", hint="Tell its operator the incident.")
+    return DualResponseError(
+        "The server failed with an internal error.", hint="Report the incident number to the operator."
+    )
 
 
 def _log_incident(error: DualResponseError, where: str) -> str:

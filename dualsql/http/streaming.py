@@ -172,7 +172,9 @@ async def answer_stream(
 def _require_an_end(written: Format, request: Request) -> None:
     """Refuse to send over HTTP/1.0, whose bodies end with the connection, what has no end of its own."""
     if not written.has_end and request.scope.get("http_version") == "1.0":
-        raise OldProtocolError(f"Over HTTP/1.0 {written.name} that was cut off would look whole.")
+        raise OldProtocolError(
+            f"{written.name} cannot be sent over HTTP/1.0: a broken download would look complete."
+        )
 
 
 def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:

@@ -75,7 +75,7 @@ async def decide(
     if resource.owner is None and action not in settings.anonymous_actions:
         return AccessRefusal(_not_anonymously(action), "not anonymously")
     if action != "read" and authorize is not None and not await authorize(principal, resource, action):
-        return AccessRefusal(ForbiddenError(f"This resource may not be {_PAST[action]} by you."), "denied")
+        return AccessRefusal(ForbiddenError(f"You may not {action} this resource."), "denied")
     return None
 
 
@@ -104,8 +104,8 @@ def _over(resource: Resource, now: datetime, settings: Settings) -> AccessRefusa
 
 def _not_anonymously(action: Action) -> ForbiddenError:
     return ForbiddenError(
-        f"This resource may not be {_PAST[action]} by whoever holds its link.",
-        hint="Bind results to a principal; or the operator allows it with anonymous_actions.",
+        f"An anonymous caller may not {action} this resource.",
+        hint="Send a credential, or ask the operator to allow it with anonymous_actions.",
     )
 
 
@@ -123,8 +123,8 @@ def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
     if isinstance(store, MemoryStore):
         return Seal([randomness.token_urlsafe(32)])
     raise ConfigurationError(
-        f"{type(store).__name__} needs secrets=[...]: stored resources are signed.",
-        hint='Make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
+        f"{type(store).__name__} requires secrets=[...]: stored resources are signed.",
+        hint='Create one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
     )
 
 
@@ -138,7 +138,7 @@ def require_signature(seal: Seal, resource: Resource) -> None:
     if not seal.verify(resource.signature, *_signed_parts(resource)):
         # Not the whole id: whoever reads a log must not gain the right to read the rows.
         logger.error("The stored resource %s... does not carry a valid signature.", resource.id[:6])
-        raise TamperedError("The stored resource cannot be trusted.")
+        raise TamperedError("The signature of the stored resource is not valid.")
 
 
 def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
@@ -324,7 +324,7 @@ class AccessControl:
         if principal is None:
             if self._authenticate is None:  # nobody can ever have any
                 raise not_found()
-            raise UnauthenticatedError("Only a known principal has resources to list.")
+            raise UnauthenticatedError("Listing resources requires a principal.")
         after = None if cursor is None else _read_cursor(cursor)
         found = await self._store.find(principal, now=datetime.now(UTC), limit=limit + 1, after=after)
         now = datetime.now(UTC)
@@ -365,5 +365,5 @@ def _read_cursor(cursor: str) -> ListingPosition:
     except (ValueError, OverflowError):
         is_ours = False
     if not is_ours:
-        raise BadParameterError("The cursor is not from this server.", hint="Start without one.")
+        raise BadParameterError("The cursor is not from this server.", hint="Start without a cursor.")
     return ListingPosition(created_at, resource_id)

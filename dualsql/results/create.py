@@ -123,8 +123,8 @@ class CompileChecks:
                 internals.compiled_with_cache(select, dialect, view.source.compiled, names)
         except UNCOMPILABLE as error:
             raise NotFreezableError(
-                f"The statement can be run, but not be cut into pages or asked ({type(error).__name__}).",
-                hint="Put it into a subquery, and name its columns: inner = statement.subquery(); select(inner).",
+                f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
+                hint="Put it into a subquery and name its columns: inner = statement.subquery(); select(inner).",
             ) from error
         if key is not None:
             self._known[key] = True
@@ -330,8 +330,8 @@ def _frozen(source: Source, options: CreateOptions) -> bytes:
         if options.parent is None:
             raise
         raise LimitExceededError(
-            "What that makes of the result is too large to keep.",
-            hint="Ask less of it, refine an earlier result, or run the query anew.",
+            "The new result is too large to store.",
+            hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
         ) from error
 
 

@@ -192,7 +192,7 @@ class Jobs:
 
     def _begin(self, key: Hashable, work: QueryWork) -> Job:
         if len(self._running) >= self._settings.maximum_pending:
-            raise TooManyQueriesError("As many slow queries run as this server allows.")
+            raise TooManyQueriesError("The maximum number of slow queries is already running.")
         job = Job(key=key, work=work)
         job.task = asyncio.create_task(self._run(job))
         self._running.add(job)
@@ -259,7 +259,7 @@ class Jobs:
         except TimeoutError:
             return ran_too_long(limit)
         except asyncio.CancelledError:  # by `stop`, which says what happens to the row
-            return QueryInterruptedError("The query was stopped before the database had answered.")
+            return QueryInterruptedError("The query was stopped before the database answered.")
         except Exception as error:  # noqa: BLE001 - no caller may be left to raise it to
             log_unforeseen(logger, error, "A query in the background failed.")
             return DualResponseError("The query failed.", hint="The server's log has the cause.")
@@ -284,7 +284,9 @@ class Jobs:
         except (BadParameterError, LimitExceededError) as error:  # of its sample
             found = error
             is_ours = await self._settle(_failed(job.work.resource, error))
-        return found if is_ours else QueryInterruptedError("Nothing was heard of the query for too long.")
+        return (
+            found if is_ours else QueryInterruptedError("The server that ran the query stopped responding.")
+        )
 
     async def _settle(self, resource: Resource) -> bool:
         """Store the outcome, with retries: a query of minutes should not be lost to a short outage of the store."""

@@ -54,7 +54,8 @@ def checked_formats(formats: Iterable[str]) -> frozenset[str]:
     found = frozenset(formats)
     if not found or not found <= FORMATS.keys():
         raise BadParameterError(
-            f"A link is for one or more of: {', '.join(sorted(FORMATS))}.", hint="Leave formats out."
+            f"formats must be one or more of: {', '.join(sorted(FORMATS))}.",
+            hint="Leave formats out for all of them.",
         )
     return found
 
@@ -147,12 +148,12 @@ class Links:
         """
         if not self.settings.signed_links:
             raise ConfigurationError(
-                "Signed links are off.", hint="DualResponseServer(..., signed_links=True)"
+                "Signed links are off.", hint="Turn them on with DualResponseServer(..., signed_links=True)."
             )
         if not timedelta(0) < expires_in <= self.settings.maximum_link_lifetime:
             raise BadParameterError(
-                "The link's lifetime is out of bounds.",
-                hint=f"At most {self.settings.maximum_link_lifetime}.",
+                "The lifetime of the link is not allowed.",
+                hint=f"It must be positive and at most {self.settings.maximum_link_lifetime}.",
             )
         allowed = checked_formats(formats)
         resource = await self.access.open(resource_id, principal, "read")

@@ -45,7 +45,7 @@ _LARGEST_METADATA = 64 * 1024
 def checked_name(name: Any) -> str:
     """A title of 1 to 200 characters."""
     if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
-        raise BadParameterError(f"A name is a text of 1 to {_LONGEST_NAME} characters.")
+        raise BadParameterError(f"name must be a string of 1 to {_LONGEST_NAME} characters.")
     return str(name)
 
 
@@ -67,7 +67,7 @@ def checked_profile(kind: Any) -> ProfileKind:
         if kind == known:
             return known  # type: ignore[no-any-return]
     raise BadParameterError(
-        f"The profile {shown(kind, 80)} is not known.",
+        f"profile must not be {shown(kind, 80)}.",
         hint='Use "sample" or "full".',
         details={"name": "profile"},
     )
@@ -78,7 +78,7 @@ def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
     wanted = settings.default_expiration if asked is None else asked
     if not isinstance(wanted, timedelta) or wanted < timedelta():
         raise BadParameterError(
-            "An expiration is a timedelta, and not negative.", hint="timedelta(minutes=30)"
+            "expiration must be a timedelta from 0.", hint="For example timedelta(minutes=30)."
         )
     return min(wanted, settings.maximum_lifetime)
 
@@ -86,7 +86,7 @@ def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
 def checked_wait(wait: Any) -> timedelta | None:
     """How long to wait for a query; None waits until it ends."""
     if wait is not None and (not isinstance(wait, timedelta) or wait < timedelta()):
-        raise BadParameterError("A wait is a timedelta, and not negative.", hint="timedelta(seconds=5)")
+        raise BadParameterError("wait must be a timedelta from 0.", hint="For example timedelta(seconds=5).")
     return wait
 
 
@@ -96,13 +96,13 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         encoded = json.dumps(dict(metadata or {}))
     except (ValueNotRepresentableError, TypeError, ValueError) as error:
         raise BadParameterError(
-            "Metadata holds a value that JSON cannot.",
+            "metadata contains a value that JSON cannot represent.",
             hint="Use text, numbers, booleans, None, lists and dicts.",
         ) from error
     if len(encoded) > _LARGEST_METADATA:
         raise LimitExceededError(
-            f"Metadata may take {_LARGEST_METADATA} bytes.",
-            hint="Store less of it.",
+            f"metadata is larger than {_LARGEST_METADATA} bytes.",
+            hint="Store a shorter text, or a reference to the data.",
             details={"bytes": len(encoded)},
         )
     plain: dict[str, Any] = json.loads(encoded)
@@ -119,8 +119,8 @@ def within(what: str, value: int, least: int, most: int) -> int:
     """The value, if it is a whole number from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
-            f"{what} is out of bounds.",
-            hint=f"Give a number from {least} to {most}.",
+            f"{what} is out of range.",
+            hint=f"Give a whole number from {least} to {most}.",
             details={"value": shown(value, 40)},
         )
     return value
@@ -131,7 +131,9 @@ def checked_listing(limit: int | None) -> int:
     if limit is None:
         return _LONGEST_LISTING
     if type(limit) is not int or not 0 < limit <= _LONGEST_LISTING:
-        raise BadParameterError(f"limit must be between 1 and {_LONGEST_LISTING}.", details={"name": "limit"})
+        raise BadParameterError(
+            f"limit must be a whole number from 1 to {_LONGEST_LISTING}.", details={"name": "limit"}
+        )
     return limit
 
 
@@ -145,7 +147,8 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
         return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
     if settings.allow_text and not tables.allow_text:
         raise ConfigurationError(
-            "allow_text belongs to the Registry that was given.", hint="Registry(..., allow_text=True)"
+            "allow_text has no effect on a Registry that was created before.",
+            hint="Create it with Registry(..., allow_text=True).",
         )
     return tables
 

@@ -101,7 +101,7 @@ class PageRequest:
             BadParameterError: an offset and a cursor are given, or a number is out of bounds.
         """
         if self.cursor is not None and self.offset:
-            raise BadParameterError("cursor and offset are two ways to say one thing.", hint="Give either.")
+            raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
         within("offset", self.offset, 0, settings.maximum_offset)
         within("the number of sort keys", len(self.sort), 0, settings.maximum_sort_keys)
         default = min(settings.default_page_size, settings.maximum_page_size)

@@ -69,13 +69,13 @@ def require_resumable(seal: Seal, asked: Resumption, parts: TokenParts, written:
     if written.resuming is None:
         resumed = [name for name, known in FORMATS.items() if known.resuming is not None]
         raise BadParameterError(
-            f"A stream of {written.name} cannot be gone on with.",
-            hint=f"Begin again, or take one of: {', '.join(resumed)}.",
+            f"A stream of {written.name} cannot be resumed.",
+            hint=f"Start a new stream, or use one of these formats: {', '.join(resumed)}.",
             details={"name": "resume"},
         )
     if asked.last is not None and written.resuming.first_row is None:
         raise BadParameterError(
-            f"A row of {written.name} has no digest.", hint="Leave last out.", details={"name": "last"}
+            f"Rows of {written.name} have no digest.", hint="Leave last out.", details={"name": "last"}
         )
 
 
@@ -144,4 +144,4 @@ def _after_known(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk
 
 def result_changed() -> ResultChangedError:
     """The refusal to go on with other data than what was begun with."""
-    return ResultChangedError("The result changed after the stream broke.")
+    return ResultChangedError("The rows have changed since the stream broke.")

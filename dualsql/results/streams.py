@@ -104,7 +104,7 @@ class Slots:
     def __enter__(self) -> None:
         if self._taken >= self._most:
             raise TooManyQueriesError(
-                f"{self._most} streams run at once, which is as many as this server sends.",
+                f"The maximum of {self._most} streams is already running.",
                 hint="Try again in a moment, or read pages.",
             )
         self._taken += 1
@@ -242,7 +242,7 @@ def _check_bounds(rows: int, size: int, settings: Settings) -> None:
 
 def _limit(what: str) -> LimitExceededError:
     return LimitExceededError(
-        f"The stream reached the most {what} this server sends at once.",
+        f"The stream reached this server's limit of {what} in one stream.",
         hint="Continue from the last complete row, or ask for fewer columns.",
         details={"limit": what},
     )
@@ -328,7 +328,9 @@ class Streams:
         place = self._cursors.read(cursor, scope).place
         if place.is_backward:
             raise BadParameterError(
-                "A stream goes forward.", hint="Begin it at a next_cursor.", details={"name": "cursor"}
+                "A stream cannot start at a previous_cursor.",
+                hint="Use the next_cursor of a page.",
+                details={"name": "cursor"},
             )
         return place
 
@@ -341,8 +343,8 @@ def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) 
     """Refuse rows that could look like the last record: a stream that was cut off behind one would look complete."""
     if len(columns) == 1 and columns[0].name in written.end_keys:
         raise BadParameterError(
-            f"A row of the column {columns[0].name!r} alone would look like the end of the stream.",
-            hint="Take another format, or another column beside it.",
+            f"The column {columns[0].name!r} cannot be streamed alone: its rows look like a stream's last record.",
+            hint="Use another format, or add a second column.",
             details={"name": "format"},
         )
 
@@ -356,7 +358,9 @@ def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
     tag = tags.get(source)
     found = tag() if callable(tag) else tag
     if found is not None and not isinstance(found, str):
-        raise ConfigurationError(f"The snapshot tag of {source!r} is a {type(found).__name__}.")
+        raise ConfigurationError(
+            f"The snapshot tag of {source!r} must be a string or None, and is a {type(found).__name__}."
+        )
     return found
 
 

@@ -359,5 +359,5 @@ def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
     unknown = sorted(set(tags) - set(known))
     if unknown:
         raise ConfigurationError(
-            f"There is no source {unknown[0]!r} to have a snapshot tag.", hint=f"Sources: {', '.join(known)}."
+            f"snapshots names the unknown source {unknown[0]!r}.", hint=f"Use one of: {', '.join(known)}."
         )

@@ -55,7 +55,7 @@ def one_token(token: str, principal: Principal | None = None) -> Authenticate:
     ):
         raise ConfigurationError(
             f"The token is shorter than {MINIMUM_TOKEN_LENGTH} characters, or has one that no header can carry.",
-            hint='Make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
+            hint='Create one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
         )
     return required(static_tokens({token: principal or Principal(id="token")}))
 

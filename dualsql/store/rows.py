@@ -122,7 +122,7 @@ def failed_values(failure: ToolProblem) -> dict[str, Any]:
 
 def unreadable() -> TamperedError:
     """The error for a row that was changed: the same as for a wrong signature."""
-    return TamperedError("The stored resource cannot be trusted.")
+    return TamperedError("The signature of the stored resource is not valid.")
 
 
 def _check_text(name: str, value: str | None) -> None:

@@ -213,7 +213,7 @@ def test_a_huge_unknown_name_is_neither_compared_nor_repeated_in_full() -> None:
 
 def test_verbs_without_paging_take_no_query() -> None:
     refuse_query(b"")
-    with pytest.raises(BadParameterError, match="None is accepted here"):
+    with pytest.raises(BadParameterError, match="None is allowed here"):
         refuse_query(b"limit=1")
 
 

@@ -84,7 +84,7 @@ async def test_every_tool_refuses_what_it_does_not_have(dual: DualResponseServer
         assert len(tools) == 11
         for name, tool in tools.items():
             assert tool.input_schema["additionalProperties"] is False, name
-            hint = "Known here: " if tool.input_schema["properties"] else "None is accepted here."
+            hint = "Allowed here: " if tool.input_schema["properties"] else "None is allowed here."
             assert_malformed(await call(connection, name, {"zzz": 1}), "Unknown argument 'zzz'.", hint)
             for known in tool.input_schema["properties"]:
                 misspelt = known[:1] + known[2:]
@@ -109,7 +109,7 @@ async def test_every_tool_refuses_what_it_does_not_have(dual: DualResponseServer
         ("execute_query", "sql", "Did you mean 'query'?"),
         ("execute_query", "database", "Did you mean 'source_name'?"),
         ("query", "query", "Did you mean 'sql'?"),
-        ("search_catalog", "query", "Known here: terms, limit."),
+        ("search_catalog", "query", "Allowed here: terms, limit."),
     ],
 )
 async def test_a_name_that_means_the_same_is_led_to_the_right_one(

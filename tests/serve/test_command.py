@@ -158,7 +158,7 @@ _VARIABLES = (
         (["--all", "--authenticate", "json:dumps"], "is no async function"),
         (["--all", "--store", "sqlite:///x.sqlite"], "DUALSQL_SECRET"),
         (["--all", "--base-url", "https://shop.example"], "DUALSQL_TOKEN"),
-        (["--all", "--token", TOKEN, "--base-url", "ftp://x"], "is not an address"),
+        (["--all", "--token", TOKEN, "--base-url", "ftp://x"], "must be an absolute URL"),
     ],
 )
 def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: str) -> None:

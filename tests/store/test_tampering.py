@@ -154,7 +154,7 @@ async def _require_refusal(
         require_signature(seal, found)
     assert (caught.value.code, caught.value.message) == (
         "TAMPERED_RESOURCE",
-        "The stored resource cannot be trusted.",
+        "The signature of the stored resource is not valid.",
     )
     assert resource_id[:6] in caplog.text
     assert resource_id not in caplog.text
