@@ -99,8 +99,8 @@ class DualResponseServer:
     Args:
         databases: the data, as an async engine or a URL, or several of them by name.
         base_url: where `router()` is mounted, as the application reaches it.
-        tables: the MetaData or declarative base whose tables may be queried; or a `Registry`, which then decides
-            on text and document size itself.
+        tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
+            then decides on text and document size itself.
         store: where resources are kept; in memory unless told otherwise.
         secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
         hooks: rules, and functions, that narrow every statement at every execution; with any of them, every

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import BindParameter, ColumnElement, FromClause
-from sqlalchemy.orm import attributes, context, path_registry, strategies, strategy_options, util
+from sqlalchemy.orm import attributes, context, mapperlib, path_registry, strategies, strategy_options, util
 from sqlalchemy.sql import elements, functions, selectable
 from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.sql.elements import ClauseElement
@@ -75,6 +75,11 @@ JoinedLoader = strategies._JoinedLoader
 
 
 # Statements ---------------------------------------------------------------------------------------------------
+
+
+def compiles_as(cls: type, base: type) -> bool:
+    """Whether the compiler treats `cls` as `base`, which it is made of: neither @compiles nor a name of its own."""
+    return cls._compiler_dispatch is base._compiler_dispatch  # type: ignore[attr-defined]
 
 
 def raw_columns(statement: Any) -> list[Any]:
@@ -394,6 +399,16 @@ def sampling_method(tablesample: Any) -> Any:
 
 
 # The ORM ------------------------------------------------------------------------------------------------------
+
+
+def registry_of(base: Any) -> Any:
+    """The registry of a declarative base, SQLModel's among them; None for another object (`orm/decl_api.py`)."""
+    return getattr(base, "_sa_registry", None)
+
+
+def all_registries() -> Iterable[Any]:
+    """The registries of mapped classes in this process. In `orm/mapper.py`."""
+    return mapperlib._all_registries()
 
 
 def base_alias(entity: Any) -> Any:

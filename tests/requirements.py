@@ -503,6 +503,7 @@ BEYOND: dict[str, str] = {
     "columns/mappings/test_served.py": "mapped classes as they are served: formats, pages, questions",
     "plan/test_options.py": "criteria around a Select",
     "plan/test_text.py": "statements written as text",
+    "server/test_sqlmodel.py": "SQLModel's base, metadata and select() give the rows of a session",
     "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
     "charts/test_charts.py": "charts are computed from all rows, for whoever looks",
     "charts/test_pictures.py": "the renderer asks nobody, and hostile texts stay texts",

@@ -358,6 +358,15 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: internals.sampling_method(tablesample(TABLE, func.bernoulli(1))).name,
         equal("bernoulli"),
     ),
+    "compiles_as": (
+        lambda: [internals.compiles_as(type(NAMED), one) for one in (type(NAMED), type(CTE))],
+        equal([True, False]),
+    ),
+    "registry_of": (
+        lambda: [internals.registry_of(one) for one in (Base, TABLE)],
+        equal([Base.registry, None]),
+    ),
+    "all_registries": (lambda: Base.registry in internals.all_registries(), equal(True)),
     "base_alias": (
         lambda: internals.base_alias(internals.polymorphic_entities(POLYMORPHIC)[0]),
         same(POLYMORPHIC),

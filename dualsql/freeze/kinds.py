@@ -50,11 +50,15 @@ def kind_of(element: Any) -> NodeKind | None:
         return kinds_function.FUNCTION
     if issubclass(cls, QueryableAttribute):
         return kinds_orm.ATTRIBUTE
+    return _kind_of_subclass(cls)
+
+
+def _kind_of_subclass(cls: type) -> NodeKind | None:
     # An application's Table or Column subclass is a reference by name like any other.
     if issubclass(cls, Table):
         return KINDS["table"]
     if issubclass(cls, ColumnClause):
         return KINDS["column"]
-    if kinds_function.is_own_class(cls):
-        return kinds_function.OWN
-    return None
+    if kinds_select.is_plain_select(cls):
+        return KINDS["select"]
+    return kinds_function.OWN if kinds_function.is_own_class(cls) else None

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
 
 
+def is_plain_select(cls: type) -> bool:
+    """Whether `cls` is a Select with other Python methods and the same SQL, as SQLModel has them."""
+    return issubclass(cls, selectable.Select) and internals.compiles_as(cls, selectable.Select)
+
+
 def _write_columns(enc: Encoder, columns: Any) -> list[int]:
     for column in columns:
         if isinstance(column, selectable.FromClause):

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Enum as SQLEnum
 from sqlalchemy import MetaData, inspect
 from sqlalchemy.exc import NoInspectionAvailable
-from sqlalchemy.orm import Bundle, Mapper, configure_mappers
+from sqlalchemy.orm import Bundle, Mapper
 from sqlalchemy.orm import registry as orm_registry
 from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.sql import coercions, elements, roles, selectable
@@ -45,8 +45,9 @@ class Registry:
     """The tables, mapped classes, functions, operators and types that a stored statement may name.
 
     Args:
-        tables: a MetaData, a DeclarativeBase subclass, a mapped class, a Table, or a sequence of these.
-            Tables and classes defined later are unknown to it.
+        tables: a declarative base (a DeclarativeBase subclass, or SQLModel), a MetaData, a mapped class, a Table,
+            or a sequence of these. A MetaData brings the classes that are mapped to its tables. Tables and classes
+            defined later are unknown to it.
         functions: names allowed besides `allowed.FUNCTIONS`; "package.name" for `func.package.name`.
             An allowed function can do whatever the database lets it do: allow pure ones. A class of
             functions of your own is given itself, and named in documents by its class name.
@@ -198,20 +199,37 @@ class Registry:
         if isinstance(source, MetaData):
             for table in source.tables.values():
                 self._add_table(table)
+            self._add_classes_of(source)
         elif isinstance(source, TableClause):
             self._add_table(source)
-        elif isinstance(getattr(source, "registry", None), orm_registry) and not _is_mapped(source):
-            self._add(source.metadata)
-            configure_mappers()
-            for mapper in source.registry.mappers:
-                self._add_mapper(mapper)
         elif _is_mapped(source):
             self._add_mapper(inspect(source))
+        elif isinstance(found := internals.registry_of(source), orm_registry):
+            self._add(source.metadata)
+            found.configure(cascade=True)
+            for mapper in found.mappers:
+                self._add_mapper(mapper)
         else:
             raise ConfigurationError(
                 f"A registry cannot be made of {source!r}."[:200],
-                hint="Pass a MetaData, a DeclarativeBase subclass, mapped classes or Tables.",
+                hint="Pass a declarative base, a MetaData, mapped classes or Tables.",
             )
+
+    def _add_classes_of(self, metadata: MetaData) -> None:
+        """Add the classes that are mapped to tables of `metadata` alone: a MetaData allows no table of another."""
+
+        own = set(metadata.tables.values())
+
+        def is_inside(mapper: Mapper[Any]) -> bool:
+            tables = [table for relative in mapper.self_and_descendants for table in relative.tables]
+            return bool(tables) and set(tables) <= own
+
+        for registry in internals.all_registries():
+            inside = list(filter(is_inside, registry.mappers))
+            if inside:
+                registry.configure(cascade=True)
+            for mapper in inside:
+                self._add_mapper(mapper)
 
     def _add_table(self, table: Any) -> None:
         if id(table) in self._names:

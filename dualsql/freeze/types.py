@@ -346,5 +346,9 @@ def is_safe(type_: TypeEngine[Any]) -> bool:
     return type(type_) in CLASS_NAMES or type_ is NULLTYPE or _is_builtin(type(type_))
 
 
+# SQLModel's types of texts and instants read no more into a value than those of SQLAlchemy's below them.
+_PACKAGES = ("sqlalchemy.", "sqlmodel.")
+
+
 def _is_builtin(cls: type) -> bool:
-    return cls.__module__.startswith("sqlalchemy.") and not issubclass(cls, sqltypes.PickleType)
+    return cls.__module__.startswith(_PACKAGES) and not issubclass(cls, sqltypes.PickleType)
