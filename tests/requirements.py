@@ -195,6 +195,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "envelope/test_dual_mode.py::test_headers_say_who_asks",
             "envelope/test_dual_mode.py::test_code_gets_no_display",
             "mcp/test_negotiation.py::test_code_reads_json_and_people_read_markdown",
+            "client/test_against_server.py::test_an_http_client_that_asks_tools_for_another_form_reads_rows_too",
             "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
         "S8.6 `CodeMode` calls tools, reads data, queries staged data and lists tools, over any MCP client.": (

@@ -178,9 +178,14 @@ _READING_POSTS = frozenset({"", "/rows", "/query", "/sql"})
 
 # Their output is bounded by their input; brotli and zstandard turn a few bytes into gigabytes at once.
 _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
-# It asks for answers of another shape (S8) than is read here; a host that sends it everywhere means others.
-_OF_OTHERS = frozenset({"x-response-format"})
-_HEADERS = {"accept": "application/json", "accept-encoding": "gzip"}
+# The last two ask for answers of another shape (S8) than is read here, and an HTTP client that is shared with an MCP
+# client may have them. A request can only override them: empty, they ask for nothing.
+_HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "gzip",
+    "x-response-format": "",
+    "x-execution-context": "",
+}
 _ROWS_BY_GET = 100
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."
 
@@ -279,8 +284,7 @@ class Transport:
     ) -> None:
         self._base_url = base_url
         self._http = http
-        named = {name.lower(): value for name, value in headers.items() if name.lower() not in _OF_OTHERS}
-        self._headers = named | _HEADERS
+        self._headers = {name.lower(): value for name, value in headers.items()} | _HEADERS
         self._credentials = Credentials(auth)
         self.clock = ServerClock()
         self._seconds = seconds

@@ -220,3 +220,25 @@ async def test_a_profile(pair: Pair) -> None:
     with pytest.raises(FetchError) as unknown:
         await parsed.profile(columns=["enrolment"])
     assert unknown.value.code == "UNKNOWN_COLUMN"
+
+
+@pytest.mark.parametrize("form", ["json", "markdown"])
+async def test_an_http_client_that_asks_tools_for_another_form_reads_rows_too(
+    pair: Pair, library: Any, form: str
+) -> None:
+    """One HTTP client for the tools and for REST, with the headers that a program sends to tools (S8.5)."""
+    headers = {"X-Response-Format": form, "X-Execution-Context": "code"}
+    async with library.AsyncClient(headers=headers) as http:
+        response = await pair.server.create_response(ALL, name="Schools")
+        base_url = response.resource_url.rpartition("/")[0]
+        shared = DualResponseClient(base_url, http=http, headers=headers)
+        parsed = shared.parse(response.to_mcp_tool_result(), strict=True)
+        assert (await parsed.get_metadata()).status == "ready"
+        assert len((await parsed.fetch(limit=2)).data) == 2
+        assert len(await parsed.fetch_all()) == len(SCHOOLS)
+        assert await parsed.sql_all("SELECT count(*) AS n FROM data") == [{"n": len(SCHOOLS)}]
+        assert (await parsed.query(aggregates=["count"])).data == [{"count": len(SCHOOLS)}]
+        assert (await parsed.profile())["columns"]
+        assert await parsed.pin() and await parsed.unpin() and await parsed.delete()
+        with pytest.raises(ResourceNotFoundError):
+            await parsed.fetch()
