@@ -60,6 +60,7 @@ from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Hook, Policy
+from dualsql.web.routes import web_routes
 from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import Profile, ResourceDescription
 
@@ -493,7 +494,7 @@ class DualResponseServer:
         )
 
     def _features(self) -> list[FeatureRoutes]:
-        return [profile_routes(self), chart_routes(self), query_routes(self)]
+        return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
 
     # Living and dying ---------------------------------------------------------------------------------------
 

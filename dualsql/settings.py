@@ -210,6 +210,11 @@ class Settings:
         "Bytes that the resources of one principal may take in the store; None for no limit.",
         positive=True,
     )
+    pages: bool = setting(
+        False,
+        "Answer a browser's GET of a result, and of the list of results, with a page (docs/pages.md). "
+        "Programs still get JSON. Needs the extra `web`.",
+    )
     signed_links: bool = setting(
         False, "Allow `server.links.create`, and answer requests that carry such a link."
     )

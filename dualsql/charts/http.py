@@ -11,7 +11,7 @@ from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
 from dualsql.http.negotiation import preferred_media_type
-from dualsql.http.parameters import resource_id_of, split_query
+from dualsql.http.parameters import refuse_query, resource_id_of, split_query
 from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.resource import endpoint
@@ -37,6 +37,7 @@ def chart_routes(server: DualResponseServer) -> FeatureRoutes:
         return await answer_chart(server, request, _wanted(request))
 
     async def vegalite(request: Request) -> Response:
+        refuse_query(request.scope["query_string"])
         return await answer_chart(server, request, MEDIA_TYPE)
 
     return FeatureRoutes(

@@ -167,6 +167,22 @@ async def read_json_body(request: Request, settings: Settings) -> bytes:
         CallerGoneError: the caller hung up before the end.
     """
     _require_json(request.headers)
+    return await _bounded_body(request, settings)
+
+
+async def read_form_body(request: Request, settings: Settings) -> bytes:
+    """The bytes of a form that a browser sends, as `read_json_body` reads JSON.
+
+    Raises:
+        UnsupportedBodyError: another media type.
+        BodyTooLargeError, SlowBodyError, CallerGoneError: see `read_json_body`.
+    """
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise UnsupportedBodyError("The body is not a form.", hint="Open the page and use its button.")
+    return await _bounded_body(request, settings)
+
+
+async def _bounded_body(request: Request, settings: Settings) -> bytes:
     limit = settings.maximum_body_size
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > limit:

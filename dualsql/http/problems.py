@@ -39,7 +39,10 @@ class JSONAnswer(Response):
 
 
 class PrivateHeaders:
-    """Put `PRIVATE_HEADERS` on whatever the application inside answers, refusals included."""
+    """Put `PRIVATE_HEADERS` on whatever the application inside answers, refusals included.
+
+    A header that an answer has already stays as it is.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -47,7 +50,9 @@ class PrivateHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_privately(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(PRIVATE_HEADERS)
+                headers = MutableHeaders(scope=message)
+                for name, value in PRIVATE_HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self.app(scope, receive, send_privately)
@@ -184,7 +189,7 @@ def answering(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
-            return problem_response(error, _told(request))
+            return problem_response(error, told(request))
 
     return answer
 
@@ -267,7 +272,7 @@ def _log_unforeseen(error: Exception, where: str) -> str:
     return incident
 
 
-def _told(request: Request) -> str:
+def told(request: Request) -> str:
     """The request as the log names it: an id opens a resource, and a query string may hold a link or a value."""
     path, hashes = request.url.path, ""
     for name, value in request.path_params.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -82,11 +83,13 @@ class FeatureRoutes:
         routes: below a resource.
         endpoints: the same for the well-known document; see `dualsql.resource.endpoint`.
         representations: by media type, what answers GET of a resource when Accept prefers that type to JSON.
+        listing_representations: the same for the collection.
     """
 
     routes: Sequence[BaseRoute]
     endpoints: Sequence[Mapping[str, Any]]
     representations: Mapping[str, Endpoint] = field(default_factory=dict)
+    listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
 
 
 def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
@@ -120,24 +123,25 @@ class Routes:
 
     def __init__(self, server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> None:
         self.server = server
-        self._representations = {
-            media_type: endpoint
-            for feature in features
-            for media_type, endpoint in feature.representations.items()
-        }
+        self._representations = dict(
+            chain.from_iterable(feature.representations.items() for feature in features)
+        )
+        self._varies = "Accept, Cookie" if server.settings.pages else "Accept"
+        self._listings = dict(
+            chain.from_iterable(feature.listing_representations.items() for feature in features)
+        )
 
     async def read(self, request: Request) -> Response:
         """GET: what the resource is, its rows counted anew if asked; with paging parameters, a page of its rows."""
-        represent = self._representation(request)
+        represent = _preferred(request, self._representations)
         if represent is not None:
-            refuse_query(request.scope["query_string"])
             return await represent(request)
-        link, query = self._split_link(request)
+        link, query = split_request(self.server, request)
         count = parse_count(query)
         wanted = parse_query(query) if count is None else None
         if wanted is not None:
             return await self._answer_page(request, wanted, link)
-        principal, resource = await self._open(request, link, takes=False)
+        principal, resource = await open_result(self.server, request, link, takes=False)
         # HEAD runs no query.
         asked = count if count is not None and request.method != "HEAD" else "none"
         describing = self.server.describe_unchecked(resource, principal, count=asked)
@@ -146,19 +150,21 @@ class Routes:
         if is_known(request.headers, etag):
             return not_modified(etag)
         return JSONAnswer(
-            metadata, headers={"ETag": etag} | (RETRY_SOON if metadata["status"] == "pending" else {})
+            metadata,
+            headers={"ETag": etag, "Vary": self._varies}
+            | (RETRY_SOON if metadata["status"] == "pending" else {}),
         )
 
     async def page(self, request: Request) -> Response:
         """POST: a page of its rows, as the body asks."""
-        link, query = self._split_link(request)
+        link, query = split_request(self.server, request)
         refuse_query(query)
         body = await read_json_body(request, self.server.settings)
         return await self._answer_page(request, parse_body(body), link)
 
     async def rows(self, request: Request) -> Response:
         """GET, POST below the resource: all its rows, as the query or the body asks."""
-        link, query = self._split_link(request)
+        link, query = split_request(self.server, request)
         if request.method == "POST":
             refuse_query(query)
             body = await read_json_body(request, self.server.settings)
@@ -166,7 +172,7 @@ class Routes:
         else:
             wanted = parse_rows_query(query, request.headers)
         takes = request.method != "HEAD"
-        principal, resource = await self._open(request, link, wanted=wanted.format, takes=takes)
+        principal, resource = await open_result(self.server, request, link, wanted=wanted.format, takes=takes)
         stream = await self.server.stream_unchecked(resource, principal, wanted)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
@@ -193,6 +199,9 @@ class Routes:
 
     async def list(self, request: Request) -> Response:
         """GET on the collection: the caller's own resources, newest first."""
+        represent = _preferred(request, self._listings)
+        if represent is not None:
+            return await represent(request)
         limit, cursor = parse_listing(request.scope["query_string"])
         principal = await self.server.identify(request)
         listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
@@ -202,30 +211,66 @@ class Routes:
         ]
         return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
 
-    def _representation(self, request: Request) -> Endpoint | None:
-        """What answers in the media type that Accept weighs most; None for JSON."""
-        preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *self._representations])
-        return self._representations.get(preferred or _JSON)
-
-    async def _answer_page(self, request: Request, wanted: PageRequest, link: str | None) -> Response:
+    async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
         # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.
-        principal, resource = await self._open(request, link, takes=request.method != "HEAD")
+        principal, resource = await open_result(self.server, request, link, takes=request.method != "HEAD")
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         return JSONAnswer(page.to_wire())
 
-    async def _open(
-        self, request: Request, link: str | None, *, wanted: str = "json", takes: bool
-    ) -> tuple[Principal | None, Resource]:
-        """As whom the resource of the path is read, by a link or by the caller's own right, and what it is."""
-        if link is not None:
-            return await self.server.links.open(resource_id_of(request), link, wanted=wanted, takes=takes)
-        principal = await self.server.identify(request)
-        return principal, await self.server.open_resource(resource_id_of(request), principal, "read")
 
-    def _split_link(self, request: Request) -> tuple[str | None, bytes]:
-        query: bytes = request.scope["query_string"]
-        return split_link(query) if self.server.settings.signed_links else (None, query)
+class SentLink(NamedTuple):
+    """A signed link, and whether it stands in the address of the request rather than in a cookie."""
+
+    token: str
+    is_in_address: bool
+
+
+LINK_COOKIE = "dualsql_link"
+"""Of the path of one result: the signed link that a page was opened with."""
+
+
+def split_request(server: DualResponseServer, request: Request) -> tuple[SentLink | None, bytes]:
+    """The signed link of a request, if the server has such links, and the rest of its query string."""
+    query: bytes = request.scope["query_string"]
+    if not server.settings.signed_links:
+        return None, query
+    token, query = split_link(query)
+    if token is not None:
+        return SentLink(token, is_in_address=True), query
+    token = request.cookies.get(LINK_COOKIE) if server.settings.pages else None
+    return None if token is None else SentLink(token, is_in_address=False), query
+
+
+async def open_result(
+    server: DualResponseServer,
+    request: Request,
+    link: SentLink | None,
+    *,
+    wanted: str = "json",
+    takes: bool,
+) -> tuple[Principal | None, Resource]:
+    """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
+
+    Args:
+        takes: rows are about to be read, which uses a single-use link up.
+
+    Raises:
+        ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
+    """
+    resource_id = resource_id_of(request)
+    if link is not None:
+        return await server.links.open(resource_id, link.token, wanted=wanted, takes=takes)
+    principal = await server.identify(request)
+    return principal, await server.open_resource(resource_id, principal, "read")
+
+
+def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> Endpoint | None:
+    """What answers in the media type that Accept weighs most; None for JSON."""
+    if not representations:
+        return None
+    preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *representations])
+    return representations.get(preferred or _JSON)
 
 
 class FallbackRoute:

@@ -6,8 +6,9 @@ import binascii
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import orjson
 
@@ -114,6 +115,13 @@ def _decode(text: str) -> bytes:
 _PARAMETER = "link="
 
 
+class ExchangedLink(NamedTuple):
+    """A token that reads one resource, and when it ends."""
+
+    token: str
+    expires_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Links:
     """Makes, opens and ends signed links. For people: never show one to a model."""
@@ -190,6 +198,23 @@ class Links:
             raise await self._refusal(resource_id, grant, "link ended")
         await self.access.note("follow", grant.principal, resource=resource, link_id=grant.link.id)
         return grant.principal, resource
+
+    async def exchange(self, resource_id: str, token: str) -> ExchangedLink:
+        """Use a link once, for a token that reads until the link would have ended.
+
+        A link that may be used again is its own token. A single-use one ends, and cannot be exchanged again.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError: see `open`.
+        """
+        await self.open(resource_id, token)
+        grant = read_token(token, self.seal)
+        assert grant is not None  # it was opened
+        if grant.is_single_use:
+            link = replace(grant.link, id=new_link_id())
+            await self.store.save_link(link)
+            grant = replace(grant, link=link, is_single_use=False)
+        return ExchangedLink(write_token(grant, self.seal), grant.link.expires_at)
 
     async def revoke(self, link: str) -> bool:
         """End a link, given as `create` returned it. False when it had ended, or is none of ours."""

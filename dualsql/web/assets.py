@@ -1,0 +1,132 @@
+"""Scripts, styles and templates: read once, sent with the headers that keep a page safe."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dualsql.errors import ConfigurationError
+from dualsql.http.negotiation import preferred_coding
+from dualsql.http.problems import problem_response
+from dualsql.results.access import not_found
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+ASSETS = "/assets/{fingerprint}/{name}"
+
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_KEPT_FOR_EVER = "public, max-age=31536000, immutable"
+
+PAGE_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # Under "no-referrer" a form sends `Origin: null`, which the host check refuses.
+    "Referrer-Policy": "same-origin",
+    "Vary": "Accept, Cookie",
+}
+
+
+class Asset(NamedTuple):
+    """A file as it is sent: plain and compressed."""
+
+    media_type: str
+    codings: Mapping[str | None, bytes]
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """Every file of the folder static, by its name."""
+    folder = files("dualsql.web").joinpath("static")
+    found = [*folder.iterdir(), *folder.joinpath("vendor").iterdir()]
+    return {
+        each.name: _asset(_MEDIA_TYPES[suffix], each.read_bytes())
+        for each in found
+        if each.is_file() and (suffix := f".{each.name.rpartition('.')[2]}") in _MEDIA_TYPES
+    }
+
+
+def _asset(media_type: str, content: bytes) -> Asset:
+    codings: dict[str | None, bytes] = {None: content, "gzip": gzip.compress(content, mtime=0)}
+    if find_spec("brotli") is not None:
+        import brotli
+
+        codings["br"] = brotli.compress(content)
+    return Asset(media_type, codings)
+
+
+@cache
+def fingerprint() -> str:
+    """Of all files: they import each other by name, so one that changes gives all of them a new address."""
+    digest = sha256()
+    for name, asset in sorted(assets().items()):
+        digest.update(name.encode() + b"\0" + asset.codings[None])
+    return digest.hexdigest()[:16]
+
+
+async def answer_asset(request: Request) -> Response:
+    """GET of a file. An address of another version answers with the present one, which is not kept."""
+    asset = assets().get(request.path_params["name"])
+    if asset is None:
+        return problem_response(not_found())
+    coding = preferred_coding(request.headers.getlist("accept-encoding"), ["br", "gzip"])
+    coding = coding if coding in asset.codings else None
+    is_current = request.path_params["fingerprint"] == fingerprint()
+    headers = {"Cache-Control": _KEPT_FOR_EVER if is_current else "no-store", "Vary": "Accept-Encoding"}
+    if coding is not None:
+        headers["Content-Encoding"] = coding
+    return Response(asset.codings[coding], media_type=asset.media_type, headers=headers)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("dualsql.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def require_templates() -> None:
+    """Raises ConfigurationError where the extra `web` is not installed."""
+    if find_spec("jinja2") is None:
+        raise ConfigurationError(
+            "pages=True needs a package that is not installed.", hint="pip install 'dualsql[web]'"
+        )
+
+
+def render(
+    template: str,
+    root: str,
+    values: Mapping[str, Any],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A page.
+
+    Args:
+        root: the path from the page to the collection of resources, with a slash at its end.
+    """
+    text = (
+        _environment()
+        .get_template(template)
+        .render(root=root, assets=f"{root}assets/{fingerprint()}/", **values)
+    )
+    return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")

@@ -1,0 +1,217 @@
+"""The routes of the pages: a result, a listing, a signed link, and the files that they load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from dualsql.formats.table import FORMATS
+from dualsql.http.parameters import parse_listing, parse_query, read_form_body, resource_id_of
+from dualsql.http.problems import Endpoint, method_routes, problem_response, told, while_connected
+from dualsql.http.router import LINK_COOKIE, FeatureRoutes, open_result, split_request
+from dualsql.resource import Principal, Resource, endpoint
+from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.web.assets import ASSETS, answer_asset, render, require_templates
+from dualsql.web.words import cells, is_number, time_left, total_in_words
+from dualsql_client.wire import Column, SortKey
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
+
+VIEW = "/{resource_id}/view"
+VIEW_METHODS = ("GET", "HEAD", "POST")
+HTML = "text/html"
+ROWS = 50
+"""Rows of a page without JavaScript."""
+
+_PENDING_SECONDS = 5
+
+
+def web_routes(server: DualResponseServer) -> FeatureRoutes:
+    """The pages of results and listings; nothing where `Settings.pages` is off.
+
+    Raises:
+        ConfigurationError: the extra `web` is not installed.
+    """
+    if not server.settings.pages:
+        return FeatureRoutes(routes=(), endpoints=())
+    require_templates()
+    pages = Pages(server)
+    result, listing = _as_page(pages.result), _as_page(pages.listing)
+    return FeatureRoutes(
+        routes=[
+            Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
+            *method_routes(VIEW, {"GET": result, "POST": _as_page(pages.open_link)}, VIEW_METHODS),
+        ],
+        endpoints=[endpoint("GET", "/{id}/view", "A page for a browser.")],
+        representations={HTML: result},
+        listing_representations={HTML: listing},
+    )
+
+
+class Pages:
+    """One method per page."""
+
+    def __init__(self, server: DualResponseServer) -> None:
+        self.server = server
+
+    async def result(self, request: Request) -> Response:
+        """GET of a result: its first rows, or those that the query string asks for.
+
+        A signed link in the address shows no rows: chats and mails fetch a link to preview it, which would use a
+        single-use link up. The page has a button that opens it.
+        """
+        link, query = split_request(self.server, request)
+        if link is not None and link.is_in_address:
+            return render("open.html", root_of(request), {"link": link.token, "id": resource_id_of(request)})
+        principal, resource = await open_result(self.server, request, link, takes=False)
+        if request.method == "HEAD":
+            return Response(media_type=HTML)
+        wanted = parse_query(query) or PageRequest()
+        if wanted.limit is None:
+            wanted = PageRequest(offset=wanted.offset, cursor=wanted.cursor, sort=wanted.sort, limit=ROWS)
+        if resource.status != "ready":
+            headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
+            return render("waiting.html", root_of(request), {"resource": resource}, headers=headers)
+        reading = self.server.read_page_unchecked(resource, principal, wanted)
+        page = await while_connected(request.receive, reading)
+        shown = self._shown(resource, principal, page, wanted, is_link=link is not None)
+        return render("result.html", root_of(request), shown)
+
+    async def open_link(self, request: Request) -> Response:
+        """POST of a signed link: exchange it for a cookie of this result's path, and show the clean address."""
+        form = parse_qs((await read_form_body(request, self.server.settings)).decode("ascii", "replace"))
+        resource_id = resource_id_of(request)
+        exchanged = await self.server.links.exchange(resource_id, form.get("link", [""])[0])
+        response = RedirectResponse(f"../{resource_id}/view", 303)
+        response.set_cookie(
+            LINK_COOKIE,
+            exchanged.token,
+            max_age=int((exchanged.expires_at - datetime.now(UTC)).total_seconds()),
+            path=f"{request.scope.get('root_path', '')}/{resource_id}",
+            secure=self.server.base_url.startswith("https:"),
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def listing(self, request: Request) -> Response:
+        """GET of the collection: the caller's own results, newest first."""
+        limit, cursor = parse_listing(request.scope["query_string"])
+        principal = await self.server.identify(request)
+        found = await self.server.list_resources(principal, limit=limit, cursor=cursor)
+        entries = [
+            {
+                "id": each.id,
+                "name": each.name,
+                "status": "pinned" if each.is_pinned else each.status,
+                "total": total_in_words(each.total_count, each.total_count_kind),
+                "created_at": each.created_at,
+                "time_left": time_left(each.expires_at),
+            }
+            for each in found.resources
+        ]
+        following = None if found.next_cursor is None else f"?{urlencode({'cursor': found.next_cursor})}"
+        return render("listing.html", root_of(request), {"entries": entries, "following": following})
+
+    def _shown(
+        self,
+        resource: Resource,
+        principal: Principal | None,
+        page: ResultPage,
+        wanted: PageRequest,
+        *,
+        is_link: bool,
+    ) -> Mapping[str, Any]:
+        allowed = self.server.settings.anonymous_actions
+        sort = sort_words(wanted.sort)
+        return {
+            "resource": resource,
+            "total": total_in_words(page.total_count, page.total_count_kind),
+            "time_left": time_left(page.expires_at),
+            "columns": [_header(column, wanted.sort) for column in page.columns],
+            "rows": cells(page.columns, page.rows),
+            "first": page.offset + 1,
+            "last": page.offset + len(page.rows),
+            "is_partial": page.order == "partial",
+            "previous": _turn(page.previous_cursor, page.has_previous, max(0, page.offset - ROWS), sort),
+            "following": _turn(page.next_cursor, page.has_next, page.offset + len(page.rows), sort),
+            "downloads": [
+                {"name": name, "query": urlencode({"format": name} | ({"sort": sort} if sort else {}))}
+                for name in FORMATS
+            ],
+            "sort": sort,
+            "lineage": resource.metadata.get("lineage"),
+            "is_link": is_link,
+            "may_pin": not is_link and (resource.owner is not None or "pin" in allowed),
+            "may_delete": not is_link and (resource.owner is not None or "delete" in allowed),
+        }
+
+
+def root_of(request: Request) -> str:
+    """The path from this page to the collection, under whatever path the router is mounted."""
+    path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    return "../" if path.strip("/").count("/") else "./"
+
+
+def sort_words(sort: Any) -> str:
+    """The sort as a query string has it."""
+    return ",".join(f"{'-' if key.get('order') == 'desc' else ''}{key['field']}" for key in sort)
+
+
+def _header(column: Column, sort: Any) -> Mapping[str, Any]:
+    """A column with what a click on its header asks for: ascending, then descending, then the result's own order."""
+    name = column["name"]
+    key: SortKey | None = next((key for key in sort if key["field"] == name), None)
+    order = None if key is None else key.get("order", "asc")
+    following = {None: name, "asc": f"-{name}", "desc": ""}[order]
+    can_be_named = "," not in name and not name.startswith("-")  # in a query string
+    return {
+        "name": name,
+        "type": column["type"],
+        "is_number": is_number(column),
+        "order": {None: None, "asc": "ascending", "desc": "descending"}[order],
+        "sort": f"?{urlencode({'sort': following}) if following else ''}" if can_be_named else None,
+    }
+
+
+def _turn(cursor: str | None, has_more: bool, offset: int, sort: str) -> str | None:  # noqa: FBT001
+    """The query string of a neighbouring page: by cursor where there is one."""
+    if not has_more:
+        return None
+    where: dict[str, str | int] = {"offset": offset} if cursor is None else {"cursor": cursor}
+    return f"?{urlencode(where | ({'sort': sort} if sort else {}))}"
+
+
+def _as_page(page: Endpoint) -> Endpoint:
+    """The endpoint, whose errors are pages, too."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await page(request)
+        except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
+            response = problem_response(error, told(request))
+        if response.status_code < 400 or response.headers.get("location"):
+            return response
+        kept = {
+            name: value
+            for name, value in response.headers.items()
+            if name not in {"content-type", "content-length"}
+        }
+        problem = json.loads(bytes(response.body))
+        return render(
+            "problem.html",
+            root_of(request),
+            {"problem": problem, "status": response.status_code},
+            status=response.status_code,
+            headers=kept,
+        )
+
+    return answer

@@ -1,0 +1,185 @@
+"""Pages as they are without JavaScript: who gets one, what it shows, and its headers."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import httpx
+import pytest
+from sqlalchemy import literal, select
+
+from dualsql.resource import Principal
+from dualsql.web.assets import assets
+from tests.http.application import INSTITUTIONS, Application
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+ANA = Principal(id="ana")
+AS_ANA = {"X-User": "ana"}
+
+
+def is_page(response: httpx.Response) -> bool:
+    return response.headers["content-type"].startswith("text/html")
+
+
+def cells_of(response: httpx.Response) -> list[list[str]]:
+    """The text of each cell of the table."""
+    body = response.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    return [
+        [
+            unescape(re.sub(r"<[^>]*>", "", cell)).strip()
+            for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)
+        ]
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        (BROWSER["Accept"], True),
+        ("text/html", True),
+        ("*/*", False),
+        ("application/json", False),
+        ("text/html, application/json", False),
+        ("text/html;q=0.5, application/json;q=0.4", True),
+    ],
+)
+async def test_html_only_where_accept_prefers_it(pages: Application, accept: str, expected: bool) -> None:
+    path = await pages.create()
+    response = await pages.http.get(path, headers={"Accept": accept})
+    assert response.status_code == 200
+    assert is_page(response) == expected
+    assert {"Accept", "Cookie"} <= set(response.headers["vary"].split(", "))
+
+
+async def test_the_first_rows_and_the_neighbouring_pages(pages: Application) -> None:
+    path = await pages.create(select(INSTITUTIONS).order_by(INSTITUTIONS.c.id))
+    first = await pages.http.get(path, headers=BROWSER)
+    assert "60 rows" in first.text
+    rows = cells_of(first)
+    assert [row[0] for row in rows] == [str(number) for number in range(1, 51)]
+    assert rows[0][4] == "9007199254740995"
+    assert rows[3][3] == "NULL"
+    following = re.search(r'rel="next" href="([^"]*)"', first.text)
+    assert following is not None
+    second = await pages.http.get(path + unescape(following[1]), headers=BROWSER)
+    assert [row[0] for row in cells_of(second)] == [str(number) for number in range(51, 61)]
+    assert 'rel="next"' not in second.text
+    assert 'rel="prev"' in second.text
+
+
+async def test_a_header_sorts(pages: Application) -> None:
+    path = await pages.create()
+    for query, expected in (("?sort=name", "Institution 001"), ("?sort=-name", "Institution 060")):
+        page = await pages.http.get(path + query, headers=BROWSER)
+        assert cells_of(page)[0][1] == expected
+        assert 'aria-sort="' in page.text
+
+
+async def test_what_rows_hold_is_text(pages: Application) -> None:
+    hostile = "</td><script>alert(1)</script>"
+    path = await pages.create(select(INSTITUTIONS.c.id, literal(hostile).label("<img src=x>")))
+    page = await pages.http.get(path, headers=BROWSER)
+    assert "<script>alert" not in page.text
+    assert "<img" not in page.text
+    assert cells_of(page)[0][1] == hostile
+
+
+async def test_the_headers_of_a_page(pages: Application) -> None:
+    page = await pages.http.get(await pages.create(), headers=BROWSER)
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["referrer-policy"] == "same-origin"
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text)
+
+
+async def test_errors_are_pages(pages: Application) -> None:
+    path = await pages.create(principal=ANA)
+    foreign = await pages.http.get(path, headers=BROWSER)
+    missing = await pages.http.get("/resources/nothing", headers=BROWSER)
+    assert is_page(foreign)
+    assert foreign.status_code == missing.status_code == 404
+    assert foreign.text == missing.text
+    bad = await pages.http.get(f"{path}?sort=nothing", headers=BROWSER | AS_ANA)
+    assert (bad.status_code, is_page(bad)) == (422, True)
+
+
+async def test_the_listing(pages: Application) -> None:
+    path = await pages.create(principal=ANA)
+    await pages.create()
+    page = await pages.http.get("/resources/", headers=BROWSER | AS_ANA)
+    assert is_page(page)
+    assert re.findall(r'data-url="\./([^"]*)"', page.text) == [path.rpartition("/")[2]]
+
+
+async def test_assets_are_kept_for_ever_and_only_there(pages: Application) -> None:
+    page = await pages.http.get(await pages.create(), headers=BROWSER)
+    found = re.search(r'href="\./(assets/[^"]*style\.css)"', page.text)
+    assert found is not None
+    style = await pages.http.get(f"/resources/{found[1]}", headers={"Accept-Encoding": "gzip"})
+    assert style.headers["content-type"].startswith("text/css")
+    assert "immutable" in style.headers["cache-control"]
+    assert style.headers["content-encoding"] == "gzip"
+    old = await pages.http.get("/resources/assets/0123456789abcdef/style.css")
+    assert old.headers["cache-control"] == "no-store"
+    assert (await pages.http.get("/resources/assets/0123456789abcdef/secrets")).status_code == 404
+
+
+def test_all_that_a_page_loads_is_small() -> None:
+    loaded = sum(len(asset.codings["gzip"]) for asset in assets().values())
+    assert loaded <= 120 * 1024
+
+
+@pytest.mark.parametrize("single_use", [False, True])
+async def test_a_signed_link_is_opened_by_a_button(pages: Application, single_use: bool) -> None:
+    path = await pages.create(principal=ANA)
+    resource_id = path.rpartition("/")[2]
+    link = await pages.server.links.create(
+        resource_id, ANA, single_use=single_use, expires_in=timedelta(minutes=5)
+    )
+    for _ in range(3):  # previews of chats and mails
+        preview = await pages.http.get(link, headers=BROWSER)
+        assert preview.status_code == 200
+        assert "Institution" not in preview.text
+    token = link.partition("link=")[2]
+    opened = await pages.http.post(f"{path}/view", data={"link": token})
+    assert opened.status_code == 303
+    cookie = opened.headers["set-cookie"]
+    assert f"Path={path}" in cookie
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    page = await pages.http.get(f"{path}/view", headers=BROWSER)
+    assert cells_of(page)[0][1] == "Institution 001"
+    assert (await pages.http.post(path, json={"limit": 1})).status_code == 200
+    again = await pages.http.post(f"{path}/view", data={"link": token})
+    assert again.status_code == (404 if single_use else 303)
+
+
+async def test_a_link_s_cookie_only_reads(pages: Application) -> None:
+    path = await pages.create(principal=ANA)
+    link = await pages.server.links.create(path.rpartition("/")[2], ANA)
+    await pages.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+    assert (await pages.http.put(path)).status_code == 404
+    assert (await pages.http.get(f"{path}/profile")).status_code == 404
+    assert (await pages.http.post(f"{path}/query", json={})).status_code == 404
+    assert (await pages.http.delete(path)).status_code == 404
+
+
+async def test_a_link_that_is_not_good_opens_nothing(pages: Application) -> None:
+    path = await pages.create(principal=ANA)
+    other = await pages.create(principal=ANA)
+    link = await pages.server.links.create(path.rpartition("/")[2], ANA)
+    token = link.partition("link=")[2]
+    for target, given in ((other, token), (path, token[:-2]), (path, "")):
+        refused = await pages.http.post(f"{target}/view", data={"link": given})
+        assert refused.status_code == 404
+        assert "set-cookie" not in refused.headers
+    json_body = await pages.http.post(f"{path}/view", json={"link": token})
+    assert json_body.status_code == 415
