@@ -43,7 +43,7 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
     if not server.settings.pages:
         return FeatureRoutes(routes=(), endpoints=())
     require_templates()
-    pages = Pages(server)
+    pages = WebPages(server)
     result, listing = _as_page(pages.result), _as_page(pages.listing)
     return FeatureRoutes(
         routes=[
@@ -56,7 +56,7 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
     )
 
 
-class Pages:
+class WebPages:
     """One method per page."""
 
     def __init__(self, server: DualResponseServer) -> None:
