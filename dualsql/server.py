@@ -196,7 +196,8 @@ class DualResponseServer:
             select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set. None
                 where a `parent` and its `refinement` are given.
             name: a title that a person understands.
-            sample_size: rows to show; `Settings.default_sample_size` unless given.
+            sample_size: rows to show. Without it, a result that fits `Settings.text_budget` and
+                `Settings.results_budget` is shown whole, and a larger one by `Settings.default_sample_size` rows.
             sample: which ones: "head", the first; "tail", the last; "random", which tells its seed, so that
                 "random:SEED" shows them again; "spread", from the first to the last at even distances.
             expiration: lifetime, `Settings.default_expiration` unless given; cut to `Settings.maximum_lifetime`.

@@ -72,7 +72,11 @@ class Settings:
     sliding_expiration: bool = setting(
         False, "Each access starts the lifetime again, up to `maximum_lifetime`."
     )
-    default_sample_size: int = setting(15, "Rows that a model sees when the tool names no number.")
+    default_sample_size: int = setting(
+        15,
+        "Rows that a model sees of a result that does not fit `text_budget` and `results_budget`, when the tool names "
+        "no number. A result that fits is shown whole; with 0 no row is shown of any.",
+    )
     maximum_sample_size: int = setting(1_000, "The most rows that a tool may show.")
     default_page_size: int = setting(100, "Rows of a page when the request names no limit.", positive=True)
     maximum_page_size: int = setting(10_000, "The largest limit of a page.", positive=True)

@@ -61,6 +61,10 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "plan/test_columns.py::test_every_type_has_a_word_and_an_encoding",
             "formats/test_json.py::test_every_type_of_column",
         ),
+        "S2.5 Where no sample size is set, a result that fits the budgets of text and structure is shown whole.": (
+            "server/test_create.py::test_a_result_that_fits_the_budgets_is_shown_whole",
+            "server/test_create.py::test_a_result_that_fits_one_budget_only_is_a_sample",
+        ),
     },
     "3 Stores": {
         "S3.1 Resources are kept in memory by default, or in another store with the same interface.": (

@@ -32,7 +32,7 @@ _IN_TEXT = re.compile(
 _NAMES_A_RESULT = re.compile(r"(?:resource|result|dataset|dualsql|row)s?", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]?[a-z]{3,}")
-_ANNOUNCED = "gets every row from "
+_ANNOUNCED = ("gets every row from ", "Rows for the application: ")
 """What `dualsql` writes before the URI."""
 
 _LEAST_CHANGES = 0.36

@@ -33,6 +33,25 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
     return fitted
 
 
+def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:
+    """The most rows with these columns that `shows_all` could be true of: every cell is as short as it can be."""
+    in_text = len(names) + 2
+    in_results = 2 + sum(len(dumps(name)) + 3 for name in names)
+    return min(text_budget // in_text, results_budget // in_results)
+
+
+def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, results_budget: int) -> bool:
+    """Whether all of `rows` fit in a Markdown table of `text_budget` and in JSON of `results_budget` characters."""
+    if len(dumps(rows)) > results_budget:
+        return False
+    shown = table(names, rows, budget=text_budget)
+    return (
+        shown.rows == len(rows)
+        and shown.columns == len(names)
+        and shown.width in (None, _SAMPLE_CELL_WIDTHS[0])
+    )
+
+
 def _within(rows: Sequence[Row], budget: int) -> list[Row]:
     room, kept = budget - 2, 0
     for row in rows:

@@ -63,8 +63,8 @@ def system_prompt(dual: DualResponseServer) -> str:
     return f"""\
 Some tools answer with a sample of their result, its total and a link ({uri}) to all of it.
 
-- The sample is the first rows, {settings.default_sample_size} unless the tool says otherwise. "Showing 10 of 20,000" \
-means that 19,990 rows are not before you.
+- A small result is shown whole. Of a larger one you see the first rows, {settings.default_sample_size} unless the \
+tool says otherwise: "showing 10 of 20,000 rows" means that 19,990 rows are not before you.
 - Answer from the sample when it is the whole result, or when the question is about these rows. Say so when you have \
 seen only a part.
 - For totals, averages, rankings or anything about all rows, call a tool that computes it in the database. Never count \

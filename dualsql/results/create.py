@@ -25,6 +25,7 @@ from dualsql.errors import (
     blaming,
 )
 from dualsql.formats import json
+from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.log import log_unforeseen
@@ -42,7 +43,7 @@ from dualsql.resource import (
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
-from dualsql.results.options import CreateOptions
+from dualsql.results.options import CreateOptions, checked_size
 from dualsql.results.reader import ResultReader
 from dualsql.results.view import View
 from dualsql.settings import Settings
@@ -81,6 +82,9 @@ async def _spread(view: View, size: int) -> Sample:
     select = plan.spread(ordered, plan.even_ranks(total.rows, size))
     return Sample(await view.answer(select, timeout=view.settings.query_timeout), total)
 
+
+_MOST_LIMITED = 100
+"""Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
 _MOST_KEPT = 500
 """Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
@@ -204,7 +208,7 @@ class Creator:
             return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
         view = self._reader.view(source, document, options.principal)
         self._compile_checks.require(view)
-        sample = await take_sample(view, options.rows, options.count_method, options.sample_method)
+        sample = await self._sampled(view, options)
         profiled = await self._profiled(view, options, sample)
         resource = self._resource(view, document, options, sample.total)
         answered = self._answered(resource, view, sample, profiled)
@@ -228,7 +232,8 @@ class Creator:
         view = self._reader.view(source, resource.document, principal)
         rows: Rows = ()
         with suppress(QueryTimeoutError, DatabaseBusyError):
-            rows = (await view.sample(self._settings.default_sample_size, CountMethod("none"))).rows
+            size = checked_size(None, self._settings)
+            rows = (await self._whole_or_head(view, size, CountMethod("none"))).rows
         await self._access.note("read", principal, resource=resource, rows=len(rows))
         return self._respond(resource, view, Sample(rows, UNCOUNTED))
 
@@ -253,9 +258,7 @@ class Creator:
 
         async def run() -> FinishedQuery:
             with blaming(options.asked):
-                sample = await take_sample(
-                    background, options.rows, options.count_method, options.sample_method
-                )
+                sample = await self._sampled(background, options)
                 profiled = await self._profiled(background, options, sample)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
@@ -269,6 +272,42 @@ class Creator:
 
         response = self._respond(pending, view, Sample((), UNCOUNTED))
         return QueryWork(resource=pending, response=response, principal=options.principal, run=run)
+
+    async def _sampled(self, view: View, options: CreateOptions) -> Sample:
+        size = checked_size(options.sample_size, self._settings)
+        count, method = options.count_method, options.sample_method
+        if options.sample_size is None and size > 0 and method.way == "head":
+            return await self._whole_or_head(view, size, count)
+        return await take_sample(view, size, count, method)
+
+    async def _whole_or_head(self, view: View, size: int, count: CountMethod) -> Sample:
+        """All rows if they fit both budgets, else the first `size`.
+
+        One statement reads as many rows as could fit. It tells the total of a small result, so that no count runs.
+        """
+        try:
+            sample = await view.sample(self._most_whole(view, size), count)
+        except LimitExceededError:  # rows of so many bytes would not fit
+            return await view.sample(size, count)
+        if len(sample.rows) <= size:
+            return sample
+        is_whole = sample.total == Total(len(sample.rows), "exact")
+        if is_whole and shows_all(
+            [column.name for column in view.columns],
+            self._shown(view, sample),
+            text_budget=self._settings.text_budget,
+            results_budget=self._settings.results_budget,
+        ):
+            return sample
+        return sample._replace(rows=sample.rows[:size])
+
+    def _most_whole(self, view: View, size: int) -> int:
+        settings = self._settings
+        names = [column.name for column in view.columns]
+        most = most_rows(names, text_budget=settings.text_budget, results_budget=settings.results_budget)
+        # The author's LIMIT, where it is small: then the total is known even if the count takes too long.
+        limit = min(view.shape.limit or 0, _MOST_LIMITED)
+        return max(size, limit, min(most, settings.maximum_sample_size))
 
     async def _profiled(self, view: View, options: CreateOptions, sample: Sample) -> ProfiledSample | None:
         kind = options.profile_kind
@@ -297,17 +336,23 @@ class Creator:
         kept = response.sample if self._settings.keep_sample else None
         return FinishedQuery(replace(resource, sample=kept), response)
 
+    def _shown(self, view: View, sample: Sample) -> list[Row]:
+        """The rows of the sample as plain JSON values."""
+        inexact = json.inexact_columns(view.columns, sample.rows)
+        rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+        shown: list[Row] = json.loads(_written(view, rows))
+        return shown
+
     def _respond(
         self, resource: Resource, view: View, sample: Sample, profiled: ProfiledSample | None = None
     ) -> DualResponse:
         inexact = json.inexact_columns(view.columns, sample.rows)
-        rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
         return DualResponse(
             resource_id=resource.id,
             resource_uri=self._addresses.uri(resource.id),
             resource_url=self._addresses.url(resource.id),
             name=resource.name,
-            sample=json.loads(_written(view, rows)),
+            sample=self._shown(view, sample),
             total_count=resource.total_count,
             total_count_kind=resource.total_count_kind,
             columns=json.describe(view.columns, integer_strings=inexact),

@@ -205,7 +205,8 @@ class ResultKeywords(TypedDict, total=False):
 class CreateOptions(ResultOptions):
     """A request for a new response; `DualResponseServer.create_response` explains each field.
 
-    A field that is None has a default in the settings. `checked` fills it in.
+    A field that is None has a default in the settings. `checked` fills it in, but for `sample_size`: without one, a
+    result that fits the budgets is shown whole.
     """
 
     select: Statement | None = field(default=None, kw_only=False)
@@ -228,9 +229,9 @@ class CreateOptions(ResultOptions):
         checked_wait(self.wait)
         if self.profile != "none":
             checked_profile(self.profile)
+        checked_size(self.sample_size, settings)
         return replace(
             self,
-            sample_size=checked_size(self.sample_size, settings),
             expiration=checked_lifetime(self.expiration, settings),
             metadata=checked_metadata(self.metadata),
         )
@@ -240,12 +241,6 @@ class CreateOptions(ResultOptions):
         """The Select to store, which a refinement has once its parent was read."""
         assert self.select is not None
         return self.select
-
-    @property
-    def rows(self) -> int:
-        """The number of sample rows, once checked."""
-        assert self.sample_size is not None
-        return self.sample_size
 
     @property
     def lifetime(self) -> timedelta:

@@ -61,6 +61,7 @@ def test_nearly_every_id_of_a_server() -> None:
     drawn = [f"resource://{secrets.token_urlsafe(20)}" for _ in range(2_000)]
     assert sum(uris(f"See {uri}") == [uri] for uri in drawn) > 1_960
     assert all(uris(f"The application gets every row from {uri} (kept).") == [uri] for uri in drawn)
+    assert all(uris(f"Rows for the application: {uri}") == [uri] for uri in drawn)
 
 
 @pytest.mark.parametrize(

@@ -50,5 +50,5 @@ async def test_a_process_answers(host: Host, schools: AsyncEngine) -> None:
         server = StdioServerParameters(command=sys.executable, args=program, **where)
     async with host.connected(server) as connection:
         result = await connection.call("schools", state="NJ")
-        assert text_of(result).startswith("Schools: showing 4 of 4 rows")
+        assert text_of(result).startswith("Schools: all 4 rows")
         assert not (await connection.call("schools", state="NY")).is_error

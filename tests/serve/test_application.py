@@ -187,7 +187,7 @@ async def test_a_server_of_ones_own_that_starts_and_stops_everything_itself(shop
 
         async with serving(serve_app(dual, mcp), listening), Client(f"{origin}/mcp") as model:
             result = await model.call_tool("makers", {})
-    assert "showing 15 of 40 rows" in text_of(result)
+    assert "all 40 rows" in text_of(result)
 
 
 async def test_requests_of_any_size_are_not_read(shop: str) -> None:

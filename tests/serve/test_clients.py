@@ -51,7 +51,7 @@ async def converse(client: Any) -> CallToolResult:
     assert "parts" in text_of(await call(client, "list_tables"))
     assert "maker_id" in text_of(await call(client, "describe_table", table="parts"))
     result = await call(client, "execute_query", query="SELECT * FROM parts WHERE maker_id = 7 ORDER BY id")
-    assert "showing 15 of 25 rows" in text_of(result)
+    assert "all 25 rows" in text_of(result)
     return result
 
 

@@ -43,21 +43,21 @@ async def test_a_sample_that_is_everything_costs_one_statement(
 async def test_a_larger_result_costs_two(dual: DualResponseServer, schools: AsyncEngine) -> None:
     await dual.start()
     with statements_of(schools) as sent:
-        response = await dual.create_response(select(School), name="all")
+        response = await dual.create_response(select(School), name="all", sample_size=15)
     assert len(sent) == 2
     assert response.total_count == len(SCHOOLS)
     assert [row["id"] for row in response.sample] == list(range(1, 16))
 
 
 async def test_exactly_one_row_more_than_the_sample_is_counted(dual: DualResponseServer) -> None:
-    response = await dual.create_response(select(School).where(School.id <= 16), name="16")
+    response = await dual.create_response(select(School).where(School.id <= 16), name="16", sample_size=15)
     assert (len(response.sample), response.total_count) == (15, 16)
 
 
 async def test_without_a_count_the_total_stays_open(dual: DualResponseServer, schools: AsyncEngine) -> None:
     await dual.start()
     with statements_of(schools) as sent:
-        response = await dual.create_response(select(School), name="all", count="none")
+        response = await dual.create_response(select(School), name="all", count="none", sample_size=15)
     assert len(sent) == 1
     assert response.total_count is None
     assert "more than 15 rows (not counted)" in response.to_text()
@@ -236,3 +236,44 @@ async def test_a_registry_decides_on_text_itself(make_server: MakeServer) -> Non
     server = make_server(tables=Registry(Base, allow_text=True))
     statement = text("SELECT id FROM schools").columns(column("id"))
     assert (await server.create_response(statement, name="x")).total_count == len(SCHOOLS)
+
+
+async def test_a_result_that_fits_the_budgets_is_shown_whole(
+    make_server: MakeServer, schools: AsyncEngine
+) -> None:
+    dual = make_server(default_sample_size=3, count_head_start=timedelta(minutes=1))
+    await dual.start()
+    with statements_of(schools) as sent:
+        response = await dual.create_response(select(School.id, School.state), name="All schools")
+    assert len(sent) == 1, "what reads the rows tells their number"
+    assert (len(response.sample), response.total_count) == (len(SCHOOLS), len(SCHOOLS))
+    assert response.to_text().startswith(f"All schools: all {len(SCHOOLS)} rows. Cells")
+    assert response.to_text().endswith(f"\n\nRows for the application: {response.resource_uri}")
+    named = await dual.create_response(select(School.id, School.state), name="x", sample_size=3)
+    assert len(named.sample) == 3
+    assert f"showing 3 of {len(SCHOOLS)} rows" in named.to_text()
+
+
+@pytest.mark.parametrize("budgets", [{"text_budget": 150}, {"results_budget": 450}])
+async def test_a_result_that_fits_one_budget_only_is_a_sample(
+    make_server: MakeServer, budgets: dict[str, int]
+) -> None:
+    dual = make_server(default_sample_size=3, **budgets)
+    response = await dual.create_response(select(School.id, School.state), name="x", count="none")
+    assert (len(response.sample), response.total_count) == (3, len(SCHOOLS)), "it was read, and so counted"
+
+
+async def test_no_row_is_shown_where_the_operator_shows_none(make_server: MakeServer) -> None:
+    response = await make_server(default_sample_size=0).create_response(select(School.id), name="x")
+    assert (response.sample, response.total_count) == ([], len(SCHOOLS))
+
+
+@pytest.mark.quick(1, "sqlite")
+async def test_the_number_of_rows_of_a_small_limit_is_known_however_slow_the_query(
+    make_server: MakeServer,
+) -> None:
+    wide = [SLOW_NUMBERS.c.n.label(f"column_{number}") for number in range(90)]
+    server = make_server(count_budget=timedelta(microseconds=1))
+    response = await server.create_response(select(*wide).order_by(SLOW_NUMBERS.c.n).limit(20), name="20")
+    assert (len(response.sample), response.total_count) == (15, 20)
+    assert "of 20 rows" in response.to_text()

@@ -18,7 +18,8 @@ mcp_types = pytest.importorskip("mcp_types", reason="the extra mcp is a part of 
 
 @pytest.fixture
 async def response(dual: DualResponseServer) -> DualResponse:
-    return await dual.create_response(select(School.id, School.name, School.endowment), name="All schools")
+    columns = School.id, School.name, School.endowment
+    return await dual.create_response(select(*columns), name="All schools", sample_size=15)
 
 
 async def test_the_text_stands_alone(response: DualResponse) -> None:

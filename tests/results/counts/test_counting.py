@@ -123,7 +123,7 @@ async def test_a_sample_that_is_everything_is_exact_however_it_is_counted(dual: 
 
 
 async def test_nothing_is_counted_when_nothing_is_asked(dual: DualResponseServer) -> None:
-    response = await dual.create_response(select(School.id), name="x", count="none")
+    response = await dual.create_response(select(School.id), name="x", count="none", sample_size=15)
     assert (response.total_count, response.total_count_kind) == (None, "none")
     assert "more than 15 rows (not counted)" in response.to_text()
 
@@ -208,5 +208,5 @@ async def test_the_text_of_a_cap(dual: DualResponseServer) -> None:
     response = await dual.create_response(select(events), name="Events", count="capped:10000")
     assert "showing 15 of more than 10,000 rows" in response.to_text()
     assert isinstance(response, DualResponse)
-    small = await dual.create_response(select(events), name="Events", count="capped:5")
+    small = await dual.create_response(select(events), name="Events", count="capped:5", sample_size=15)
     assert "showing 15 of more than 15 rows" in small.to_text(), "more than what is shown was seen"

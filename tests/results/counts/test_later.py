@@ -23,7 +23,7 @@ ACME, ZETA = Principal(id="ann", tenant="acme"), Principal(id="zoe", tenant="zet
 
 @pytest.fixture
 async def path(application: Application) -> str:
-    return await application.create(count="none")
+    return await application.create(count="none", sample_size=15)
 
 
 @pytest.mark.quick(2)
@@ -82,7 +82,7 @@ async def test_every_store_keeps_the_word(store_url: str, institutions: AsyncEng
         running(institutions, store=stores[0], secrets=[SECRET]) as here,
         running(institutions, store=stores[1], secrets=[SECRET]) as there,
     ):
-        path = await here.create(count="none")
+        path = await here.create(count="none", sample_size=15)
         for asked, kept in (
             ("capped:5", (5, "capped")),
             ("exact", (60, "exact")),
@@ -107,7 +107,9 @@ async def test_a_row_of_an_older_release_counted_exactly(
 
 async def test_the_client_counts(application: Application, path: str) -> None:
     async with DualResponseClient("http://127.0.0.1:8000/resources", http=application.http) as client:
-        response = await application.server.create_response(select(INSTITUTIONS), name="x", count="none")
+        response = await application.server.create_response(
+            select(INSTITUTIONS), name="x", count="none", sample_size=15
+        )
         parsed = client.parse(response.to_mcp_tool_result())
         assert parsed is not None
         assert (parsed.total_count, parsed.total_count_kind) == (None, "none")
@@ -122,7 +124,7 @@ async def test_the_client_counts(application: Application, path: str) -> None:
 
 async def test_a_count_of_the_owner_s_is_for_the_owner(institutions: AsyncEngine) -> None:
     async with people(str(institutions.url)) as application:
-        path = await application.create(principal=ANA, count="none")
+        path = await application.create(principal=ANA, count="none", sample_size=15)
         problem_of(await application.http.get(path, params={"count": "exact"}, headers=AS_BOB), 404)
         assert (await application.http.get(path, headers=AS_ANA)).json()["total_count"] is None
         counted = await application.http.get(path, params={"count": "exact"}, headers=AS_ANA)
@@ -139,7 +141,7 @@ async def test_what_each_sees_differently_is_not_kept(institutions: AsyncEngine)
 
     shared = Shared(INSTITUTIONS)
     async with running(institutions, hooks=[shared, own_state], authenticate=by_header) as application:
-        path = await application.create(count="none")
+        path = await application.create(count="none", sample_size=15)
         for state in ("NJ", "NY"):
             headers = {"X-User": state}
             counted = (await application.http.get(path, params={"count": "exact"}, headers=headers)).json()
@@ -184,7 +186,9 @@ async def test_an_estimate_of_narrowed_rows_is_of_the_narrowed_statement(
     if engine.dialect.name != "postgresql":  # the others have no statistics of values
         return
     seen = [
-        await narrowed[1].create_response(select(events), name="x", count="estimated", principal=who)
+        await narrowed[1].create_response(
+            select(events), name="x", count="estimated", principal=who, sample_size=15
+        )
         for who in (ACME, ZETA)
     ]
     foreign = select(events).where(events.c.word == "secret")

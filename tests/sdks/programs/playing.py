@@ -48,7 +48,7 @@ async def rows_behind(left_behind: Any, base_url: str) -> int:
 
 def is_of(maker: int, text: str) -> bool:
     """Whether a result's text is that of `of_maker(maker)`."""
-    return "showing 15 of 25 rows" in text and f"|{maker}|" in text
+    return "all 25 rows" in text and f"|{maker}|" in text
 
 
 def run(program: Program) -> None:
