@@ -209,6 +209,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
         ),
         "S8.7 A parser reads Markdown answers of servers without structured content.": (
             "client/code/test_markdown.py::test_no_value_is_wrong_and_none_is_missed",
+            "client/code/test_codemode.py::test_a_text_that_begins_with_a_failure_is_one",
         ),
         "S8.8 Answers have an output schema.": (
             "envelope/test_validation.py::test_a_tool_can_publish_what_its_data_is",

@@ -20,7 +20,14 @@ from typing import Any, Literal, overload
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import ToolFailedError
 from dualsql_client.markdown import ParseStrategy
-from dualsql_client.tool_answers import ToolAnswer, ToolDescription, list_all, read_answer, search
+from dualsql_client.tool_answers import (
+    ToolAnswer,
+    ToolDescription,
+    list_all,
+    quoted,
+    read_answer,
+    search,
+)
 from dualsql_client.wire import Row
 
 ReturnFormat = Literal["auto", "parsed", "raw"]
@@ -133,7 +140,8 @@ class CodeMode:
         found = answer.data if answer.rows is None else answer.rows
         if found is None:
             raise ToolFailedError(
-                f"The answer of {tool} contains no readable data.", hint="Look at what invoke() returns."
+                f"The answer of {tool} contains no readable data.{quoted(answer)}",
+                hint="Look at what invoke() returns.",
             )
         return found
 
@@ -155,7 +163,9 @@ class CodeMode:
         if answer.response is not None:
             return await answer.response.fetch_all()
         if answer.rows is None:
-            raise ToolFailedError("The answer of the server's data_manager contains no readable rows.")
+            raise ToolFailedError(
+                f"The answer of the server's data_manager contains no readable rows.{quoted(answer)}"
+            )
         if answer.has_more:
             return await self._client.query_staged_data(data_access_id, sql)
         return answer.rows

@@ -170,6 +170,10 @@ _FROM = re.compile(r"\bFROM\s+([^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2})(?![\w.
 _FAILED = re.compile(
     r"^\W{0,6}(?:[\w ]{1,40} )?(?:error|failed|exception)[*_`]*:\s*(?P<said>[^\s|].*)$", re.IGNORECASE
 )
+_FAILED_HEADING = re.compile(r"^\W{0,6}(?:[\w ]{1,40} )?(?:error|failed|exception)[\W_]{0,6}$", re.IGNORECASE)
+_ITEM = re.compile(r"\s*(?:[-*+|>#]|\d+[.)])\s")
+# "Standard error: 0.03", "Checks failed: 3 of 25"; "Request failed: 429 Too Many Requests" is a status.
+_FIGURE = re.compile(r"[^\w]*(?![45]\d\d [^\W\d])\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +216,9 @@ def parse_markdown(
     """Read the values in `text`, of which at most the first million characters are used.
 
     Args:
-        strategy: "conservative" takes what has a label. "aggressive" takes, too, an id that looks made by a server, the
-            table of the only SQL example, and a line that begins with a failure.
+        strategy: "conservative" takes what has a label, and the failure that the text begins with. "aggressive" takes,
+            too, an id that looks made by a server, the table of the only SQL example, and any line that begins with a
+            failure.
         expected_fields: other labels to look for; case, spaces and underscores do not matter.
     """
     prose, fences = split_fences(text[:MAXIMUM_CHARACTERS])
@@ -222,7 +227,7 @@ def parse_markdown(
         "data_access_id": _only(_labelled(labels, _ID_LABELS), _ID),
         "table": _only(_labelled(labels, _TABLE_LABELS), _NAME),
         "operation": _only(_labelled(labels, _OPERATION_LABELS), _OPERATION),
-        "error": _failure(_labelled(labels, _ERROR_LABELS)),
+        "error": _failure(_labelled(labels, _ERROR_LABELS)) or _beginning_failure(prose),
     }
     if strategy == "aggressive":
         guessed = _guessed([line for line in prose if len(line) <= LONGEST_LINE], fences)
@@ -252,6 +257,21 @@ def _failure(values: set[str]) -> str | None:
         return None
     [said] = values
     return None if plain(said) in _NO_VALUE else said[:_LONGEST_VALUE]
+
+
+def _beginning_failure(prose: Sequence[str]) -> str | None:
+    """The failure in the first line, such as `Query Error: no such table`, or below a heading that says so.
+
+    A server that has only texts answers a failure so. Further down, such a line may be about anything.
+    """
+    lines = [line for line in prose if line.strip()][:2]
+    if not lines or len(lines[0]) > LONGEST_LINE:
+        return None
+    match = _FAILED.match(lines[0])
+    if match is None and _FAILED_HEADING.match(lines[0]):
+        return _failure({undecorated(line[:LONGEST_LINE]) for line in lines[1:] if not _ITEM.match(line)})
+    said = undecorated(match["said"]) if match else ""
+    return None if not said or _FIGURE.match(said) else _failure({said})
 
 
 def _guessed(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from dualsql_client.errors import ToolFailedError
 from dualsql_client.markdown import MarkdownAnswer, ParseStrategy, parse_markdown
 from dualsql_client.object_walk import Fields, fields_of
 from dualsql_client.parsed import ParsedDualResponse
+from dualsql_client.preview import printable
 from dualsql_client.wire import Row
 
 _MAXIMUM_PAGES = 100
@@ -85,6 +86,7 @@ Query = Callable[["ToolAnswer", str], Awaitable[list[Row]]]
 Source = Literal["dual response", "dual mode", "structure", "json", "markdown", "nothing"]
 
 _MAXIMUM_TEXT = 2_000
+_QUOTED = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +335,12 @@ def text_of(raw: Any) -> str | None:
     blocks = [fields_of(block) or {} for block in content] if isinstance(content, list | tuple) else []
     texts = [text for block in blocks if isinstance(text := block.get("text"), str)]
     return "\n".join(texts) if texts else None
+
+
+def quoted(answer: ToolAnswer) -> str:
+    """The beginning of the answer's text, for an error that says what came instead of data."""
+    said = " ".join((answer.text or "")[:_MAXIMUM_TEXT].split())
+    return f" It says: {printable(said, _QUOTED)}" if said else ""
 
 
 def _text(value: Any) -> str | None:

@@ -16,6 +16,8 @@ class Answer(NamedTuple):
     text: str
     says: dict[str, Any] = {}
     more: dict[str, Any] = {}
+    begins: dict[str, Any] = {}
+    """What it says because nothing stands before it."""
 
 
 def staged(text: str, **says: Any) -> Answer:
@@ -110,15 +112,28 @@ ANSWERS: dict[str, Answer] = {
     ),
     "an error with a cause": Answer(
         "Data Manager Error: Query failed: no such table: protein",
+        begins={"error": "Query failed: no such table: protein"},
+    ),
+    "an error with a suggestion": Answer(
+        "Data Manager Error: no such table\n\n| name |\n|---|\n| entries |",
+        {"tables": [[{"name": "entries"}]]},
+        begins={"error": "no such table"},
+    ),
+    "an error below its heading": Answer(
+        '**Query Error**\n\nTable "protein" not found. Try: `SELECT * FROM entries`',
         {},
-        {"error": "Query failed: no such table: protein"},
+        {"table": "entries"},
+        begins={"error": 'Table "protein" not found. Try: `SELECT * FROM entries'},
     ),
     "a failure": Answer(
-        "Search failed: upstream timed out after 30 s", {}, {"error": "upstream timed out after 30 s"}
+        "Search failed: upstream timed out after 30 s", begins={"error": "upstream timed out after 30 s"}
     ),
     "a failure with a picture": Answer(
-        "⚠️ Request failed: 429 Too Many Requests", {}, {"error": "429 Too Many Requests"}
+        "⚠️ Request failed: 429 Too Many Requests", begins={"error": "429 Too Many Requests"}
     ),
+    "a statistical error": Answer("Standard error: 0.03\nMean: 5.2", {}, {"error": "0.03"}),
+    "failed checks": Answer("Checks failed: 3 of 25", {}, {"error": "3 of 25"}),
+    "a report on errors": Answer("# Types of error\n\n- syntax\n- semantics"),
     "no error": Answer("Errors: none\nRows: 5"),
     "errors, counted": Answer("Errors: 0"),
     "an error in a cell": Answer(
@@ -127,7 +142,7 @@ ANSWERS: dict[str, Answer] = {
     ),
     "an error in code": Answer("Example:\n```\nError: this is how errors look\n```"),
     "failed, in prose": Answer("None of the 25 checks failed, and the error rate: low."),
-    "two errors": Answer("Error: one\nError: two"),
+    "two errors": Answer("Error: one\nError: two", begins={"error": "one"}),
     "a German error": Answer("Fehler: Tabelle nicht gefunden", {"error": "Tabelle nicht gefunden"}),
     "a Chinese error": Answer("错误：找不到表", {"error": "找不到表"}),
     "a block": Answer('Result:\n```json\n{"rows": [{"id": 1}]}\n```', {"blocks": [{"rows": [{"id": 1}]}]}),

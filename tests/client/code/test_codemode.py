@@ -165,6 +165,31 @@ async def test_a_data_manager_that_gives_no_rows(answer: Any) -> None:
         await CodeMode(Tools(search=STAGED, data_manager=answer)).get_data("search")
 
 
+@pytest.mark.parametrize("return_format", ["auto", "parsed"])
+async def test_a_text_that_begins_with_a_failure_is_one(return_format: Any) -> None:
+    """Whoever gets the answer parsed, whoever queries, and whoever gets rows hears what the server said."""
+    said = "Data Manager Error: Query failed: no such table: protein"
+    code = CodeMode(Tools(search=STAGED, data_manager=text(said)))
+    answer = await code.invoke("data_manager", return_format=return_format)
+    assert not answer.success and answer.data is None
+    for asked in (
+        code.query_staged_data(ID, "SELECT 1"),
+        code.get_data("search"),
+        code.get_data("data_manager"),
+    ):
+        with pytest.raises(ToolFailedError, match=r"^Query failed: no such table: protein") as caught:
+            await asked
+        assert caught.value.message == answer.error.message
+
+
+async def test_what_came_instead_of_rows_is_quoted() -> None:
+    code = CodeMode(Tools(search=STAGED, data_manager=text("Please  log in\n\x1b[31mfirst.\n" + "x" * 1_000)))
+    for asked in (code.query_staged_data(ID, "SELECT 1"), code.get_data("data_manager")):
+        with pytest.raises(ToolFailedError, match=r"It says: Please log in .?.?.?.?.?first\. x+") as caught:
+            await asked
+        assert len(caught.value.message) < 400 and caught.value.message.isprintable()
+
+
 async def test_a_glance_at_staged_data_is_not_taken_for_it() -> None:
     glance = f"Data Access ID: {ID}\nTable: protein\n\n| accession |\n|---|\n| P04637 |"
     code = CodeMode(Tools(search=text(glance), data_manager={"rows": ROWS}))
