@@ -70,8 +70,7 @@ from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, Re
 from dualsql.results.access import Authorize, Listing
 from dualsql.results.options import CreateOptions, ProfileOption
 from dualsql.results.pages import PageRequest, ResultPage
-from dualsql.results.resume import Resumption
-from dualsql.results.streams import ResultStream, StreamEnding, StreamRequest
+from dualsql.results.streams import ResultStream, Resumption, StreamEnding, StreamRequest
 from dualsql.saved_queries import QueryParameter, SavedQuery
 from dualsql.server import DualResponseServer, ServerOptions
 from dualsql.settings import Action, ResultCache, Settings, SnapshotTags

@@ -105,6 +105,21 @@ class SampleMethod(NamedTuple):
 HEAD = SampleMethod("head")
 
 
+def within(what: str, value: int, least: int, most: int) -> int:
+    """The value of a request, if it is a whole number from `least` to `most`, which a setting says.
+
+    Raises:
+        BadParameterError: it is another value.
+    """
+    if type(value) is not int or not least <= value <= most:
+        raise BadParameterError(
+            f"{what} is out of range.",
+            hint=f"Give a whole number from {least} to {most}.",
+            details={"value": shown(value, 40)},
+        )
+    return value
+
+
 def parse_sample(asked: Any) -> SampleMethod:
     """What the words say.
 
@@ -358,3 +373,8 @@ def new_resource(
         tenant=principal.tenant if principal else None,
         metadata=metadata,
     )
+
+
+def instant(moment: datetime) -> str:
+    """A point in time as the wire has it: ISO 8601 in UTC, whole seconds, ending in Z."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat, fit, table
 from dualsql.formats.text import cell, single_line
+from dualsql.resource import instant
 from dualsql_client.wire import (
     Column,
     ColumnarContent,
@@ -323,8 +324,3 @@ def note_line(name: str, note: str) -> str:
 def _rounded(number: int) -> int:
     """The number to two digits: a model would take more digits for a count."""
     return round(number, 2 - len(str(number)))
-
-
-def instant(moment: datetime) -> str:
-    """A point in time as the wire has it: ISO 8601 in UTC, whole seconds, ending in Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

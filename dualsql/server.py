@@ -40,6 +40,7 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authorize, Listing, not_found, seal_for
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
+from dualsql.results.descriptions import Descriptions
 from dualsql.results.jobs import Jobs
 from dualsql.results.links import Links
 from dualsql.results.options import (
@@ -49,9 +50,9 @@ from dualsql.results.options import (
     checked_registry,
     checked_saved_queries,
 )
-from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
-from dualsql.results.reader import ResultReader
+from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
+from dualsql.results.view import Views
 from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import NamedSources, SavedQueries, SQLService
@@ -142,20 +143,15 @@ class DualResponseServer:
         self.sql = SQLService(self._named)
         found = checked_saved_queries(options.saved_queries, self._sources)
         self.saved_queries = SavedQueries(found, self._named)
-        self._reader = ResultReader(
-            self._sources,
-            self._policy,
-            self._access,
-            self.store,
-            accesses,
-            settings=self.settings,
-            addresses=self._addresses,
-            cursors=Cursors(seal),
-            streams=Streams(seal, self.settings, self._access),
+        self._views = Views(self._sources, self._policy, self.settings)
+        self._pages = ResultPages(Cursors(seal), self._access)
+        self._streams = Streams(seal, self.settings, self._access)
+        self._descriptions = Descriptions(
+            self._views, self._access, self.store, accesses, addresses=self._addresses
         )
         self._jobs = Jobs(self._access, self.store, self.settings)
-        self.query = QueryService(self._reader, self.settings)
-        made = (self._sources, self._reader, self._access, self._jobs)
+        self.query = QueryService(self._views, self._pages, self._streams, self.settings)
+        made = (self._sources, self._views, self._access, self._jobs)
         self.responses = Creator(
             *made,
             settings=self.settings,
@@ -166,8 +162,8 @@ class DualResponseServer:
         self._refinements = RefineService(
             self._access, self.query, self.responses, settings=self.settings, addresses=self._addresses
         )
-        self.profiles = ProfileService(self._reader, self._access)
-        parts = (self.responses, self._reader, self._access, self.query)
+        self.profiles = ProfileService(self._views, self._access)
+        parts = (self.responses, self._views, self._access, self.query)
         self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
             self.store,
@@ -294,7 +290,7 @@ class DualResponseServer:
         """As `read_page`, of a resource that was opened already: neither rights nor expiry are checked."""
         await self._ready()
         checked = request.checked(self.settings)
-        return await self._reader.page(self._reader.target(resource, principal), checked)
+        return await self._pages.read(self._views.target(resource, principal), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -320,7 +316,7 @@ class DualResponseServer:
         """As `stream`, of a resource that was opened already: neither rights nor expiry are checked."""
         await self._ready()
         checked = request.checked(self.settings)
-        return self._reader.stream(self._reader.target(resource, principal), checked)
+        return self._streams.open(self._views.target(resource, principal), checked)
 
     @checked_keywords()
     async def profile(
@@ -366,11 +362,11 @@ class DualResponseServer:
     ) -> ResourceDescription:
         """As `describe`, of a resource that was opened already: neither rights nor expiry are checked."""
         asked = checked_count(count, self.settings)
-        return await self._reader.describe(resource, principal=principal, asked=asked)
+        return await self._descriptions.describe(resource, principal=principal, asked=asked)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """What may be said of a resource, without a word to the audit."""
-        return self._reader.metadata_of(resource)
+        return self._descriptions.metadata_of(resource)
 
     async def pin(self, resource_id: str, principal: Principal | None) -> None:
         """Keep a result until it is deleted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import runpy
 import subprocess
+import sys
 import tokenize
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -23,7 +24,6 @@ LONGEST_MODULE = 700
 SHORTEST_MODULE = 30
 SMALL_MODULES = {
     "dualsql/columns/dialect_types.py": "types of one dialect's module that stand in Selects for any database",
-    "dualsql/databases/sqlite/streams.py": "a database with streams of its own has them in a module of this name",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""
 MOST_ENTRIES = 30
@@ -95,6 +95,13 @@ def test_there_are_few_rooms_and_modules() -> None:
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
     assert len([file for file in MODULES if file.is_relative_to(server)]) <= MOST_MODULES
     assert len([file for file in MODULES if file.is_relative_to(client)]) <= MOST_MODULES_OF_THE_CLIENT
+
+
+def test_a_request_passes_through_few_modules() -> None:
+    """See FLOORS of the script. It runs in a process of its own, because it installs a profiler."""
+    script = [sys.executable, str(ROOT / "scripts" / "count_modules.py")]
+    counted = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert counted.returncode == 0, f"{counted.stdout}{counted.stderr}list them with: {script[1]} --names"
 
 
 def test_functions_are_short() -> None:

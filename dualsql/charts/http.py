@@ -10,8 +10,7 @@ from starlette.responses import Response
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
-from dualsql.http.negotiation import preferred_media_type
-from dualsql.http.parameters import refuse_query, resource_id_of, split_query
+from dualsql.http.parameters import preferred_media_type, refuse_query, resource_id_of, split_query
 from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.resource import endpoint

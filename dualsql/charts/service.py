@@ -24,8 +24,7 @@ from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
-from dualsql.results.reader import ResultReader
-from dualsql.results.view import View
+from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Row
 
@@ -39,7 +38,7 @@ class ChartService:
     def __init__(
         self,
         creator: Creator,
-        reader: ResultReader,
+        views: Views,
         access: AccessControl,
         query: QueryService,
         *,
@@ -47,7 +46,7 @@ class ChartService:
         start: Callable[[], Awaitable[None]],
     ) -> None:
         self._creator = creator
-        self._reader = reader
+        self._views = views
         self._access = access
         self._query = query
         self._settings = settings
@@ -118,7 +117,7 @@ class ChartService:
             BadParameterError: the resource is no chart.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        view = self._reader.view_of(resource, principal)
+        view = self._views.of(resource, principal)
         chart = _chart_of(resource, view)
         rows, is_cut = await (_bins(view) if chart.mark == "histogram" else _marks(view))
         await self._access.note("read", principal, resource=resource, rows=len(rows))

@@ -6,8 +6,7 @@ from dualsql.databases.proof import prove, prove_read_only, prove_row_security
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.databases.session import ran_too_long
 from dualsql.databases.source import Database, Source, chosen_source, open_source, open_sources, reach
-from dualsql.databases.stream_job import StreamJob
-from dualsql.databases.streams import stream_rows
+from dualsql.databases.streams import StreamJob, stream_rows
 
 __all__ = [
     "Backend",

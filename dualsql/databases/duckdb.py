@@ -26,7 +26,15 @@ from dualsql.capabilities import (
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import DriverValue
-from dualsql.databases.backends import Backend
+from dualsql.databases.backends import (
+    Backend,
+    FailureKind,
+    Guard,
+    SessionTerms,
+    driver_of,
+    memory_of,
+    repeated_until_over,
+)
 from dualsql.databases.generic import (
     Expression,
     as_double,
@@ -41,14 +49,6 @@ from dualsql.databases.generic import (
     text_parameter,
     unchanged,
     whole_sum,
-)
-from dualsql.databases.guard import (
-    FailureKind,
-    Guard,
-    SessionTerms,
-    driver_of,
-    memory_of,
-    repeated_until_over,
 )
 from dualsql.errors import ConfigurationError
 

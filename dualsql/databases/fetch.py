@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
 from dualsql.columns.result import driver_names
-from dualsql.databases.backends import HeldUpError
-from dualsql.databases.driver import driver_statement, is_listened_to, require_described
+from dualsql.databases.backends import HeldUpError, driver_statement, is_listened_to, require_described
 from dualsql.databases.session import apart, database_errors, in_session, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError

@@ -23,7 +23,16 @@ from dualsql.capabilities import (
     functions_that_give,
 )
 from dualsql.columns.own_types import plain_type
-from dualsql.databases.backends import Backend
+from dualsql.databases.backends import (
+    Backend,
+    FailureKind,
+    Guard,
+    Refusal,
+    SessionTerms,
+    driver_of,
+    repeated_until_over,
+    spare_connection,
+)
 from dualsql.databases.generic import (
     Expression,
     as_double,
@@ -33,15 +42,6 @@ from dualsql.databases.generic import (
     raw_form,
     unchanged,
     whole_sum,
-)
-from dualsql.databases.guard import (
-    FailureKind,
-    Guard,
-    Refusal,
-    SessionTerms,
-    driver_of,
-    repeated_until_over,
-    spare_connection,
 )
 from dualsql_client.query import Bucket
 

@@ -12,7 +12,7 @@ from sqlalchemy import Table, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.guard import FailureKind
+from dualsql.databases.backends import FailureKind
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError

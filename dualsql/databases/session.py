@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.guard import FailureKind, SessionTerms, too_large
+from dualsql.databases.backends import FailureKind, SessionTerms, too_large
 from dualsql.databases.source import Source
 from dualsql.errors import (
     DatabaseBusyError,

@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.backends import Backend, PageReader, backend_of, known_databases
+from dualsql.databases.backends import Backend, Guard, PageReader, Refusal, backend_of, known_databases
 from dualsql.databases.engines import (
     async_url,
     has_pool,
@@ -28,7 +28,6 @@ from dualsql.databases.engines import (
     parsed_url,
     require_there,
 )
-from dualsql.databases.guard import Guard, Refusal
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError
 from dualsql.freeze import Registry, freeze, thaw

@@ -1,24 +1,105 @@
-"""Run one statement and pass its rows on as they come. A slow reader holds the database back."""
+"""Run one statement and pass its rows on, a few batches at a time. A slow reader holds the database back."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import gc
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
+from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.columns.result import driver_names
-from dualsql.databases.driver import driver_statement, is_listened_to, require_described
+from dualsql.columns.result import ResultColumn, driver_names
+from dualsql.databases.backends import driver_statement, is_listened_to, require_described
 from dualsql.databases.session import Session, database_errors
-from dualsql.databases.stream_job import Lane, Pace, Put, ReaderGone, StreamJob, without_collector
+from dualsql.databases.source import Source
 from dualsql.formats.cells import Processor, processed
-from dualsql.formats.writer import Chunk, Rows
+from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.page import projected
+from dualsql.tenancy import ActiveRules
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """No garbage collection in the block, in any thread; an application that has switched it off finds it off.
+
+    Python looks for cycles among new objects every few hundred of them. A batch has tens of thousands and no cycles:
+    the search takes up to two fifths of the time of a stream.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+Put = Callable[[Chunk], Awaitable[None]]
+"""Takes the next chunk, once there is room for it; raises ReaderGone when nobody reads any longer."""
+
+BATCH_BYTES = 256 * 1024
+
+_FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
+
+
+class ReaderGone(Exception):  # noqa: N818 - no error: the lane ends
+    """Nobody reads the stream any longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamJob:
+    """One statement to be streamed.
+
+    Attributes:
+        columns: of the statement, in order.
+        places: of the columns that the writer writes, among these; None for all of them.
+    """
+
+    source: Source
+    statement: Executable
+    rules: ActiveRules
+    columns: Sequence[ResultColumn]
+    writer: Writer
+    places: Sequence[int] | None = None
+
+    @property
+    def written(self) -> Sequence[int]:
+        """Places of the columns that are written."""
+        return range(len(self.columns)) if self.places is None else self.places
+
+    def encode(self, rows: Rows) -> Chunk:
+        """Rows of all columns, each a tuple or list, as the writer writes them."""
+        if self.places is None:
+            return self.writer.rows(rows)
+        return self.writer.rows([[row[place] for place in self.places] for row in rows])
+
+
+Lane = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
+
+
+class Pace:
+    """How many rows to take at once: few at first, then as many as make a good piece.
+
+    The rows to come are not known. A batch never has more than four times the rows of the one before: rows that
+    suddenly get wide are met in moderate numbers.
+    """
+
+    def __init__(self) -> None:
+        self.rows = _FIRST_ROWS
+
+    def note(self, chunk: Chunk) -> None:
+        """Learn from what was read last."""
+        if chunk.rows:
+            weight = max(len(chunk.data), chunk.held, 1)
+            fitting = int(BATCH_BYTES * chunk.rows / weight)
+            self.rows = max(1, min(fitting, self.rows * _GROWTH, _MOST_ROWS))
 
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:

@@ -26,11 +26,6 @@ class Chunk(NamedTuple):
     rows: int
     held: int = 0
 
-    @property
-    def weight(self) -> int:
-        """Bytes that the rows take."""
-        return max(len(self.data), self.held)
-
 
 class StreamEnd(NamedTuple):
     """How a stream ended."""

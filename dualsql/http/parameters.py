@@ -1,10 +1,10 @@
-"""Paths, query strings and JSON bodies to requests. Strict, and bounded first."""
+"""Paths, query strings, JSON bodies and Accept headers to requests. Strict, and bounded first."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -15,12 +15,17 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
 from dualsql.errors import BadCursorError, BadParameterError, refuse_unknown
-from dualsql.formats.writer import WriterOptions
-from dualsql.http.negotiation import chosen_format
-from dualsql.http.problems import BodyTooLargeError, CallerGoneError, SlowBodyError, UnsupportedBodyError
+from dualsql.formats.table import FORMATS, format_named
+from dualsql.formats.writer import Format, WriterOptions
+from dualsql.http.problems import (
+    BodyTooLargeError,
+    CallerGoneError,
+    NotAcceptableError,
+    SlowBodyError,
+    UnsupportedBodyError,
+)
 from dualsql.results.pages import PageRequest
-from dualsql.results.resume import TOKEN_LENGTH, Resumption
-from dualsql.results.streams import StreamRequest
+from dualsql.results.streams import TOKEN_LENGTH, Resumption, StreamRequest
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 
@@ -457,3 +462,81 @@ def _matching(name: str, value: Any, form: re.Pattern[str]) -> str:
             details={"name": name},
         )
     return value
+
+
+_MOST_RANGES = 100
+_IDENTITY = "identity"
+
+
+def preferred_media_type(accepted: Sequence[str], offered: Sequence[str]) -> str | None:
+    """The media type of `offered` that the values of Accept weigh most; the first one without any such header."""
+    ranges = dict(_ranges(accepted))
+    if not ranges:
+        return offered[0]
+    return _heaviest(offered, lambda offer: _weight(ranges, (offer, f"{offer.partition('/')[0]}/*", "*/*")))
+
+
+def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | None:
+    """The content coding of `offered` for these values of Accept-Encoding; None for no coding at all.
+
+    Raises:
+        NotAcceptableError: the caller takes neither a coding we have nor its absence.
+    """
+    codings = dict(_ranges(accepted))
+    weights = {coding: _weight(codings, (coding, "*")) for coding in offered}
+    plain = codings.get(_IDENTITY, codings.get("*"))
+    found = _heaviest(weights, weights.__getitem__)
+    if found is not None and weights[found] >= (plain or 0):
+        return found
+    if plain == 0:
+        raise NotAcceptableError(
+            "The server supports no content coding that Accept-Encoding allows.",
+            hint="Send Accept-Encoding: gzip.",
+        )
+    return None
+
+
+def _heaviest(offered: Iterable[str], weight: Callable[[str], float]) -> str | None:
+    best = max(offered, key=weight, default=None)  # the first one of equal weight
+    return best if best is not None and weight(best) > 0 else None
+
+
+def _weight(ranges: Mapping[str, float], by_precision: Sequence[str]) -> float:
+    return next((ranges[name] for name in by_precision if name in ranges), 0.0)
+
+
+def _ranges(values: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Each range of a header and its weight. Parameters but `q` are not looked at."""
+    for item in ",".join(values).lower().split(",", _MOST_RANGES)[:_MOST_RANGES]:
+        name, *parameters = [part.strip() for part in item.split(";")]
+        weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+        if name:
+            yield name, _number(weight)
+
+
+def _number(text: str) -> float:
+    try:
+        weight = float(text[:8])
+    except ValueError:
+        return 0.0
+    return weight if 0 <= weight <= 1 else 0.0
+
+
+def chosen_format(named: str | None, headers: Headers) -> Format:
+    """The format that the request names, or the one that its Accept weighs most.
+
+    Raises:
+        BadParameterError: no format has that name.
+        NotAcceptableError: none is acceptable.
+    """
+    if named is not None:
+        return format_named(named)
+    offered = {found.media_type: found for found in FORMATS.values()}
+    media_type = preferred_media_type(headers.getlist("accept"), list(offered))
+    if media_type is None:
+        raise NotAcceptableError(
+            "The server has no row format that Accept allows.",
+            hint=f"Accept one of: {', '.join(offered)}.",
+            details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
+        )
+    return offered[media_type]

@@ -1,11 +1,16 @@
-"""The REST resources as one application. A route parses, asks the server once, and answers."""
+"""The REST resources as one application: routes and middleware.
+
+A route parses, asks the server once, and answers. A Host or Origin that is not on the list is refused before that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -16,8 +21,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
-from dualsql.http.host_check import HostCheck, origin_of, own_hosts
-from dualsql.http.negotiation import is_known, metadata_etag, negotiating, not_modified, preferred_media_type
+from dualsql.http.negotiation import is_known, metadata_etag, negotiating, not_modified
 from dualsql.http.parameters import (
     parse_body,
     parse_count,
@@ -25,6 +29,7 @@ from dualsql.http.parameters import (
     parse_query,
     parse_rows_body,
     parse_rows_query,
+    preferred_media_type,
     read_json_body,
     refuse_query,
     resource_id_of,
@@ -34,6 +39,7 @@ from dualsql.http.problems import (
     METHODS,
     RETRY_SOON,
     Endpoint,
+    ForeignRequestError,
     JSONAnswer,
     PrivateHeaders,
     answering,
@@ -43,8 +49,7 @@ from dualsql.http.problems import (
 )
 from dualsql.http.streaming import answer_stream
 from dualsql.http.well_known import well_known_route
-from dualsql.resource import Principal, Resource
-from dualsql.response import instant
+from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
 from dualsql_client.wire import (
@@ -271,6 +276,65 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
         return None
     preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *representations])
     return representations.get(preferred or _JSON)
+
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class HostCheck:
+    """Answer 403 unless the request is addressed to one of `hosts` and comes from one of `origins`."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str], origins: Collection[str]) -> None:
+        self.app = app
+        self.hosts = frozenset(host.lower() for host in hosts)
+        self.origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
+
+    def refuse(self, headers: Headers) -> ForeignRequestError | None:
+        """Why a request with these headers is not served, if it is not."""
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or not self.serves(hosts[0]):
+            return ForeignRequestError(
+                "The Host header names a host that this server does not serve.",
+                hint="Ask the operator to add the host name to allowed_hosts.",
+            )
+        if "*" not in self.origins and not self.origins.issuperset(origins):
+            return ForeignRequestError(
+                "The Origin header names an origin that may not read this server.",
+                hint="Ask the operator to add the origin to cors_origins.",
+            )
+        return None
+
+    def serves(self, host: str) -> bool:
+        """Whether a Host header is ours: `name` in the list covers every port, `name:port` only that one."""
+        match = _HOST.fullmatch(host.lower())
+        return match is not None and not self.hosts.isdisjoint({match["name"], match.group()})
+
+
+def own_hosts(base_url: str) -> frozenset[str]:
+    """Names a server at `base_url` answers to; the loopback names are one when it is on loopback."""
+    name = _host_name(base_url)
+    return LOOPBACK_NAMES if name in LOOPBACK_NAMES else frozenset({name})
+
+
+def origin_of(url: str) -> str:
+    """The origin of `url` as browsers write it (RFC 6454, section 6.2). "*" and "null" stay as they are."""
+    parts = urlsplit(url)
+    if not parts.scheme or not parts.hostname:
+        return url
+    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{_host_name(url)}{port}"
+
+
+def _host_name(url: str) -> str:
+    name = urlsplit(url).hostname or ""
+    return f"[{name}]" if ":" in name else name
 
 
 class FallbackRoute:

@@ -1,27 +1,28 @@
-"""All rows as one answer, sent while the caller is connected."""
+"""All rows as one answer: its content coding, its file name, and sending it while the caller is connected."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import re
+import sys
+import unicodedata
+import zlib
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
 from dualsql.formats.writer import Format
-from dualsql.http.negotiation import (
-    CODINGS,
-    chosen_coding,
-    compressed,
-    content_disposition,
-    is_known,
-    not_modified,
-)
+from dualsql.http.negotiation import is_known, not_modified
+from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, while_connected
 from dualsql.log import log_failure
 from dualsql.resource import Principal, Resource
@@ -135,6 +136,110 @@ class _TimedSend:
         """Hand a message to the server, as soon as it has room."""
         async with asyncio.timeout_at(min(self._loop.time() + self._patience, self._end)):
             await self._send(message)
+
+
+_IN_PLACE = 8 * 1024
+"""Bytes that are compressed faster than a thread is woken."""
+
+_GZIP_LEVEL = 1
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class Compressor(Protocol):
+    """One stream's compression."""
+
+    def compress(self, data: bytes) -> bytes:
+        """All of `data`, so that whoever reads can decompress it at once."""
+        ...
+
+    def finish(self) -> bytes:
+        """What the coding needs at its end."""
+        ...
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._stream = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+
+    def compress(self, data: bytes) -> bytes:
+        return self._stream.compress(data) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+
+    def finish(self) -> bytes:
+        return self._stream.flush()
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._stream = _ZSTD.ZstdCompressor()
+
+    def compress(self, data: bytes) -> bytes:
+        flushed: bytes = self._stream.compress(data, self._stream.FLUSH_BLOCK)
+        return flushed
+
+    def finish(self) -> bytes:
+        end: bytes = self._stream.flush()
+        return end
+
+
+def _zstd_module() -> Any:
+    try:
+        return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    except ImportError:
+        return None
+
+
+_ZSTD = _zstd_module()
+
+CODINGS: Mapping[str, Callable[[], Compressor]] = {"zstd": _Zstd, "gzip": _Gzip} if _ZSTD else {"gzip": _Gzip}
+"""What there is, the best first."""
+
+
+async def compressed(compressor: Compressor | None, data: bytes) -> bytes:
+    """`data` in its coding; longer pieces in a thread, because the event loop serves others meanwhile."""
+    if compressor is None or not data:
+        return data
+    if len(data) <= _IN_PLACE:
+        return compressor.compress(data)
+    return await asyncio.to_thread(compressor.compress, data)
+
+
+def chosen_coding(written: Format, headers: Headers) -> str | None:
+    """The content coding for this format; None for none.
+
+    Raises:
+        NotAcceptableError: neither is acceptable.
+    """
+    offered = () if written.is_compressed else CODINGS
+    return preferred_coding(headers.getlist("accept-encoding"), offered)
+
+
+_LONGEST = 80
+_UNSAFE = re.compile(r'[\\/:*?"<>|%;\s]+')
+# Devices on Windows, whatever their extension.
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
+_NAMELESS = "rows"
+
+
+def content_disposition(name: str, extension: str) -> str:
+    """The header that saves `name` as a file of `extension`; ASCII, without line breaks, whatever the name is."""
+    stem = file_stem(name)
+    plain = file_stem(unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode())
+    exact = quote(f"{stem}.{extension}", safe="")
+    return f"attachment; filename=\"{plain}.{extension}\"; filename*=UTF-8''{exact}"
+
+
+def file_stem(name: str) -> str:
+    """A file's name without an extension, that is one on every system: no path, no device, nothing invisible."""
+    # A slice first: a name is as long as its maker liked.
+    visible = "".join(map(_visible, unicodedata.normalize("NFC", name[: _LONGEST * 4])))
+    stem = _UNSAFE.sub(" ", visible).strip(" .'-")[:_LONGEST].rstrip(" .'-")
+    return _NAMELESS if not stem or _RESERVED.fullmatch(stem) else stem
+
+
+def _visible(character: str) -> str:
+    # Cc control, Cf format (bidirectional overrides, zero-width), Co private, Cs surrogate, Cn unassigned.
+    category = unicodedata.category(character)
+    return character if not category.startswith("C") else " " if character.isspace() else ""
 
 
 _VARY = "Accept, Accept-Encoding"

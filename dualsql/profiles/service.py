@@ -17,16 +17,15 @@ from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample
 from dualsql.results.options import checked_profile
-from dualsql.results.reader import ResultReader
-from dualsql.results.view import View
+from dualsql.results.view import View, Views
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
 
 class ProfileService:
     """Profiles the results of one server."""
 
-    def __init__(self, reader: ResultReader, access: AccessControl) -> None:
-        self._reader = reader
+    def __init__(self, views: Views, access: AccessControl) -> None:
+        self._views = views
         self._access = access
 
     async def profile(
@@ -39,7 +38,7 @@ class ProfileService:
     ) -> Profile:
         """See `DualResponseServer.profile`."""
         known = checked_profile(kind)
-        view = self._reader.view_of(resource, principal)
+        view = self._views.of(resource, principal)
         await self._access.note("profile", principal, resource=resource)
         found = await fetch_profile(view, known, columns)
         await self._access.note_access(resource)

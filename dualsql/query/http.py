@@ -16,12 +16,13 @@ from starlette.responses import Response
 from dualsql.errors import refuse_unknown
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
-from dualsql.http.negotiation import chosen_format, preferred_media_type
 from dualsql.http.parameters import (
+    chosen_format,
     cursor_value,
     integer_form,
     integer_value,
     json_object,
+    preferred_media_type,
     read_json_body,
     refuse_query,
     resource_id_of,

@@ -28,10 +28,9 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
-from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage
-from dualsql.results.reader import ResultReader
-from dualsql.results.streams import ResultStream, StreamRequest
-from dualsql.results.view import Derived, ReadTarget, View
+from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
+from dualsql.results.streams import ResultStream, StreamRequest, Streams
+from dualsql.results.view import Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
 
 _MOST_KEPT = 50
@@ -41,8 +40,10 @@ _MOST_KEPT = 50
 class QueryService:
     """Answers questions about the resources of one server."""
 
-    def __init__(self, reader: ResultReader, settings: Settings) -> None:
-        self._reader = reader
+    def __init__(self, views: Views, pages: ResultPages, streams: Streams, settings: Settings) -> None:
+        self._views = views
+        self._pages = pages
+        self._streams = streams
         self._settings = settings
         self._kept: OrderedDict[tuple[str, bytes, str], Derived] = OrderedDict()
 
@@ -65,7 +66,7 @@ class QueryService:
         """
         checked = request.checked(self._settings)
         target = self._target(resource, query, principal)
-        page = await self._reader.page(target, checked)
+        page = await self._pages.read(target, checked)
         if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
             return await self._with_groups_counted(page, target.view)
         return page
@@ -80,7 +81,7 @@ class QueryService:
     ) -> ResultStream:
         """The whole answer as bytes of the format that `request` names; neither rights nor expiry are checked."""
         checked = request.checked(self._settings)
-        return self._reader.stream(self._target(resource, query, principal), checked)
+        return self._streams.open(self._target(resource, query, principal), checked)
 
     def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
         """The answer as a Select of its own over the tables of the result.
@@ -88,8 +89,8 @@ class QueryService:
         Raises:
             ConfigurationError: hooks of this server are plain functions, which expect the statements of its tools.
         """
-        view = self._reader.view_of(resource, principal)
-        if self._reader.has_functions:
+        view = self._views.of(resource, principal)
+        if self._views.has_functions:
             _refuse_functions()
         return self._answer(query, view)
 
@@ -104,8 +105,8 @@ class QueryService:
         )
 
     def _view(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> View:
-        view = self._reader.view_of(resource, principal)
-        if self._reader.has_functions:
+        view = self._views.of(resource, principal)
+        if self._views.has_functions:
             # The statement differs for each principal, so it is not kept.
             return replace(view, derived=Derived(self._answer(query, view), view.source.meanings))
         key = (view.source.name, resource.document, query.digest)
@@ -117,7 +118,7 @@ class QueryService:
         return replace(view, derived=self._kept[key])
 
     def _answer(self, query: ResultQuery, view: View) -> AnySelect:
-        return _answer(query, view, is_fenced=self._reader.hides_rows)
+        return _answer(query, view, is_fenced=self._views.hides_rows)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with the number of groups, which is bounded if one page does not show them all."""

@@ -32,8 +32,7 @@ from dualsql.settings import Action, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
-from dualsql.store.rows import is_storable_id, size_of
-from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc
+from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
 from dualsql_client import conversions
 
 Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]

@@ -44,8 +44,7 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
 from dualsql.results.options import CreateOptions, checked_size
-from dualsql.results.reader import ResultReader
-from dualsql.results.view import View
+from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes, Row
 
@@ -173,7 +172,7 @@ class Creator:
     def __init__(
         self,
         sources: Mapping[str, Source],
-        reader: ResultReader,
+        views: Views,
         access: AccessControl,
         jobs: Jobs,
         *,
@@ -183,7 +182,7 @@ class Creator:
         forms: Sequence[StatementForms] = (),
     ) -> None:
         self._sources = sources
-        self._reader = reader
+        self._views = views
         self._access = access
         self._jobs = jobs
         self._settings = settings
@@ -206,7 +205,7 @@ class Creator:
             # The document says what the Select is: callers with equal options share one query.
             key = (source.name, document, repr(replace(options, select=None, wait=None)))
             return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
-        view = self._reader.view(source, document, options.principal)
+        view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
         sample = await self._sampled(view, options)
         profiled = await self._profiled(view, options, sample)
@@ -229,7 +228,7 @@ class Creator:
             await self._access.note("read", principal, resource=resource, rows=len(response.sample))
             return replace(response, expires_at=resource.expires_at)
         source = chosen_source(self._sources, resource.source)
-        view = self._reader.view(source, resource.document, principal)
+        view = self._views.open(source, resource.document, principal)
         rows: Rows = ()
         with suppress(QueryTimeoutError, DatabaseBusyError):
             size = checked_size(None, self._settings)
@@ -247,7 +246,7 @@ class Creator:
 
     def _work(self, source: Source, document: bytes, options: CreateOptions) -> QueryWork:
         """The work of a query that may outlast its caller: it runs in the background pool, under `pending_timeout`."""
-        view = self._reader.view(source.in_background(), document, options.principal)
+        view = self._views.open(source.in_background(), document, options.principal)
         self._compile_checks.require(view)
         background = replace(
             view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout)

@@ -28,6 +28,7 @@ from dualsql.resource import (
     SampleOption,
     parse_count,
     parse_sample,
+    within,
 )
 from dualsql.saved_queries import SavedQuery, saved_queries
 from dualsql.settings import Settings
@@ -113,17 +114,6 @@ def checked_size(size: int | None, settings: Settings) -> int:
     """Rows of a sample, from 0 on."""
     default = min(settings.default_sample_size, settings.maximum_sample_size)
     return within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
-
-
-def within(what: str, value: int, least: int, most: int) -> int:
-    """The value, if it is a whole number from `least` to `most`."""
-    if type(value) is not int or not least <= value <= most:
-        raise BadParameterError(
-            f"{what} is out of range.",
-            hint=f"Give a whole number from {least} to {most}.",
-            details={"value": shown(value, 40)},
-        )
-    return value
 
 
 def checked_listing(limit: int | None) -> int:

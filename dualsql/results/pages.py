@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases import Rows
-from dualsql.errors import BadParameterError
+from dualsql.errors import BadParameterError, blaming
 from dualsql.formats import json
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
-from dualsql.resource import Total
-from dualsql.response import instant
+from dualsql.resource import Total, instant, within
+from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursor, Cursors, CursorScope
-from dualsql.results.options import within
 from dualsql.results.view import ReadTarget
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Page, PageOrder, Row, SortKey, TotalCountKind
@@ -111,50 +110,64 @@ class PageRequest:
 FIRST_PAGE = PageRequest()
 
 
-async def read_page(target: ReadTarget, request: PageRequest, cursors: Cursors) -> ResultPage:
-    """The page that is asked for; it expires when the resource was said to.
+class ResultPages:
+    """Reads the pages of one server's results."""
 
-    Args:
-        request: as `PageRequest.checked` gave it.
+    def __init__(self, cursors: Cursors, access: AccessControl) -> None:
+        self._cursors = cursors
+        self._access = access
 
-    Raises:
-        UnknownColumnError: a sort key names no column of the result.
-        NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
-        QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
-    """
-    assert request.limit is not None
-    view = target.view
-    rows = view.ordered(request.sort)
-    scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
-    if request.cursor is None:
-        start = None
-        select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
-    else:
-        plan.require_keyset(rows)
-        start = cursors.read(request.cursor, scope)
-        select = plan.page_beside(rows, start.place, limit=request.limit + 1)
-    found, is_cached = await view.turn(select)
-    leaf = _leaf(found, request.limit, request.offset, start)
-    ahead, behind = _marks(leaf, select, rows, start)
-    following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
-    total = _seen_total(target.total, leaf, is_counted=start is None)
-    as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
-    width = len(view.columns)
-    values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
-    return ResultPage(
-        columns=json.describe(view.columns, integer_strings=as_strings),
-        rows=json.records(view.columns, values, view.source.engine.dialect, integer_strings=as_strings),
-        total_count=total.rows,
-        total_count_kind=total.kind,
-        offset=leaf.offset,
-        has_next=leaf.has_next,
-        has_previous=leaf.has_previous,
-        order="total" if rows.order.is_total else "partial",
-        cached=is_cached,
-        next_cursor=cursors.write(following, scope) if leaf.has_next else None,
-        previous_cursor=cursors.write(preceding, scope) if leaf.has_previous else None,
-        expires_at=target.resource.expires_at,
-    )
+    async def read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
+        """The page that is asked for; the audit is told, and a sliding expiry starts again.
+
+        Args:
+            request: as `PageRequest.checked` gave it.
+
+        Raises:
+            UnknownColumnError: a sort key names no column of the result.
+            NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+        """
+        with blaming(target.asked):
+            page = await self._read(target, request)
+        await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
+        expires_at = await self._access.note_access(target.resource)
+        return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
+
+    async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
+        assert request.limit is not None
+        view = target.view
+        rows = view.ordered(request.sort)
+        scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
+        if request.cursor is None:
+            start = None
+            select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
+        else:
+            plan.require_keyset(rows)
+            start = self._cursors.read(request.cursor, scope)
+            select = plan.page_beside(rows, start.place, limit=request.limit + 1)
+        found, is_cached = await view.turn(select)
+        leaf = _leaf(found, request.limit, request.offset, start)
+        ahead, behind = _marks(leaf, select, rows, start)
+        following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
+        total = _seen_total(target.total, leaf, is_counted=start is None)
+        as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
+        width = len(view.columns)
+        values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
+        return ResultPage(
+            columns=json.describe(view.columns, integer_strings=as_strings),
+            rows=json.records(view.columns, values, view.source.engine.dialect, integer_strings=as_strings),
+            total_count=total.rows,
+            total_count_kind=total.kind,
+            offset=leaf.offset,
+            has_next=leaf.has_next,
+            has_previous=leaf.has_previous,
+            order="total" if rows.order.is_total else "partial",
+            cached=is_cached,
+            next_cursor=self._cursors.write(following, scope) if leaf.has_next else None,
+            previous_cursor=self._cursors.write(preceding, scope) if leaf.has_previous else None,
+            expires_at=target.resource.expires_at,
+        )
 
 
 def _seen_total(known: Total, leaf: _PageRows, *, is_counted: bool) -> Total:

@@ -25,6 +25,7 @@ from dualsql.databases import (
     Sample,
     Source,
     StreamJob,
+    chosen_source,
     fetch_page,
     fetch_rows,
     fetch_sample,
@@ -326,35 +327,67 @@ class ReadTarget:
     asked: Asked | None = None
 
 
-def open_view(
-    source: Source,
-    document: bytes,
-    principal: Principal | None,
-    *,
-    policy: Policy,
-    plans: Plans,
-    results: RowCache | None,
-    settings: Settings,
-) -> View:
-    """The document's statement, narrowed to whoever asks now.
+class Views:
+    """Opens the stored statements of one server for those who may read them."""
 
-    Raises:
-        TamperedError, NotFreezableError: see `freeze.thaw`.
-        ForbiddenError: the rules have nothing to go by for this principal.
-        NoTotalOrderError: the narrowed statement cannot be paged.
-    """
-    rules = policy.rules_for(principal)
-    if policy.has_functions:
-        # They make another statement for each principal, and are given none that somebody else is given too.
-        context = HookContext(principal=principal, source=source.name)
-        derived = Derived(policy.apply_functions(source.thaw(document), context), source.meanings)
-    else:
-        derived = plans.derived(source.name, document, source.thaw, source.meanings)
-    may_estimate = policy.shows_all or settings.estimate_narrowed
-    return View(source, derived, rules, settings, may_estimate, results)
+    def __init__(self, sources: Mapping[str, Source], policy: Policy, settings: Settings) -> None:
+        _require_sources(settings.snapshot_tags, sources)
+        self._sources = sources
+        self._policy = policy
+        self._settings = settings
+        self._plans = Plans()
+        self._results = None if settings.result_cache is None else RowCache(settings.result_cache)
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether plain functions narrow statements, whatever these do."""
+        return self._policy.has_functions
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether one principal may see other rows than the next."""
+        return not self._policy.shows_all
+
+    def open(self, source: Source, document: bytes, principal: Principal | None) -> View:
+        """The document's statement, narrowed to whoever asks now.
+
+        Raises:
+            TamperedError, NotFreezableError: see `freeze.thaw`.
+            ForbiddenError: the rules have nothing to go by for this principal.
+            NoTotalOrderError: the narrowed statement cannot be paged.
+        """
+        policy = self._policy
+        rules = policy.rules_for(principal)
+        if policy.has_functions:
+            # They make another statement for each principal, and are given none that somebody else is given too.
+            context = HookContext(principal=principal, source=source.name)
+            derived = Derived(policy.apply_functions(source.thaw(document), context), source.meanings)
+        else:
+            derived = self._plans.derived(source.name, document, source.thaw, source.meanings)
+        may_estimate = policy.shows_all or self._settings.estimate_narrowed
+        return View(source, derived, rules, self._settings, may_estimate, self._results)
+
+    def of(self, resource: Resource, principal: Principal | None) -> View:
+        """What `principal` sees of a resource.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: it has no rows.
+        """
+        resource.require_ready()
+        return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
+
+    def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
+        """The rows of a resource, as `principal` sees them; raises what `of` raises."""
+        return ReadTarget(
+            resource=resource,
+            principal=principal,
+            view=self.of(resource, principal),
+            key=resource.id,
+            total=Total(resource.total_count, resource.total_count_kind),
+        )
 
 
-def require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
+def _require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
     """Raises ConfigurationError for a tag of a source that is not there."""
     unknown = sorted(set(tags) - set(known))
     if unknown:

@@ -27,8 +27,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dualsql.databases import Database, ReflectedTables, Selection, open_source, reach, reflect
 from dualsql.errors import ConfigurationError, UnauthenticatedError
 from dualsql.freeze import Registry
-from dualsql.http.host_check import HostCheck, origin_of, own_hosts
 from dualsql.http.problems import MethodNotAllowedError, problem_response
+from dualsql.http.router import HostCheck, origin_of, own_hosts
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.mcp import ToolOptions, add_catalogue, add_execute_query, add_resources, add_result_tools
 from dualsql.mcp.tasks import Tasks

@@ -21,8 +21,7 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.rows import failed_values, from_row, settled_values, to_row
-from dualsql.store.tables import in_utc
+from dualsql.store.tables import failed_values, from_row, in_utc, settled_values, to_row
 from dualsql_client.wire import ToolProblem
 
 _Row = dict[str, Any]

@@ -53,8 +53,17 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.rows import failed_values, from_row, is_storable_id, settled_values, to_row, unreadable
-from dualsql.store.tables import UTCTimestamp, links, resources
+from dualsql.store.tables import (
+    UTCTimestamp,
+    failed_values,
+    from_row,
+    is_storable_id,
+    links,
+    resources,
+    settled_values,
+    to_row,
+    unreadable,
+)
 from dualsql_client.wire import ToolProblem
 
 _CLOSED = float("inf")

@@ -1,13 +1,19 @@
-"""The tables that dualsql keeps in a database.
+"""The tables that dualsql keeps in a database, and the conversion of a resource to a row of them and back.
 
-`metadata` contains only dualsql's tables, so an application can add it to its own Alembic set-up
-(docs/migrations.md).
+`metadata` contains only dualsql's tables, so an application can add it to its own Alembic set-up (docs/migrations.md).
+The keys of a row are Resource's field names; `columns`, `sample`, `metadata` and `failure` are JSON text. Every store
+converts here, the one in memory too, so that all accept the same values.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
 
+import orjson
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -23,7 +29,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
+from dualsql.resource import Resource, Status
 from dualsql.settings import TABLE_PREFIX
+from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 VERSION_TABLE = "dualsql_alembic_version"
 """Where Alembic notes the revision, apart from the application's own `alembic_version`."""
@@ -127,3 +136,174 @@ links = Table(
     Index("ix_dualsql_links_resource_id", "resource_id"),
     Index("ix_dualsql_links_expires_at", "expires_at"),
 )
+
+MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
+"""The most one resource may weigh, its sample included."""
+
+_ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
+_FIELDS = [field.name for field in fields(Resource)]
+_TEXTS = ("name", "source", "owner", "tenant")
+_INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
+_JSON = ("columns", "sample", "metadata", "failure")
+_SETTLED = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at")
+_COLUMN_TYPES = frozenset(get_args(ColumnType))
+_KINDS = frozenset(get_args(TotalCountKind))
+_STATUSES = frozenset(get_args(Status))
+
+# What each field must be once read; a row can be changed behind our back, and SQLite keeps any type anywhere.
+_SHAPES: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "name": str,
+    "source": str,
+    "document": bytes,
+    "signature": bytes,
+    "columns": list,
+    "total_count": (int, type(None)),
+    "total_count_kind": str,
+    "created_at": datetime,
+    "expires_at": (datetime, type(None)),
+    "lifetime": timedelta,
+    "owner": (str, type(None)),
+    "tenant": (str, type(None)),
+    "sample": (list, type(None)),
+    "metadata": dict,
+    "access_count": int,
+    "last_accessed_at": (datetime, type(None)),
+    "status": str,
+    "pending_until": (datetime, type(None)),
+    "failure": (dict, type(None)),
+}
+
+
+def is_storable_id(resource_id: str) -> bool:
+    """Whether a resource can have this id. Any other id is unknown without a query.
+
+    A NUL or a lone surrogate in a URL would otherwise be an error of the driver, and look like an outage.
+    """
+    return _ID.fullmatch(resource_id) is not None
+
+
+def to_row(resource: Resource) -> dict[str, Any]:
+    """The row to store; it shares nothing mutable with the resource.
+
+    Raises:
+        BadParameterError: a value that some database, or JSON, cannot store.
+        LimitExceededError: the row would be larger than MAXIMUM_ROW_BYTES.
+    """
+    if not is_storable_id(resource.id):
+        raise BadParameterError(f"A resource cannot have the id {resource.id[:80]!r}.")
+    row = {name: getattr(resource, name) for name in _FIELDS}
+    row["metadata"] = dict(row["metadata"])
+    for name in _TEXTS:
+        _check_text(name, row[name])
+    for name in _INSTANTS:
+        row[name] = None if row[name] is None else in_utc(row[name])
+    for name in _JSON:
+        row[name] = None if row[name] is None else _to_json(name, row[name])
+    row["size"] = _checked_size(row)
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Resource:
+    """The resource of a stored row.
+
+    Raises:
+        TamperedError: `to_row` did not make this row.
+    """
+    values = {name: row[name] for name in _FIELDS if name in row}
+    try:
+        for name in _JSON:
+            values[name] = None if values.get(name) is None else orjson.loads(values[name])
+        if values["total_count_kind"] is None:
+            values["total_count_kind"] = "none" if values["total_count"] is None else "exact"
+        values["status"] = values.get("status") or "ready"
+        resource = Resource(**values)
+        if _is_whole(resource):
+            return resource
+    except (ValueError, TypeError, KeyError) as error:
+        raise unreadable() from error
+    raise unreadable()
+
+
+def settled_values(resource: Resource) -> dict[str, Any]:
+    """The columns that are written when a pending resource has ended.
+
+    Raises what `to_row` raises.
+    """
+    row = to_row(resource)
+    return {name: row[name] for name in (*_SETTLED, "size")} | {"pending_until": None}
+
+
+def failed_values(failure: ToolProblem) -> dict[str, Any]:
+    """The columns that are written when the lease of a pending resource has expired."""
+    return {"status": "failed", "failure": _to_json("failure", failure), "pending_until": None}
+
+
+def unreadable() -> TamperedError:
+    """The error for a row that was changed: the same as for a wrong signature."""
+    return TamperedError("The signature of the stored resource is not valid.")
+
+
+def _check_text(name: str, value: str | None) -> None:
+    """Refuse texts that PostgreSQL (NUL) or UTF-8 (half a surrogate pair) cannot store."""
+    try:
+        storable = value is None or b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        storable = False
+    if not storable:
+        raise BadParameterError(f"The resource's {name} holds a character that cannot be stored.")
+
+
+def _to_json(name: str, value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:
+        raise BadParameterError(
+            f"The resource's {name} cannot be written as JSON.",
+            hint="Use text, numbers up to 64 bits, booleans, None, lists, and dicts with text keys.",
+        ) from error
+
+
+def size_of(resource: Resource) -> int:
+    """Bytes the resource takes at rest."""
+    size: int = to_row(resource)["size"]
+    return size
+
+
+def _checked_size(row: Mapping[str, Any]) -> int:
+    size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    if size > MAXIMUM_ROW_BYTES:
+        raise LimitExceededError(
+            f"The resource has {size:,} bytes; the limit is {MAXIMUM_ROW_BYTES:,}.",
+            hint="Give it less metadata, or keep a smaller sample.",
+        )
+    return size
+
+
+def _is_whole(resource: Resource) -> bool:
+    return (
+        all(isinstance(getattr(resource, name), shape) for name, shape in _SHAPES.items())
+        and (resource.total_count_kind in _KINDS)
+        and (resource.total_count is None) == (resource.total_count_kind == "none")
+        and resource.status in _STATUSES
+        and _is_problem(resource.failure)
+        and all(map(_is_column, resource.columns))
+        and all(isinstance(row, dict) for row in resource.sample or ())
+    )
+
+
+def _is_problem(value: Mapping[str, Any] | None) -> bool:
+    if value is None:
+        return True
+    texts = ToolProblem.__required_keys__ - {"details"}
+    return all(isinstance(value.get(name), str) for name in texts) and isinstance(value.get("details"), dict)
+
+
+def _is_column(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and value.get("type") in _COLUMN_TYPES
+        and value.get("encoding") in ENCODINGS
+        and value.get("items", "any") in ENCODINGS
+    )

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import ConfigurationError
-from dualsql.http.negotiation import preferred_coding
+from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import problem_response
 from dualsql.results.access import not_found
 

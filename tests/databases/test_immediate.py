@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql.databases.driver import DriverStatement
-from dualsql.databases.sqlite.reader import EventLoopReader, FileReader
+from dualsql.databases.backends import DriverStatement
+from dualsql.databases.sqlite.connection import EventLoopReader, FileReader
 
 LIMIT = timedelta(seconds=10)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
 from dualsql.databases import Source
-from dualsql.databases.guard import FailureKind
+from dualsql.databases.backends import FailureKind
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Database
 from tests.databases.kinds import SLOW, MakeServer

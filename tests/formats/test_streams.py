@@ -173,7 +173,7 @@ def test_row_groups_are_written_as_they_fill() -> None:
     wide = [(number, "x" * 100_000, None, None, None, None) for number in range(20)]
     sizes = [len(made.rows(wide).data) for _ in range(10)]
     assert sum(map(bool, sizes)) >= 2
-    assert made.rows(wide).weight >= 2_000_000
+    assert made.rows(wide).held >= 2_000_000
 
 
 def test_arrow_s_types_are_those_of_the_select() -> None:

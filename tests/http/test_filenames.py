@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualsql.http.negotiation import content_disposition, file_stem
+from dualsql.http.streaming import content_disposition, file_stem
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from dualsql.http.host_check import HostCheck, origin_of, own_hosts
 from dualsql.http.problems import problem_response
+from dualsql.http.router import HostCheck, origin_of, own_hosts
 
 NOTHING_BEHIND = problem_response(LookupError("the guard let a request through"))
 

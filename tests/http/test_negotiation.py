@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualsql.http.negotiation import preferred_coding, preferred_media_type
+from dualsql.http.parameters import preferred_coding, preferred_media_type
 from dualsql.http.problems import NotAcceptableError
 
 NDJSON, JSON, CSV = "application/x-ndjson", "application/json", "text/csv"

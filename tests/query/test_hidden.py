@@ -80,7 +80,7 @@ async def test_a_sum_beyond_64_bits_is_exact_or_refused(readings: Application) -
     path = await readings.create(select(READINGS.c.id, hundredfold), principal=principal_of("north"))
     asked = {"aggregates": [{"function": "sum", "column": "huge"}]}
     answer = await _ask(readings, path, asked, "north")
-    if readings.server._reader._sources["default"].capabilities.name == "SQLite":
+    if readings.server._sources["default"].capabilities.name == "SQLite":
         problem = problem_of(answer, 502)
         assert problem["code"] == "QUERY_EXECUTION_FAILED" and "overflow" not in problem["message"]
         return

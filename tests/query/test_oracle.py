@@ -80,7 +80,7 @@ async def _check(application: Application, spec: dict[str, Any]) -> None:
 
 
 def _has_percentiles(application: Application) -> bool:
-    return application.server._reader._sources["default"].capabilities.name == "PostgreSQL"
+    return application.server._sources["default"].capabilities.name == "PostgreSQL"
 
 
 @settings(max_examples=40, **_ANY)

@@ -144,7 +144,7 @@ def test_the_documents_name_every_row() -> None:
 
 async def test_each_row_is_answered_by_each_database(days: Application) -> None:
     path = await days.create(select(DAYS))
-    dialect = days.server._reader._sources["default"].capabilities.query
+    dialect = days.server._sources["default"].capabilities.query
     figures = {
         "count": 5, "count_distinct": 5, "sum": sum(SIZES), "avg": fmean(SIZES), "min": 1, "max": 16,
         "median": median(SIZES), "percentile": 2,
@@ -182,7 +182,7 @@ async def test_an_aggregate_is_added_by_one_row(days: Application, monkeypatch: 
     assert words["details"]["function"] == "half"
     chart = read_chart({"mark": "bar", "x": "word", "y": {"aggregate": "half", "field": "size"}})
     assert chart.aggregate == half
-    dialect = days.server._reader._sources["default"].capabilities.query
+    dialect = days.server._sources["default"].capabilities.query
     monkeypatch.setitem(
         dialect.aggregates, half, lambda values, _fraction: func.sum(values, type_=added.result) / 2.0 + 1
     )
@@ -197,7 +197,7 @@ async def test_a_chart_draws_the_median_where_the_database_has_one(days: Applica
         "x": {"field": "day", "bucket": "month"},
         "y": {"aggregate": "median", "field": "size"},
     }
-    dialect = days.server._reader._sources["default"].capabilities.query
+    dialect = days.server._sources["default"].capabilities.query
     if "median" in dialect.aggregates:
         with pytest.raises(BadParameterError, match="has no median"):
             await days.server.charts.create(result, chart)

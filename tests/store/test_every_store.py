@@ -11,7 +11,7 @@ import pytest
 from dualsql.errors import BadParameterError, LimitExceededError, StorageError
 from dualsql.resource import Resource
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
-from dualsql.store.rows import MAXIMUM_ROW_BYTES
+from dualsql.store.tables import MAXIMUM_ROW_BYTES
 from tests.store.samples import MOMENT, NOW, minutes, resource
 
 EVERY_FIELD = resource(

@@ -11,7 +11,7 @@ from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.store import ResourceStore
 from dualsql.store.housekeeping import sweep
 from dualsql.store.protocol import LinkRecord, ListingPosition, Requester, Usage
-from dualsql.store.rows import size_of
+from dualsql.store.tables import size_of
 from tests.store.samples import MOMENT, NOW, minutes, resource
 
 ANA = Principal(id="ana", tenant="acme")

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.guard import (
+from dualsql.databases.backends import (
     FailureKind,
     Guard,
     Refusal,

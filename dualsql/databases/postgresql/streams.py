@@ -20,10 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.exact import has_float, read_document, reads_floats, reads_for_an_application
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
-from dualsql.databases.backends import ExactFetch
-from dualsql.databases.driver import DriverStatement, require_described
-from dualsql.databases.guard import driver_of
-from dualsql.databases.stream_job import Lane, Pace, Put, StreamJob
+from dualsql.databases.backends import DriverStatement, ExactFetch, driver_of, require_described
+from dualsql.databases.streams import Lane, Pace, Put, StreamJob
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.arrow import BatchWriter, is_list
 from dualsql.formats.cells import Processor, Unfit, processed

@@ -8,9 +8,14 @@ from sqlalchemy import URL
 
 from dualsql.databases.backends import Backend
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
-from dualsql.databases.sqlite.connection import BLINK, SQLiteGuard, TimeLimit, connect
-from dualsql.databases.sqlite.reader import file_reader
-from dualsql.databases.sqlite.streams import choose_stream
+from dualsql.databases.sqlite.connection import (
+    BLINK,
+    SQLiteGuard,
+    TimeLimit,
+    choose_stream,
+    connect,
+    file_reader,
+)
 from dualsql.errors import ConfigurationError
 
 __all__ = ["BACKEND", "BLINK", "SQLiteGuard", "TimeLimit", "connect"]

@@ -39,8 +39,7 @@ from sqlalchemy.dialects.postgresql import INET, INT4RANGE, JSONB, REAL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql.databases import streams
-from dualsql.databases.stream_job import Lane, StreamJob
-from dualsql.databases.streams import by_sqlalchemy, chosen_lane
+from dualsql.databases.streams import Lane, StreamJob, by_sqlalchemy, chosen_lane
 
 metadata = MetaData()
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, QueryExecutionError, Registry, plan
 from dualsql.databases import Source, StreamJob, open_source, stream_rows
-from dualsql.databases.stream_job import BATCH_BYTES, Pace
+from dualsql.databases.streams import BATCH_BYTES, Pace
 from dualsql.formats.ndjson import NDJSONWriter
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, Rows, WriterOptions

@@ -1,0 +1,73 @@
+"""What is said of a stored result without its rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dualsql.resource import Addresses, CountMethod, Principal, Resource, instant
+from dualsql.results.access import AccessControl
+from dualsql.results.view import Views
+from dualsql.store.housekeeping import AccessLog
+from dualsql.store.protocol import ResourceChanges, ResourceStore
+from dualsql_client.wire import ResourceDescription
+
+
+class Descriptions:
+    """Describes the results of one server."""
+
+    def __init__(
+        self,
+        views: Views,
+        access: AccessControl,
+        store: ResourceStore,
+        accesses: AccessLog,
+        *,
+        addresses: Addresses,
+    ) -> None:
+        self._views = views
+        self._access = access
+        self._store = store
+        self._accesses = accesses
+        self._addresses = addresses
+
+    async def describe(
+        self, resource: Resource, *, principal: Principal | None, asked: CountMethod
+    ) -> ResourceDescription:
+        """See `DualResponseServer.describe`."""
+        await self._access.note("describe", principal, resource=resource)
+        if asked.way != "none":
+            resource = await self._counted(resource, principal, asked)
+        return self.metadata_of(resource)
+
+    async def _counted(self, resource: Resource, principal: Principal | None, asked: CountMethod) -> Resource:
+        """The resource with a new total, which is kept if whoever else may read it would have counted the same."""
+        total = await self._views.of(resource, principal).total(asked)
+        if not self._views.hides_rows or _is_owner(principal, resource):
+            await self._store.update(resource.id, ResourceChanges(total=total))
+        expires_at = await self._access.note_access(resource)
+        return replace(resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at)
+
+    def metadata_of(self, resource: Resource) -> ResourceDescription:
+        """What may be said of a resource, without a word to the audit."""
+        accessed = self._accesses.last(resource.id) or resource.last_accessed_at
+        metadata = ResourceDescription(
+            status="pinned" if resource.status == "ready" and resource.is_pinned else resource.status,
+            name=resource.name,
+            uri=self._addresses.uri(resource.id),
+            total_count=resource.total_count,
+            total_count_kind=resource.total_count_kind,
+            columns=list(resource.columns),
+            created_at=instant(resource.created_at),
+            expires_at=None if resource.expires_at is None else instant(resource.expires_at),
+            access_count=resource.access_count + self._accesses.pending(resource.id),
+            last_accessed_at=None if accessed is None else instant(accessed),
+            metadata=dict(resource.metadata),
+        )
+        if resource.failure is not None:
+            metadata["error"] = resource.failure
+        return metadata
+
+
+def _is_owner(principal: Principal | None, resource: Resource) -> bool:
+    who = (principal.id, principal.tenant) if principal else None
+    return who is not None and who == (resource.owner, resource.tenant)
