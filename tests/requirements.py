@@ -195,14 +195,17 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S8.4 Errors are separate from data and have a code and a suggestion.": (
             "envelope/test_dual_mode.py::test_an_error_is_apart_from_data_and_readable",
         ),
-        "S8.5 Headers state who asks. Code gets no display.": (
+        "S8.5 Headers, or the `_meta` of a call, state who asks. Code gets no display.": (
             "envelope/test_dual_mode.py::test_headers_say_who_asks",
             "envelope/test_dual_mode.py::test_code_gets_no_display",
             "mcp/test_negotiation.py::test_code_reads_json_and_people_read_markdown",
+            "mcp/test_negotiation.py::test_a_call_asks_in_its_meta_over_any_transport",
             "client/test_against_server.py::test_an_http_client_that_asks_tools_for_another_form_reads_rows_too",
             "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
         "S8.6 `CodeMode` calls tools, reads data, queries staged data and lists tools, over any MCP client.": (
+            "mcp/test_negotiation.py::test_code_mode_reads_all_that_a_dual_mode_tool_says",
+            "mcp/test_negotiation.py::test_a_program_is_told_what_came_and_what_was_expected",
             "client/code/test_codemode.py::test_every_mcp_client_against_a_real_server",
             "client/code/test_codemode.py::test_staged_data_are_queried_by_the_server_s_data_manager",
             "client/code/test_codemode.py::test_a_failure_is_told_and_never_taken_for_data",

@@ -6,7 +6,7 @@ In short:
     rows = await code.get_data("search_colleges", {"state": "NJ"})
     answer = await code.invoke("protein_search", {"query": "TP53"})
     if answer.data_access_id:
-        rows = await answer.query("SELECT * FROM protein LIMIT 10")
+        rows = await answer.query(f"SELECT * FROM {answer.table} LIMIT 10")
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, overload
 
@@ -23,7 +24,9 @@ from dualsql_client.markdown import ParseStrategy
 from dualsql_client.tool_answers import (
     ToolAnswer,
     ToolDescription,
+    is_failed,
     list_all,
+    parameters_error,
     quoted,
     read_answer,
     search,
@@ -35,7 +38,8 @@ ReturnFormat = Literal["auto", "parsed", "raw"]
 NEGOTIATION: Mapping[str, str] = MappingProxyType(
     {"X-Response-Format": "json", "X-Execution-Context": "code"}
 )
-"""The headers of a program: give them to the HTTP client, or the transport, that the MCP client sends with."""
+"""The headers of a program. `CodeMode` sends them as `_meta` of each call, which servers of dualsql read; a server that
+reads headers only gets them from the HTTP client, or the transport, that the MCP client sends with."""
 
 DATA_MANAGER = "data_manager"
 STAGED_ROWS = 100
@@ -110,6 +114,8 @@ class CodeMode:
             expected_fields=expected_fields,
             query=self._query,
         )
+        if answer.error is not None and answer.source in {"nothing", "markdown"} and is_failed(raw):
+            answer = await self._with_parameters(answer, arguments or {})
         return raw if return_format == "auto" and answer.source == "nothing" and answer.success else answer
 
     async def get_data(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
@@ -191,6 +197,15 @@ class CodeMode:
             )
         return tools[tool]
 
+    async def _with_parameters(self, answer: ToolAnswer, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """The answer whose error says what was wrong with the arguments, if that is what its text is about.
+
+        An SDK refuses arguments in a validator's words. The tool's own schema says the same to a program.
+        """
+        described = (await self._tools_by_name()).get(answer.tool)
+        found = None if described is None else parameters_error(arguments, described.input_schema or {})
+        return answer if found is None else replace(answer, error=found)
+
     async def _query(self, answer: ToolAnswer, sql: str) -> list[Row]:
         if answer.response is not None:
             return await answer.response.sql_all(sql)
@@ -205,7 +220,7 @@ class CodeMode:
 
 
 def _negotiating_options(call: Any) -> dict[str, Any]:
-    """The negotiation headers as a keyword argument of `call`. For headers of the transport see `NEGOTIATION`."""
+    """The negotiation headers as a keyword argument of `call`: `_meta` of each call, over any transport."""
     try:
         names = inspect.signature(call).parameters
     except (TypeError, ValueError):  # a callable that tells nothing of itself

@@ -5,7 +5,9 @@ digits, Decimal("sNaN") fails only when it is compared, and 1E+999999999 takes g
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -188,3 +190,36 @@ def _aware(moment: datetime) -> datetime | None:
     except OverflowError:
         return None
     return moment
+
+
+_MOST_PARAMETERS = 50
+_LONGEST_PARAMETER = 200
+
+
+def parameter_details(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The `details` of INVALID_PARAMETERS: `received`, values by name, and `expected`, types by name.
+
+    Args:
+        schema: of a tool's input. Long values are cut, and become text.
+    """
+    known = schema.get("properties")
+    properties = list(known.items()) if isinstance(known, Mapping) else []
+    return {
+        "received": {name: _cut(value) for name, value in list(arguments.items())[:_MOST_PARAMETERS]},
+        "expected": {str(name): type_word(described) for name, described in properties[:_MOST_PARAMETERS]},
+    }
+
+
+def type_word(described: Any) -> str:
+    """The type of a property in a JSON Schema, such as `string`, or `array or string`."""
+    said = described.get("type") if isinstance(described, Mapping) else None
+    if said is None and isinstance(described, Mapping):
+        choices = described.get("anyOf")
+        said = [type_word(each) for each in choices] if isinstance(choices, list) else None
+    words = said if isinstance(said, list) else [said or "any"]
+    return " or ".join(str(word) for word in words if word != "null") or "any"
+
+
+def _cut(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if len(text) <= _LONGEST_PARAMETER else f"{text[:_LONGEST_PARAMETER]}…"

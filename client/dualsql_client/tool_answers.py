@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
+from dualsql_client.conversions import parameter_details
 from dualsql_client.errors import ToolFailedError
 from dualsql_client.markdown import MarkdownAnswer, ParseStrategy, parse_markdown
 from dualsql_client.object_walk import Fields, fields_of
@@ -95,7 +96,8 @@ class ToolAnswer:
 
     Attributes:
         tool: that was called.
-        source: what it was read out of. Of "markdown", each value is what a text says.
+        source: what it was read out of. Of "markdown", each value is what a text says. A "dual response" may have come
+            in a dual-mode envelope, whose `data_access_id`, `table`, `operation` and `metadata` are then there, too.
         data: of the answer: the structure's own, a JSON block, the rows of a table.
         data_access_id, table: of staged data, which `query` reads.
         response: the dual response, where it is one.
@@ -186,12 +188,12 @@ def read_answer(
 ) -> ToolAnswer:
     """What a call of `tool` returned, as an answer."""
     text = text_of(raw)
-    failed = _failed(raw)
+    failed = is_failed(raw)
     known: dict[str, Any] = {"tool": tool, "raw": raw, "text": text, "_query": query}
-    if response is not None:
-        known |= {"source": "dual response", "data": response.sample, "response": response}
-        return ToolAnswer(**known)
     structure = _structure(raw, text)
+    if response is not None:
+        found = _of_dual_response(structure, text or "", expected_fields, tool)
+        return ToolAnswer(**known, **{**found, "data": response.sample, "response": response})
     if structure is not None:
         return ToolAnswer(**known, **_structured(structure, expected_fields, tool, failed=failed))
     if text is None:
@@ -242,6 +244,30 @@ def _is_dual_mode(fields: Fields) -> bool:
     return (
         "data" in fields and isinstance(metadata, Mapping) and bool(metadata.keys() & {"status", "operation"})
     )
+
+
+def _of_dual_response(
+    structure: tuple[Source, Any] | None, text: str, expected: Sequence[str], tool: str
+) -> dict[str, Any]:
+    """What stands around the sample of a dual response; of one with a dual-mode envelope, also how it is staged."""
+    if structure is None or not isinstance(structure[1], Mapping):  # an SDK kept only its text
+        labelled = parse_markdown(text, expected_fields=expected).fields
+        return {"source": "dual response", **_expected(labelled, expected)}
+    found = _structured(structure, expected, tool, failed=False)
+    whole = structure[1]
+    inner = whole.get("data") if structure[0] == "dual mode" else whole
+    inner = inner if isinstance(inner, Mapping) else {}
+    described = inner.get("metadata")
+    described = described if isinstance(described, Mapping) else {}
+    metadata = found["metadata"] or described
+    known = {**described, **inner}
+    return {
+        **found,
+        "source": "dual response",
+        "metadata": metadata,
+        "error": None,
+        **_expected(known, expected),
+    }
 
 
 def _structured(
@@ -319,7 +345,8 @@ def _error(fields: Fields) -> ToolFailedError | None:
     )
 
 
-def _failed(raw: Any) -> bool:
+def is_failed(raw: Any) -> bool:
+    """Whether the tool result is marked as an error."""
     fields = fields_of(raw) or {}
     return fields.get("is_error", fields.get("isError")) is True
 
@@ -335,6 +362,50 @@ def text_of(raw: Any) -> str | None:
     blocks = [fields_of(block) or {} for block in content] if isinstance(content, list | tuple) else []
     texts = [text for block in blocks if isinstance(text := block.get("text"), str)]
     return "\n".join(texts) if texts else None
+
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list, tuple),
+    "object": (Mapping,),
+}
+
+
+def parameters_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> ToolFailedError | None:
+    """INVALID_PARAMETERS, with what was received and expected, if the arguments do not fit a tool's input schema.
+
+    Only what is plain is judged: names that are missing or unknown, and values of another JSON type.
+    """
+    properties = schema.get("properties")
+    required = schema.get("required")
+    known: Fields = properties if isinstance(properties, Mapping) else {}
+    missing = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    is_closed = schema.get("additionalProperties") is False
+    unknown = [name for name in arguments if name not in known] if is_closed else []
+    wrong = [name for name, value in arguments.items() if name in known and not _fits(value, known[name])]
+    if not (missing or unknown or wrong):
+        return None
+    faults = {
+        "Missing required parameter": missing,
+        "Unknown parameter": unknown,
+        "Wrong type of parameter": wrong,
+    }
+    said = [f"{fault}: {', '.join(map(str, names[:3]))}." for fault, names in faults.items() if names]
+    return ToolFailedError(
+        printable(" ".join(said), _MAXIMUM_TEXT),
+        code="INVALID_PARAMETERS",
+        details=parameter_details(arguments, schema),
+    )
+
+
+def _fits(value: Any, described: Any) -> bool:
+    kinds = _JSON_TYPES.get(str(described.get("type"))) if isinstance(described, Mapping) else None
+    if kinds is None or (isinstance(value, bool) and bool not in kinds):
+        return kinds is None
+    return isinstance(value, kinds)
 
 
 def quoted(answer: ToolAnswer) -> str:

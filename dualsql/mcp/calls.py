@@ -30,6 +30,7 @@ from dualsql.log import log_failure, log_unforeseen, new_incident
 from dualsql.mcp.negotiation import Report, with_structured_text
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
+from dualsql_client.conversions import parameter_details
 from dualsql_client.wire import ToolProblem
 
 if TYPE_CHECKING:
@@ -108,27 +109,25 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema, "additionalProperties": False}
 
 
-def unknown_argument(
-    tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]
-) -> CallToolResult | None:
-    """The answer to a call with an argument that is not in the schema; None if all are."""
+def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """What is wrong with a call that has an argument that is not in the schema; None if all are."""
     known = list(schema.get("properties", {}))
     try:
         refuse_unknown(arguments, known, "argument")
     except BadParameterError as error:
         unknown = str(error.details["name"]).lower()
         hint = _IN_SQL if unknown in _CONDITIONS and {"filters", "sql"} <= set(known) else error.hint
-        return malformed_call(tool, f"{error.message} {hint}")
+        return f"{error.message} {hint}"
     return None
 
 
-def invalid_arguments(tool: str, error: ValidationError) -> CallToolResult:
-    """The answer to values of a wrong type or size: each argument and what it should be, without the value given."""
+def invalid_arguments(error: ValidationError) -> str:
+    """What is wrong with values of a wrong type or size: each argument and what it should be, without the value."""
     found: dict[str, str] = {}
     for each in error.errors(include_url=False, include_input=False):
         found.setdefault(str(each["loc"][0]) if each["loc"] else "arguments", each["msg"])
     messages = [f"{name}: {message.removesuffix('.')}." for name, message in found.items()]
-    return malformed_call(tool, " ".join(messages[:_REPORTED]))
+    return " ".join(messages[:_REPORTED])
 
 
 def malformed_call(tool: str, message: str) -> CallToolResult:
@@ -136,6 +135,22 @@ def malformed_call(tool: str, message: str) -> CallToolResult:
     return call_tool_result(
         {"content": [text_block(f"Error executing tool {tool}: {message}")], "isError": True}
     )
+
+
+INVALID_PARAMETERS = "INVALID_PARAMETERS"
+"""The code of a malformed call, for callers that asked for data."""
+
+Refuse = Callable[[str, Mapping[str, Any], Mapping[str, Any], Wanted], "CallToolResult"]
+"""`Tool.malformed`: gives the answer to a malformed call."""
+
+_JSON = (str, int, float, list, dict)
+
+
+def refuse_nothing(
+    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], wanted: Wanted
+) -> CallToolResult:
+    """Stands in a tool object of an SDK until it is registered."""
+    raise NotImplementedError
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -318,13 +333,28 @@ class Tool:
         except profile.passed_errors:
             raise
         except MalformedCallError as error:
-            return malformed_call(self.name, str(error))
+            return self.malformed(str(error), arguments, {}, wanted)
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show a foreign exception's text
             is_tool_error = isinstance(error, profile.tool_errors)
             is_authors = is_tool_error and not isinstance(error, profile.internal_errors)
             problem = tool_error_problem(error) if is_authors else problem_of(error, self.name)
             result = self.adapter.problem_result(problem, wanted)
         return call_tool_result(with_structured_text(result, wanted))
+
+    def malformed(
+        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], wanted: Wanted
+    ) -> CallToolResult:
+        """The answer to a malformed call: a text; for a program INVALID_PARAMETERS, with what came and what should."""
+        if not wanted.is_structured:
+            return malformed_call(self.name, message)
+        received = {
+            name: value for name, value in arguments.items() if isinstance(value, _JSON)
+        }  # no Context
+        details = parameter_details(received, schema)
+        problem = ToolProblem(
+            code=INVALID_PARAMETERS, message=single_line(message, _MESSAGE_WIDTH), hint="", details=details
+        )
+        return call_tool_result(with_structured_text(self.adapter.problem_result(problem, wanted), wanted))
 
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):

@@ -9,23 +9,26 @@ from typing import Any
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import AuthorizationError, ToolError
 from fastmcp.exceptions import ValidationError as FastValidationError
-from fastmcp.server.dependencies import get_access_token, get_http_headers
+from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
 from fastmcp.tools import FunctionTool, ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from dualsql.envelope import wanted
+from dualsql.envelope import Wanted
 from dualsql.mcp.calls import (
     CallContext,
+    Refuse,
     SDKProfile,
     Tool,
     client_name,
     closed,
     invalid_arguments,
+    refuse_nothing,
     unknown_argument,
     with_signature,
 )
+from dualsql.mcp.negotiation import wanted_by
 
 PROFILE = SDKProfile(
     tool_errors=(ToolError,),
@@ -57,32 +60,41 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
         output_schema=tool.adapter.output_schema,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    made.parameters = closed(made.parameters)
+    made.parameters, made.refuse = closed(made.parameters), tool.malformed  # type: ignore[attr-defined]
     server.add_tool(made)
 
 
 class FastMCPTool(FunctionTool):
-    """A tool that refuses unknown arguments, and answers invalid ones without their values."""
+    """A tool that refuses unknown arguments, and answers invalid ones in a sentence."""
+
+    refuse: Refuse = Field(default=refuse_nothing, exclude=True)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """See `fastmcp.tools.FunctionTool`."""
-        refused = unknown_argument(self.name, arguments, self.parameters)
-        if refused is not None:
-            return self.convert_result(refused)
+        message = unknown_argument(arguments, self.parameters)
         try:
-            return await super().run(arguments)
+            if message is None:
+                return await super().run(arguments)
         except FastValidationError as error:
-            if isinstance(error.__cause__, ValidationError):
-                return self.convert_result(invalid_arguments(self.name, error.__cause__))
-            raise
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            message = invalid_arguments(error.__cause__)
+        form = _wanted(get_context())
+        return self.convert_result(self.refuse(message, arguments, self.parameters, form))
 
 
 def _call_context(context: Context) -> CallContext:
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    form = wanted(get_http_headers(include_all=True))
-    return CallContext(_client(context), get_access_token(), report, context.is_background_task, form)
+    return CallContext(
+        _client(context), get_access_token(), report, context.is_background_task, _wanted(context)
+    )
+
+
+def _wanted(context: Context) -> Wanted:
+    request = context.request_context
+    return wanted_by(get_http_headers(include_all=True), None if request is None else request.meta)
 
 
 def _client(context: Context) -> str | None:

@@ -11,11 +11,13 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 from dualsql.envelope import (
+    VARY,
     Wanted,
     create_dual_mode_error,
     create_dual_mode_response,
     dual_mode_tool_result,
     staged_data,
+    wanted,
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
@@ -86,6 +88,18 @@ async def _send_progress(report: Report) -> None:
 def progress_message(seconds: int) -> str:
     """The message about a query that has run for so many seconds."""
     return f"The query has run for {seconds} {'second' if seconds == 1 else 'seconds'}."
+
+
+def wanted_by(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> Wanted:
+    """The form that one call asks for: in its `_meta`, which every transport has, or else in its HTTP headers."""
+    said = {name.lower(): value for name, value in (meta or {}).items() if isinstance(value, str)}
+    asked = {name: said[name] for name in map(str.lower, VARY.split(", ")) if name in said}
+    sent = (
+        {}
+        if headers is None
+        else {name: value for name, value in headers.items() if name.lower() not in asked}
+    )
+    return wanted({**asked, **sent})
 
 
 class ToolCall(NamedTuple):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from mcp.server import MCPServer
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -14,19 +15,21 @@ from mcp.server.mcpserver.tools import Tool as ServerTool
 from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import RootModel, ValidationError
+from pydantic import Field, RootModel, ValidationError
 
-from dualsql.envelope import wanted
 from dualsql.mcp.calls import (
     CallContext,
+    Refuse,
     SDKProfile,
     Tool,
     client_name,
     closed,
     invalid_arguments,
+    refuse_nothing,
     unknown_argument,
     with_signature,
 )
+from dualsql.mcp.negotiation import wanted_by
 
 PROFILE = SDKProfile(
     tool_errors=(ToolError,),
@@ -60,7 +63,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         description=tool.description,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    made.parameters = closed(made.parameters)
+    made.parameters, made.refuse = closed(made.parameters), tool.malformed  # type: ignore[attr-defined]
     registered = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool object in its constructor only
     if registered.get_tool(tool.name) is None:
         registered._tools[tool.name] = made  # noqa: SLF001
@@ -70,7 +73,9 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
 
 
 class OfficialTool(ServerTool):
-    """A tool that refuses unknown arguments, and answers invalid ones without their values."""
+    """A tool that refuses unknown arguments, and answers invalid ones in a sentence."""
+
+    refuse: Refuse = Field(default=refuse_nothing, exclude=True)
 
     async def run(
         self,
@@ -79,15 +84,15 @@ class OfficialTool(ServerTool):
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's signature
     ) -> Any:
         """See `mcp.server.mcpserver.tools.Tool`."""
-        refused = unknown_argument(self.name, arguments, self.parameters)
-        if refused is not None:
-            return refused
+        message = unknown_argument(arguments, self.parameters)
         try:
-            return await super().run(arguments, context, convert_result)
+            if message is None:
+                return await super().run(arguments, context, convert_result)
         except ToolError as error:
-            if isinstance(error.__cause__, ValidationError) and type(error) is ToolError:
-                return invalid_arguments(self.name, error.__cause__)
-            raise
+            if not isinstance(error.__cause__, ValidationError) or type(error) is not ToolError:
+                raise
+            message = invalid_arguments(error.__cause__)
+        return self.refuse(message, arguments, self.parameters, _call_context(context).wanted)
 
 
 def _call_context(context: Context[Any, Any]) -> CallContext:
@@ -99,7 +104,8 @@ def _call_context(context: Context[Any, Any]) -> CallContext:
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    form = wanted(None if request is None else request.headers)
+    meta = context.request_context.meta
+    form = wanted_by(None if request is None else request.headers, cast("Mapping[str, Any] | None", meta))
     return CallContext(client, get_access_token(), report, wanted=form)
 
 

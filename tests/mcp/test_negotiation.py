@@ -18,7 +18,8 @@ from sqlalchemy import select
 
 from dualsql import BadParameterError, ConfigurationError, DualResponseServer
 from dualsql.envelope import validate_dual_mode
-from dualsql_client import DualResponseClient
+from dualsql.mcp import add_data_manager
+from dualsql_client import CodeMode, DualResponseClient, NotConfiguredError
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.mcp.conftest import AnyServer, Connection, Host, MakeDual, application_of, text_of
 from tests.schools import SCHOOLS, School
@@ -98,6 +99,91 @@ async def test_code_reads_json_and_people_read_markdown(
         assert ("display" in answer) is not is_for_code
         if not is_for_code:
             assert text_of(result) == answer["display"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("meta", "is_for_code"),
+    [
+        ({FORMAT: "json"}, True),
+        ({"x-execution-context": "Code"}, True),
+        ({FORMAT: "markdown", CONTEXT: "chat"}, False),
+        ({FORMAT: 7, CONTEXT: ["code"], "x": {"X-Response-Format": "json"}}, False),
+    ],
+    ids=str,
+)
+async def test_a_call_asks_in_its_meta_over_any_transport(
+    make_dual: MakeDual, host: Host, meta: dict[str, Any], is_for_code: bool
+) -> None:
+    """Without HTTP there are no headers."""
+    dual, server = make_dual(), host.server()
+    tools_of(dual, server)
+    async with host.connected(server) as model:
+        call = getattr(model.session, "call_tool_mcp", model.session.call_tool)
+        results = [await call(name, {}, meta=meta) for name in ("plainly", "both")]
+    for result in results:
+        assert text_of(result).startswith("{") is is_for_code
+        if is_for_code:
+            assert json.loads(text_of(result)) == structure_of(result)
+
+
+async def test_the_meta_of_a_call_comes_before_the_headers_of_its_connection(
+    make_dual: MakeDual, host: Host
+) -> None:
+    async with calling(make_dual(), host, {FORMAT: "json", CONTEXT: "code"}) as model:
+        call = getattr(model.session, "call_tool_mcp", model.session.call_tool)
+        both = {FORMAT: "markdown", CONTEXT: "chat"}
+        assert not text_of(await call("plainly", {}, meta=both)).startswith("{")
+        assert text_of(await call("plainly", {}, meta={FORMAT: "markdown"})).startswith("{")
+
+
+async def test_code_mode_reads_all_that_a_dual_mode_tool_says(make_dual: MakeDual, host: Host) -> None:
+    dual, server = make_dual(), host.server()
+    tools_of(dual, server)
+    wanted = ["dataAccessId", "entities", "query_access", "total_count", "rowCount"]
+    async with host.connected(server) as model:
+        code = CodeMode(model.session)
+        staged = await code.invoke("both", expected_fields=wanted)
+        plain = await code.invoke("plainly", expected_fields=["totalCount", "results", "entities"])
+    assert (staged.source, staged.success, staged.rows) == ("dual response", True, staged.response.sample)
+    assert staged.response.resource_uri == f"resource://{staged.data_access_id}"
+    assert (staged.table, staged.operation) == ("data", "both")
+    assert (staged.metadata["status"], staged.metadata["operation"]) == ("staged", "both")
+    assert json.loads(staged.text)["data"]["dataAccessId"] == staged.data_access_id
+    assert (staged.fields["entities"], staged.fields["total_count"]) == (len(SCHOOLS), len(SCHOOLS))
+    assert staged.fields["query_access"]["example"] == f"SELECT * FROM {staged.table} LIMIT 10"
+    assert (list(staged.fields), staged.missing) == (wanted[:-1], ("rowCount",))
+    assert (plain.data_access_id, plain.table, plain.missing) == (None, None, ("entities",))
+    assert plain.fields == {"totalCount": len(SCHOOLS), "results": plain.response.sample}
+    assert plain.metadata["sample_count"] == 2
+    with pytest.raises(NotConfiguredError):  # over REST: it is known where, and only the address is missing
+        await staged.query(f"SELECT * FROM {staged.table} LIMIT 10")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("both", {"fial": True}, {"fail": "boolean"}),
+        ("both", {"fail": "sometimes"}, {"fail": "boolean"}),
+        ("plainly", {"state": "x" * 1_000}, {}),
+        ("data_manager", {"operation": "query", "limit": 0}, None),
+    ],
+)
+async def test_a_program_is_told_what_came_and_what_was_expected(
+    make_dual: MakeDual, host: Host, tool: str, arguments: dict[str, Any], expected: Any
+) -> None:
+    dual, server = make_dual(), host.server()
+    tools_of(dual, server)
+    add_data_manager(dual, server)
+    async with host.connected(server) as model:
+        answer = await CodeMode(model.session).invoke(tool, arguments)
+        for_people = await getattr(model.session, "call_tool_mcp", model.session.call_tool)(tool, arguments)
+    assert (answer.success, answer.error.code) == (False, "INVALID_PARAMETERS")
+    cut = {name: v if len(str(v)) < 200 else f"{v[:200]}…" for name, v in arguments.items()}
+    assert answer.error.details["received"] == cut
+    if expected is not None:
+        assert answer.error.details["expected"] == expected
+    assert "pydantic" not in answer.text and answer.source in {"dual mode", "structure"}
+    assert for_people.is_error and for_people.structured_content is None
 
 
 async def test_the_dual_mode_answer(make_dual: MakeDual, host: Host) -> None:

@@ -143,6 +143,38 @@ async def test_a_failure_is_told_and_never_taken_for_data(
     assert caught.value.code == code
 
 
+async def test_arguments_that_an_sdk_refused_are_told_by_the_tool_s_own_schema() -> None:
+    """A server of the SDK alone answers them with a validator's text."""
+    server = MCPServer("proteins")
+
+    @server.tool()
+    def protein(accession: str, limit: int = 5) -> str:
+        """A protein."""
+        return f"| accession |\n|---|\n| {accession} |"
+
+    @server.tool()
+    def broken() -> str:
+        """Fails."""
+        raise RuntimeError("accession is missing")
+
+    async with mcp.Client(server) as client:
+        code = CodeMode(client)
+        for received, message in (
+            ({"id": "P04637"}, "Missing required parameter: accession."),
+            ({"accession": "P04637", "limit": "many"}, "Wrong type of parameter: limit."),
+        ):
+            answer = await code.invoke("protein", received)
+            assert (answer.error.code, answer.error.message) == ("INVALID_PARAMETERS", message)
+            expected = {"accession": "string", "limit": "integer"}
+            assert answer.error.details == {"received": received, "expected": expected}
+            assert "validation error" in answer.text
+            with pytest.raises(ToolFailedError) as caught:
+                await code.get_data("protein", received)
+            assert caught.value.code == "INVALID_PARAMETERS"
+        assert await code.get_data("protein", {"accession": "P04637"}) == [{"accession": "P04637"}]
+        assert (await code.invoke("broken")).error.code == "TOOL_FAILED"
+
+
 async def test_staged_data_are_queried_by_the_server_s_data_manager() -> None:
     tools = Tools(search=STAGED, data_manager={"data": {"rows": ROWS}, "metadata": {"status": "success"}})
     code = CodeMode(tools)
