@@ -21,7 +21,7 @@ from dualsql.results.access import not_found
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-ASSETS = "/assets/{fingerprint}/{name}"
+ASSETS = "/assets/{fingerprint}/{name:path}"
 
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _KEPT_FOR_EVER = "public, max-age=31536000, immutable"
@@ -48,12 +48,13 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """Every file of the folder static, by its name."""
+    """Every file of the folder static, by its path there."""
     folder = files("dualsql.web").joinpath("static")
-    found = [*folder.iterdir(), *folder.joinpath("vendor").iterdir()]
+    named = [("", folder), ("vendor/", folder.joinpath("vendor"))]
     return {
-        each.name: _asset(_MEDIA_TYPES[suffix], each.read_bytes())
-        for each in found
+        f"{prefix}{each.name}": _asset(_MEDIA_TYPES[suffix], each.read_bytes())
+        for prefix, inside in named
+        for each in inside.iterdir()
         if each.is_file() and (suffix := f".{each.name.rpartition('.')[2]}") in _MEDIA_TYPES
     }
 

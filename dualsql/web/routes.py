@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from dualsql.charts.chart import METADATA_KEY, read_chart
 from dualsql.formats.table import FORMATS
 from dualsql.http.parameters import parse_listing, parse_query, read_form_body, resource_id_of
 from dualsql.http.problems import Endpoint, method_routes, problem_response, told, while_connected
@@ -150,9 +152,19 @@ class WebPages:
             "sort": sort,
             "lineage": resource.metadata.get("lineage"),
             "is_link": is_link,
+            "limit": self.server.settings.maximum_page_size,
+            "chart": _chart_words(resource),
             "may_pin": not is_link and (resource.owner is not None or "pin" in allowed),
             "may_delete": not is_link and (resource.owner is not None or "delete" in allowed),
         }
+
+
+def _chart_words(resource: Resource) -> str | None:
+    """What the chart shows, for a resource that is one; None for others, and where no pictures are drawn."""
+    specification = resource.metadata.get(METADATA_KEY)
+    if specification is None or find_spec("vl_convert") is None:
+        return None
+    return read_chart(specification).words
 
 
 def root_of(request: Request) -> str:

@@ -1,0 +1,29 @@
+// Elements of a page. Text is always text: nothing here parses HTML.
+
+/** An element with properties (aria-* and data-* as attributes, on* as listeners) and children. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name.includes("-") || name === "role" || name === "for") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** A dialog with a heading and a Close button; it is removed when it closes. */
+export function openDialog(title, ...children) {
+  const dialog = make("dialog", { "aria-label": title, onclose: () => dialog.remove() },
+    make("form", { method: "dialog", className: "dialog-head" },
+      make("h2", {}, title), make("button", { "aria-label": "Close" }, "✕")),
+    ...children);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+export function option(value, text, isSelected = false) {
+  return make("option", { value, selected: isSelected }, text);
+}

@@ -1,0 +1,296 @@
+// The rows as a grid: regular-table draws the cells that are on the screen, this file says which rows these are.
+//
+// A browser bounds the height of an element, so a scroll position in pixels cannot name each of ten million rows. The grid
+// therefore keeps the number of its top row, and draws as many rows as fit. The scroll bar beside it is an element of its own.
+
+import "./vendor/regular-table.js";
+import { make } from "./dom.js";
+import { exact, grouped, isNumber } from "./values.js";
+
+const ROW = 29; // pixels, as in style.css
+const TALLEST = 5_000_000; // pixels of the scroll bar's content
+const MOST_COPIED = 100_000; // cells
+
+export class Grid {
+  /**
+   * @param {HTMLElement} host the element that the grid fills
+   * @param {object} on sort(column, isAdded), menu(column, button), cell(value, column, index), drawn(first, last), said(text)
+   */
+  constructor(host, on) {
+    this.on = on;
+    this.rows = null;
+    this.columns = [];
+    this.active = { x: 0, y: 0 };
+    this.anchor = null; // the other corner of a selection
+    this.top = 0;
+    this.columnsInView = { x0: 0, x1: 0 };
+    this.rest = 0; // of a turn of the wheel, in rows
+    this.host = host;
+    this.table = document.createElement("regular-table");
+    this.scrolled = make("div");
+    this.scrollbar = make("div", { className: "scrollbar", "aria-hidden": "true" }, this.scrolled);
+    host.replaceChildren(this.table, this.scrollbar);
+    this.table.setDataListener((x0, y0, x1, y1) => this.#slice(x0, y0, x1, y1), { virtual_mode: "horizontal" });
+    this.table.addStyleListener(() => this.#style());
+    this.scrollbar.addEventListener("scroll", () => this.#scrolledBar());
+    host.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    this.#touches();
+    new ResizeObserver(() => this.draw()).observe(host);
+    this.table.addEventListener("keydown", (event) => this.#press(event));
+    this.table.addEventListener("mousedown", (event) => this.#point(event));
+    this.table.addEventListener("mouseover", (event) => this.#drag(event));
+    this.table.addEventListener("dblclick", () => this.open());
+    document.addEventListener("copy", (event) => this.#copy(event));
+  }
+
+  /** Show these rows; each column has name, encoding, index, order (asc, desc or none) and isHidden. */
+  async show(rows, columns, { keepsPlace = false } = {}) {
+    this.rows = rows;
+    this.columns = columns.filter((column) => !column.isHidden).map((column) => ({ ...column, header: this.#header(column) }));
+    this.anchor = null;
+    if (!keepsPlace) {
+      this.active = { x: 0, y: 0 };
+      this.top = 0;
+    }
+    this.table.resetAutoSize({ auto: true, override: false, indices: true, row_height: false });
+    await this.draw();
+  }
+
+  async draw() {
+    if (!this.rows) return;
+    this.top = this.#within(this.top);
+    this.scrolled.style.height = `${Math.min(TALLEST, this.rows.count * ROW)}px`;
+    this.scrollbar.hidden = this.rows.count <= this.visible;
+    const target = Math.round((this.top / Math.max(1, this.rows.count - this.visible)) * this.#barRange());
+    if (Math.abs(this.scrollbar.scrollTop - target) >= 1) this.scrollbar.scrollTop = this.barTop = target;
+    await this.table.draw({ invalid_viewport: true });
+  }
+
+  /** Bring a row to the top of the grid and make it the active one. */
+  async goTo(y) {
+    this.active = { ...this.active, y: Math.max(0, Math.min(y, this.rows.count - 1)) };
+    this.anchor = null;
+    this.top = this.active.y;
+    await this.draw();
+  }
+
+  /** Whole rows that fit under the header. */
+  get visible() {
+    return Math.max(1, Math.floor((this.table.clientHeight - ROW) / ROW));
+  }
+
+  #within(y) {
+    return Math.max(0, Math.min(Math.round(y), this.rows.count - this.visible));
+  }
+
+  #barRange() {
+    return Math.max(1, this.scrollbar.scrollHeight - this.scrollbar.clientHeight);
+  }
+
+  #scrolledBar() {
+    if (this.scrollbar.scrollTop === this.barTop) return; // the grid moved it
+    this.barTop = this.scrollbar.scrollTop;
+    this.top = this.#within((this.barTop / this.#barRange()) * (this.rows.count - this.visible));
+    this.table.draw({ invalid_viewport: true });
+  }
+
+  #wheel(event) {
+    if (event.ctrlKey || event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
+    event.preventDefault();
+    this.#turn(event.deltaY * [1 / ROW, 1, this.visible][event.deltaMode]);
+  }
+
+  #turn(rows) {
+    this.rest += rows;
+    const whole = Math.trunc(this.rest);
+    if (!whole || !this.rows) return;
+    this.rest -= whole;
+    this.top = this.#within(this.top + whole);
+    this.draw();
+  }
+
+  #touches() {
+    let last = null;
+    this.table.addEventListener("touchstart", (event) => { last = event.touches[0].clientY; }, { passive: true });
+    this.table.addEventListener("touchmove", (event) => {
+      const { clientY } = event.touches[0];
+      this.#turn((last - clientY) / ROW);
+      last = clientY;
+    }, { passive: true });
+  }
+
+  /** The cell with its whole value. */
+  open() {
+    const column = this.columns[this.active.x];
+    const value = this.rows.value(this.active.y, column?.index);
+    if (value !== undefined) this.on.cell(value, column, this.active.y);
+  }
+
+  focus() {
+    this.table.querySelector("table")?.focus();
+  }
+
+  #slice(x0, y0, x1, y1) {
+    const ys = Array.from({ length: Math.max(0, y1 - y0) }, (_, index) => this.top + y0 + index);
+    const columns = this.columns.slice(x0, x1);
+    if (ys.length) {
+      this.columnsInView = { x0, x1 };
+      this.rows.want(ys[0], ys.at(-1) + 1);
+    }
+    const found = ys.map((y) => this.rows.row(y));
+    return Promise.resolve({
+      num_rows: Math.min(this.visible, this.rows.count),
+      num_columns: this.columns.length,
+      num_row_headers: 1,
+      num_column_headers: 1,
+      row_headers: ys.map((y) => [grouped(y + 1)]),
+      column_headers: columns.map((column) => [column.header]),
+      data: columns.map((column) => found.map((row) => row?.[column.index].text ?? "")),
+      metadata: columns.map((column) => found.map((row) => row?.[column.index].kind ?? "missing")),
+      merge_headers: "none",
+    });
+  }
+
+  #header(column) {
+    const arrow = { asc: " ▲", desc: " ▼" }[column.order] ?? "";
+    return make("span", { className: "header" },
+      make("button", { className: "sort", title: column.name, onclick: (event) => this.on.sort(column, event.shiftKey) },
+        make("bdi", {}, column.name), arrow),
+      make("button", { className: "more", "aria-label": `Options of ${column.name}`, "aria-haspopup": "dialog",
+        onclick: (event) => this.on.menu(column, event.currentTarget) }, "⋮"));
+  }
+
+  #style() {
+    const table = this.table.querySelector("table");
+    if (!table || !this.rows) return;
+    set(table, { role: "grid", tabindex: "0", "aria-label": "Rows of the result", "aria-rowcount": this.rows.isCounted ? this.rows.count + 1 : -1,
+      "aria-colcount": this.columns.length + 1, "aria-activedescendant": "active-cell" });
+    const selected = this.selection();
+    for (const th of table.tHead?.rows[0]?.cells ?? []) {
+      const meta = this.table.getMeta(th);
+      const column = meta?.type === "column_header" ? this.columns[meta.x] : null;
+      th.classList.toggle("number", Boolean(column && isNumber(column)));
+      if (column) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-colindex": meta.x + 2 });
+      else set(th, { "aria-label": "Row number" });
+    }
+    for (const tr of table.tBodies[0]?.rows ?? []) this.#styleRow(tr, selected);
+    this.on.drawn(this.top);
+  }
+
+  #styleRow(tr, selected) {
+    for (const cell of tr.cells) {
+      const meta = this.table.getMeta(cell);
+      if (meta?.type === "row_header") {
+        set(cell, { scope: "row" });
+        set(tr, { "aria-rowindex": this.top + meta.y + 2 });
+      } else if (meta) {
+        const { x } = meta;
+        const y = this.top + meta.y;
+        const isActive = x === this.active.x && y === this.active.y;
+        const isIn = this.anchor && x >= selected.x0 && x <= selected.x1 && y >= selected.y0 && y <= selected.y1;
+        cell.className = `${meta.user ?? ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
+        if (isActive) cell.id = "active-cell";
+        else if (cell.id) cell.removeAttribute("id");
+        set(cell, { role: "gridcell", "aria-colindex": x + 2, "aria-selected": isActive || isIn ? "true" : null });
+      }
+    }
+  }
+
+  selection() {
+    const other = this.anchor ?? this.active;
+    return {
+      x0: Math.min(this.active.x, other.x), x1: Math.max(this.active.x, other.x),
+      y0: Math.min(this.active.y, other.y), y1: Math.max(this.active.y, other.y),
+    };
+  }
+
+  #point(event) {
+    const meta = event.button === 0 && event.target.closest?.("td") && this.table.getMeta(event.target.closest("td"));
+    if (!meta || meta.type !== "body") return;
+    this.anchor = event.shiftKey ? this.anchor ?? this.active : null;
+    this.active = { x: meta.x, y: this.top + meta.y };
+    this.focus();
+    event.preventDefault();
+    this.draw();
+  }
+
+  #drag(event) {
+    const cell = event.buttons === 1 && event.target.closest?.("td");
+    const meta = cell && this.table.getMeta(cell);
+    if (!meta || meta.type !== "body" || (meta.x === this.active.x && this.top + meta.y === this.active.y)) return;
+    this.anchor ??= this.active;
+    this.active = { x: meta.x, y: this.top + meta.y };
+    this.draw();
+  }
+
+  #press(event) {
+    if (event.target.closest("button")) return;
+    const { x, y } = this.active;
+    const page = Math.max(1, this.visible - 1);
+    const isFar = event.ctrlKey || event.metaKey;
+    const lastX = this.columns.length - 1;
+    const lastY = this.rows.count - 1;
+    const target = {
+      ArrowUp: [x, y - 1], ArrowDown: [x, y + 1], ArrowLeft: [x - 1, y], ArrowRight: [x + 1, y],
+      PageUp: [x, y - page], PageDown: [x, y + page],
+      Home: isFar ? [0, 0] : [0, y], End: isFar ? [lastX, lastY] : [lastX, y],
+    }[event.key];
+    if (event.key === "Enter") this.open();
+    else if (event.key === "Escape") this.anchor = null;
+    else if (!target) return;
+    event.preventDefault();
+    if (target) {
+      this.anchor = event.shiftKey ? this.anchor ?? this.active : null;
+      this.#move(Math.max(0, Math.min(target[0], lastX)), Math.max(0, Math.min(target[1], lastY)));
+    } else this.draw();
+  }
+
+  async #move(x, y) {
+    this.active = { x, y };
+    if (y < this.top) this.top = y;
+    else if (y >= this.top + this.visible) this.top = y - this.visible + 1;
+    await this.draw();
+    await this.#reveal(x);
+  }
+
+  /** Scroll sideways until a column is whole, as far as it fits. */
+  async #reveal(x) {
+    const cell = this.table.querySelector("td.active");
+    const right = this.table.getBoundingClientRect().right - this.scrollbar.offsetWidth;
+    const left = this.table.querySelector("tbody th")?.getBoundingClientRect().right ?? 0;
+    const box = cell?.getBoundingClientRect();
+    if (box && box.left >= left - 1 && (box.right <= right || box.left <= left + 1)) return;
+    if (box && box.right > right) this.table.scrollLeft += Math.min(box.right - right + 1, box.left - left);
+    else await this.table.scrollToCell(x, 0);
+    await this.draw();
+  }
+
+  /** Copy the selection as TSV, with a head when it has several rows. */
+  #copy(event) {
+    if (!this.table.contains(document.activeElement) && document.activeElement !== this.table) return;
+    const { x0, x1, y0, y1 } = this.selection();
+    const columns = this.columns.slice(x0, x1 + 1);
+    if ((y1 - y0 + 1) * columns.length > MOST_COPIED) return this.on.said(`At most ${grouped(MOST_COPIED)} cells are copied. Use Download.`);
+    const lines = [];
+    for (let y = y0; y <= y1; y += 1) {
+      const row = columns.map((column) => this.rows.value(y, column.index));
+      if (row.includes(undefined)) return this.on.said("Some selected rows are not loaded. Scroll over them, or use Download.");
+      lines.push(row.map((value) => tsv(exact(value))).join("\t"));
+    }
+    if (lines.length > 1) lines.unshift(columns.map((column) => tsv(column.name)).join("\t"));
+    event.clipboardData.setData("text/plain", lines.join("\n"));
+    event.preventDefault();
+    this.on.said(lines.length > 1 ? `Copied ${grouped(lines.length - 1)} rows with their header.` : "Copied.");
+  }
+}
+
+function tsv(text) {
+  return /[\t\n\r"]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null) element.removeAttribute(name);
+    else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
+}

@@ -1,0 +1,174 @@
+// Rows of one question about a result, read page by page over REST.
+
+const MOST_PAGES = 60; // kept; with 200 rows of 20 columns each some 30 MB
+const MOST_REQUESTS = 2; // at once: the server bounds the queries of all readers together
+const RETRIES = 3;
+
+/** What the server answered instead of rows. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.message ?? "The server answered with something else than JSON.");
+    this.status = status;
+    this.code = body?.code ?? "";
+    this.hint = body?.hint ?? "";
+  }
+}
+
+/** Send JSON, get JSON. Rejects with a Problem, or with a TypeError when the server cannot be reached. */
+export async function send(url, { method = "POST", body, signal } = {}) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  for (let attempt = 1; ; attempt += 1) {
+    const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
+    if (response.status === 503 && attempt <= RETRIES) {
+      await pause(1000 * (Number(response.headers.get("Retry-After")) || 1), signal);
+      continue;
+    }
+    if (response.status === 204) return null;
+    const answer = await response.json().catch(() => null);
+    if (!response.ok) throw new Problem(response.status, answer);
+    return answer;
+  }
+}
+
+function pause(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
+  });
+}
+
+/** A question as the body of a request: the result's own rows, in some order, or an answer of /query. */
+export function bodyOf(question) {
+  if (!isAsked(question)) return { sort: question.sort };
+  const body = {};
+  if (question.filters.length) body.filters = question.filters;
+  if (question.group) Object.assign(body, { group_by: question.group.by, aggregates: question.group.aggregates });
+  if (question.sort.length) body.order_by = question.sort.map(({ field, order }) => ({ column: field, order }));
+  return body;
+}
+
+export function isAsked(question) {
+  return question.filters.length > 0 || Boolean(question.group);
+}
+
+/** The rows of one question: those that were read are kept, those that are missing are asked for. */
+export class Rows {
+  /**
+   * @param {string} url of the result
+   * @param {object} question sort, filters and group
+   * @param {object} options limit: rows of a page; format: (row, columns) => cells; changed, failed: called back
+   */
+  constructor(url, question, { limit, format, changed, failed }) {
+    this.address = isAsked(question) ? `${url}/query` : url;
+    this.body = bodyOf(question);
+    this.limit = limit;
+    this.format = format;
+    this.changed = changed;
+    this.failed = failed;
+    this.columns = null;
+    this.count = 0; // rows as far as they are known
+    this.isCounted = false;
+    this.total = null; // { rows, kind } as the server says it
+    this.pages = new Map(); // by number, the one that was used last at the end
+    this.running = new Map();
+    this.wanted = [];
+    this.isStopped = false;
+  }
+
+  /** The cells of a row; undefined while they are not here. */
+  row(index) {
+    return this.pages.get(Math.floor(index / this.limit))?.rows[index % this.limit];
+  }
+
+  /** A value as the JSON has it; undefined while it is not here. */
+  value(index, column) {
+    return this.pages.get(Math.floor(index / this.limit))?.values[index % this.limit]?.[column];
+  }
+
+  /** Ask for the pages of rows y0 to y1 and for the one behind them. What nobody looks at any more is called off. */
+  want(y0, y1) {
+    const first = Math.floor(y0 / this.limit);
+    const last = Math.floor(Math.max(y0, y1 - 1) / this.limit);
+    const numbers = [];
+    for (let number = first; number <= last; number += 1) numbers.push(number);
+    if ((last + 1) * this.limit < this.count) numbers.push(last + 1);
+    if (first > 0) numbers.push(first - 1);
+    for (const number of numbers) this.#touch(number);
+    this.wanted = numbers.filter((number) => !this.pages.has(number) && !this.running.has(number));
+    for (const [number, controller] of this.running) if (!numbers.includes(number)) controller.abort();
+    this.#start();
+  }
+
+  /** Read one page now. */
+  async read(number) {
+    this.wanted = [];
+    await this.#load(number);
+  }
+
+  stop() {
+    this.isStopped = true;
+    this.wanted = [];
+    for (const controller of this.running.values()) controller.abort();
+  }
+
+  #touch(number) {
+    const page = this.pages.get(number);
+    if (page === undefined) return;
+    this.pages.delete(number);
+    this.pages.set(number, page);
+  }
+
+  #start() {
+    while (this.wanted.length && this.running.size < MOST_REQUESTS && !this.isStopped) {
+      this.#load(this.wanted.shift()).catch((error) => this.failed(error));
+    }
+  }
+
+  async #load(number) {
+    const controller = new AbortController();
+    this.running.set(number, controller);
+    try {
+      const before = this.pages.get(number - 1)?.next;
+      const after = this.pages.get(number + 1)?.previous;
+      const cursor = before ?? after;
+      const where = cursor ? { cursor } : { offset: number * this.limit };
+      const body = { ...this.body, ...where, limit: this.limit, big_integers: "string" };
+      this.#take(number, await send(this.address, { body, signal: controller.signal }));
+    } catch (error) {
+      if (!controller.signal.aborted) throw error;
+    } finally {
+      this.running.delete(number);
+      this.#start();
+    }
+  }
+
+  #take(number, page) {
+    if (this.isStopped) return;
+    this.columns ??= page.columns;
+    const names = page.columns.map((column) => column.name);
+    const values = page.data.map((row) => names.map((name) => row[name]));
+    this.pages.set(number, {
+      values,
+      rows: values.map((row) => this.format(row, this.columns)),
+      next: page.next_cursor,
+      previous: page.previous_cursor,
+    });
+    while (this.pages.size > MOST_PAGES) this.pages.delete(this.pages.keys().next().value);
+    this.#measure(number * this.limit + page.data.length, page);
+    this.changed();
+  }
+
+  #measure(end, page) {
+    if (!page.has_next && (page.data.length || end === 0)) {
+      this.count = end;
+      this.isCounted = true;
+    } else if (!this.isCounted) {
+      const known = page.total_count_kind === "exact" ? page.total_count : null;
+      this.isCounted = known !== null && known >= end;
+      const guess = Math.max(this.count, page.total_count ?? 0, end + (page.has_next ? this.limit : 0));
+      this.count = this.isCounted ? known : guess;
+    }
+    this.total = { rows: this.isCounted ? this.count : page.total_count, kind: this.isCounted ? "exact" : page.total_count_kind };
+  }
+}
