@@ -228,6 +228,10 @@ class Capabilities:
         compares: whether they can be compared with a value of a question.
         type_name: the name of an expression's type, where a value is taken for no other type than its own.
         is_bytes: whether an expression of no declared type holds bytes, as a condition.
+        storage_class: which kind of value a cell is, whatever its column declares: "integer", "real", "text" or "blob";
+            None where a column holds values of its own type alone.
+        shown_as_false: what a column of truth values may hold that is shown as false, everything else being shown as
+            true; empty where it holds truth values alone. The first is a number.
         has_loose_comparisons: any two types can be compared.
         shown_scale: how many digits are shown of a decimal of this type, where it is a double; None where it is none.
         shows_doubles_rounded: a double that SQLAlchemy takes for a decimal is shown with the digits of its scale.
@@ -264,6 +268,8 @@ class Capabilities:
     text: TextDialect
     is_bytes: Transform
     type_name: Transform | None = None
+    storage_class: Transform | None = None
+    shown_as_false: Sequence[Any] = ()
     has_loose_comparisons: bool = False
     row_estimate: RowEstimate | None = None
     text_length: str = "length"

@@ -34,7 +34,7 @@ DualResponseError
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -95,9 +95,12 @@ class QueryExecutionError(DualResponseError):
     Attributes:
         is_unsuited: the statement asks of values what their types do not have: an operator, a function, a conversion.
             See `blaming`.
+        is_of_a_value: some rows have no such value, of which another statement may be the reason: one with a CAST, that
+            this one reads.
     """
 
     is_unsuited = False
+    is_of_a_value = False
     code = "QUERY_EXECUTION_FAILED"
     default_hint = (
         "If you wrote the query, check it. Otherwise tell the operator: the server's log has the cause."
@@ -329,13 +332,15 @@ class ConfigurationError(DualResponseError):
 
 
 @contextmanager
-def blaming(asked: Asked | None) -> Iterator[None]:
+def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
     """Report an unsuited statement as the mistake of the caller who gave its question or its text.
 
     Args:
         asked: what the caller gave; None for a statement of the application's own, whose error is raised as it is.
+        reads_conversions: whether a statement converts values that the question or the text reads.
 
     Raises:
+        QueryExecutionError: a value could not be converted, by the one or by the other.
         BadParameterError, InvalidSQLError: the database has no such operation for the types of the values in the
             question, in the text.
     """
@@ -344,10 +349,17 @@ def blaming(asked: Asked | None) -> Iterator[None]:
     except QueryExecutionError as error:
         if asked is None or not error.is_unsuited:
             raise
+        if error.is_of_a_value and reads_conversions():
+            raise QueryExecutionError(_UNCONVERTED.message, hint=_UNCONVERTED.hint) from error
         mistake, message, hint = _MISTAKES[asked]
         raise mistake(message, hint=hint) from error
 
 
+_UNCONVERTED = Told(
+    "The database could not convert a value, in the query of the result or in the question about it.",
+    "Leave out the columns, conditions or conversions of the question one by one. If the result's own rows cannot be "
+    "read either, its query is wrong for the data: tell the operator.",
+)
 _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
     "question": (
         BadParameterError,

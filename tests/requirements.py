@@ -443,6 +443,7 @@ BEYOND: dict[str, str] = {
     "databases/test_time.py": "queries end in time, in the database too",
     "databases/test_writing.py": "nothing is written, on any kind of engine",
     "freeze/test_refusals.py": "what no document can hold",
+    "query/test_found_as_shown.py": "conditions find the rows that show their value, however it is stored",
     "query/test_odd_types.py": "types that a database can hardly be asked of are answered or refused in words",
     "query/test_rounded.py": "decimals that SQLite keeps as doubles are compared as they are shown",
     "query/test_oracle.py": "questions about results, answered as polars answers them on the full rows",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     BinaryExpression,
     Case,
+    Cast,
     ColumnElement,
     Dialect,
     Extract,
@@ -72,6 +73,7 @@ class ResultColumn:
     Attributes:
         is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
         is_quotient: a decimal that was divided. An engine that divides in doubles has more digits than are shown.
+        is_cast_quotient: ... and every quotient in it stands in a CAST to a decimal.
         is_double: a decimal to SQLAlchemy, and a double to every engine.
         meanings: what the values of types are, on this database and in this application.
     """
@@ -81,6 +83,7 @@ class ResultColumn:
     type: SQLType
     is_computed: bool = False
     is_quotient: bool = False
+    is_cast_quotient: bool = False
     is_double: bool = False
     meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
 
@@ -146,6 +149,7 @@ def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings 
         type_,
         is_computed=computed is not None,
         is_quotient=_is_quotient(expression),
+        is_cast_quotient=_is_quotient(expression) and not any(map(_is_division, _outside_casts(expression))),
         is_double=_is_double(expression),
         meanings=meanings,
     )
@@ -211,9 +215,20 @@ def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
 
 def _is_quotient(expression: Any) -> bool:
     is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
-    return is_decimal and any(
-        getattr(part, "operator", None) is operators.truediv for part in iterate(expression)
-    )
+    return is_decimal and any(map(_is_division, iterate(expression)))
+
+
+def _is_division(part: Any) -> bool:
+    return getattr(part, "operator", None) is operators.truediv
+
+
+def _outside_casts(expression: Any) -> Iterator[Any]:
+    """The parts of an expression that stand in no CAST to a decimal."""
+    if isinstance(expression, Cast) and isinstance(expression.type, types.Numeric):
+        return
+    yield expression
+    for part in expression.get_children():
+        yield from _outside_casts(part)
 
 
 def _is_double(expression: Any) -> bool:

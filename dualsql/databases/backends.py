@@ -165,6 +165,8 @@ class FailureKind(Enum):
     """The database ran out of disk or memory."""
     UNSUITED = auto()
     """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
+    VALUE = auto()
+    """A value is none of the type that it is converted to, or compared with."""
     SIZE = auto()
     """A value was larger than the connection allows."""
 

@@ -62,9 +62,7 @@ DuckDB runs in the server's process. By itself it takes 80 % of the memory for o
 and two such processes are more than there is. What does not fit is written to files beside the database.
 """
 
-_UNSUITED = frozenset(
-    {"BinderException", "ConversionException", "InvalidTypeException", "TypeMismatchException"}
-)
+_UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
 """Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""
 
 _IS_CLOSED = "dualsql_is_closed"
@@ -101,6 +99,8 @@ class DuckDBGuard(Guard):
             return FailureKind.FULL
         if kind == "IOException":
             return FailureKind.UNREACHABLE
+        if kind == "ConversionException":
+            return FailureKind.VALUE
         if kind in _UNSUITED and "not found" not in str(error):
             return FailureKind.UNSUITED
         return FailureKind.WRITE if "read-only mode" in str(error) else None

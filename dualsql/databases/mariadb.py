@@ -336,6 +336,7 @@ CAPABILITIES = Capabilities(
     drivers=dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _VALUES),
     text_equality=_in_bytes,
     is_bytes=_is_bytes,
+    shown_as_false=(0,),
     has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),
     text_length="char_length",

@@ -87,9 +87,10 @@ def _translated(
         return too_large()
     # Before anything was sent: a value that a type does not take.
     is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
-    if (fault is FailureKind.UNSUITED or is_unbound) and failure is QueryExecutionError:
+    is_unsuited = fault in (FailureKind.UNSUITED, FailureKind.VALUE) or is_unbound
+    if is_unsuited and failure is QueryExecutionError:
         unsuited = QueryExecutionError("The database could not run the query.")
-        unsuited.is_unsuited = True
+        unsuited.is_unsuited, unsuited.is_of_a_value = True, fault is FailureKind.VALUE
         return unsuited
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if fault is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):

@@ -28,7 +28,14 @@ from dualsql.plan.order import require_order
 from dualsql.plan.page import Ordered, count, ordered, page, uncounted, whole
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
-from dualsql.plan.subqueries import CarriedOrders, named, nested, reads_plainly, relation_in_order
+from dualsql.plan.subqueries import (
+    CarriedOrders,
+    converts_values,
+    named,
+    nested,
+    reads_plainly,
+    relation_in_order,
+)
 
 __all__ = [
     "CarriedOrders",
@@ -37,6 +44,7 @@ __all__ = [
     "Ordered",
     "Shape",
     "at_most",
+    "converts_values",
     "count",
     "even_ranks",
     "keyed_page",

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import FromClause, Join, Select, select
-from sqlalchemy.sql.elements import ColumnClause, UnaryExpression
+from sqlalchemy import Cast, FromClause, Join, Select, select, types
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import BinaryExpression, ColumnClause, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
@@ -32,6 +34,25 @@ def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
     if shape.is_cut or is_distinct(shape.select) or not reads_row_by_row(shape.select):
         return False
     return all(_is_stored(column.expression) for column in columns)
+
+
+def converts_values(statement: AnySelect) -> bool:
+    """Whether it makes values of others in a way that may fail for some rows: by a CAST, say."""
+    return any(map(_may_fail, iterate(statement)))
+
+
+def _may_fail(part: Any) -> bool:
+    if isinstance(part, Cast):
+        return not isinstance(part.type, types.String)
+    if isinstance(part, BinaryExpression):
+        return not operators.is_comparison(part.operator)
+    return isinstance(part, FunctionElement) and getattr(part, "name", "").lower() in _CONVERTING
+
+
+_CONVERTING = frozenset(
+    """json jsonb make_date make_interval make_time make_timestamp make_timestamptz strptime to_date to_number
+    to_timestamp""".split()
+)
 
 
 def nested(shape: Shape, capabilities: Capabilities) -> Shape:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, type_coerce, types
 
-from dualsql.capabilities import QueryDialect
+from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
@@ -23,6 +23,7 @@ from dualsql.query.conditions import (
     operand,
 )
 from dualsql.query.model import AggregateColumn, Group
+from dualsql.query.stored import in_one_form
 from dualsql_client.query import Function
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
@@ -56,8 +57,12 @@ def group_key(group: Group, conditions: Conditions) -> Element:
         )
     if is_plain_text(column):
         return conditions.abilities.exact(column.expression)
-    key = operand(column, conditions.capabilities) if is_single(column) else column.expression
+    key = _as_shown(column, conditions.capabilities)
     return _told_apart(column, key, conditions)
+
+
+def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
+    return operand(column, capabilities) if is_single(column) else in_one_form(column, capabilities)
 
 
 def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
@@ -215,8 +220,10 @@ def _in_one_spelling(column: ResultColumn, conditions: Conditions) -> Element:
 def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
     if is_plain_text(column):
         return conditions.abilities.exact(column.expression)
-    is_cast = is_single(column)
-    element = operand(column, conditions.capabilities) if is_cast else _in_one_spelling(column, conditions)
+    is_spelled = is_instant(column.expression)
+    element = (
+        _in_one_spelling(column, conditions) if is_spelled else _as_shown(column, conditions.capabilities)
+    )
     return _told_apart(column, element, conditions)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, case, cast, not_, null, or_, type_coerce, types
 from sqlalchemy.sql import operators
@@ -23,6 +24,7 @@ from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
+from dualsql.query import stored
 from dualsql.query.comparisons import OPERATORS, Element, bound, condition_on, exactly, operators_of
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql_client.conversions import decimal
@@ -312,11 +314,21 @@ class Conditions:
             return bare.is_(None) if comparison.value else bare.is_not(None)
         _require_operator(column, comparison.operator, self.capabilities)
         given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+        found = self._valued(column, comparison, given)
+        if known.kind != "equality":
+            return found
+        return stored.or_unfit(found, column, given, self.capabilities, is_negated=known.is_negated)
+
+    def _valued(
+        self, column: ResultColumn, comparison: Comparison, given: Sequence[Any]
+    ) -> ColumnElement[bool]:
+        element, known = column.expression, OPERATORS[comparison.operator]
         scale = shown_scale(column, self.capabilities)
         if scale is not None:
-            return _of_rounded(
-                element, comparison.operator, [digits(column, value) for value in given], scale
-            )
+            decimals = [digits(column, value) for value in given]
+            if any(abs(value) >= _LARGEST_EXACT for value in decimals):
+                element = stored.as_double(element, self.capabilities)
+            return _of_rounded(element, comparison.operator, decimals, scale)
         values = [literal(column, value, self.capabilities) for value in given]
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
@@ -331,6 +343,13 @@ class Conditions:
     def _of_any_but_text(
         self, column: ResultColumn, operator: Operator, values: list[Element], given: Sequence[Any]
     ) -> ColumnElement[bool]:
+        is_negated = OPERATORS[operator].is_negated
+        if stored.is_loose_truth(column, self.capabilities):
+            wanted = {value is not is_negated for value in given}
+            return stored.of_truths(column.expression, wanted, self.capabilities)
+        if stored.is_spelled_uuid(column, self.capabilities):
+            found = [UUID(str(_READERS["uuid"](column, value))) for value in given]
+            return stored.of_uuids(column.expression, found, is_negated=is_negated)
         element = operand(column, self.capabilities)
         if operator in _EQUALITY and needs_exact(column, self.abilities):
             return exactly(OPERATORS[operator], self.abilities, element, values)
@@ -350,10 +369,10 @@ class Conditions:
         read = [one for one in map(_bytes_shown_as, given) if one is not None]
         if not read or (OPERATORS[operator].takes == "two" and len(read) < len(given)):
             return found
-        stored = element
+        raw = element
         if not self.capabilities.has_loose_comparisons:
-            stored = cast(cast(element, types.Text()), types.LargeBinary())  # which suits every type
-        compared = condition_on(operator, stored, [bound(one, types.LargeBinary()) for one in read])
+            raw = cast(cast(element, types.Text()), types.LargeBinary())  # which suits every type
+        compared = condition_on(operator, raw, [bound(one, types.LargeBinary()) for one in read])
         return case((self.capabilities.is_bytes(element), compared), else_=found)
 
 
@@ -423,6 +442,8 @@ def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column in a comparison, which is one with what is shown."""
     if capabilities.shortens_reals and is_single(column):
         return cast(cast(column.expression, types.String()), types.Double())
+    if stored.is_spelled_time(column, capabilities):
+        return stored.in_one_form(column, capabilities)
     # SQLAlchemy has no operators for some types of a database.
     is_bare = column.encoding == "any" and not column.meaning.is_made
     return type_coerce(column.expression, types.NULLTYPE) if is_bare else column.expression
@@ -430,7 +451,10 @@ def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
 
 def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the database computes more digits than are shown, which rows are told apart by."""
-    return column.is_quotient and capabilities.divides_in_doubles and not column.is_computed
+    if not column.is_quotient or not capabilities.divides_in_doubles or column.is_computed:
+        return False
+    # A CAST makes a decimal of it where the database has decimals.
+    return not column.is_cast_quotient or capabilities.shown_scale(column.type) is not None
 
 
 def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
@@ -536,6 +560,8 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
 # is no 0.3. Which doubles are shown as a decimal is known: those from one to another, which an index serves, too.
 
 _EXACT = Context(prec=400)
+_LARGEST_EXACT = 2**53
+"""SQLite keeps greater whole numbers with all their digits, and shows the double beside them."""
 _MOST_RANGES = 50
 """In an OR, which SQLite nests no deeper than other expressions."""
 
@@ -571,7 +597,7 @@ def _first_shown_from(value: Decimal, scale: int) -> float:
 
 def _last_shown_to(value: Decimal, scale: int) -> float:
     """The greatest double that is shown as this number or a lesser one."""
-    return -_first_shown_from(-value, scale)
+    return -_first_shown_from(value.copy_negate(), scale)  # a minus would round to 28 digits
 
 
 def _as_shown(value: float, scale: int) -> Decimal:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import CompoundSelect, FromClause, MetaData, select
+from sqlalchemy import BindParameter, CompoundSelect, FromClause, MetaData, select
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import instant, is_instant
@@ -117,7 +118,8 @@ def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilitie
     source = _conditions(columns, capabilities)
     keys = [group_key(group, source) for group in question.groups]
     rows = None if question.condition is None else source.write(question.condition)
-    if any(group.bucket for group in question.groups):
+    has_parameters = any(isinstance(part, BindParameter) for key in keys for part in iterate(key))
+    if has_parameters or any(group.bucket for group in question.groups):
         # A group that is computed gets a name first: parameters in it would make it another one each time it stands
         # in the statement.
         relation, columns, keys = _with_keys(relation, columns, keys, rows)

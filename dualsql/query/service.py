@@ -21,6 +21,7 @@ from dualsql.errors import (
     NoTotalOrderError,
 )
 from dualsql.freeze.document import AnySelect
+from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
 from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
@@ -94,18 +95,23 @@ class QueryService:
             _refuse_functions()
         return self._answer(query, view)
 
+    def parent_of(self, resource: Resource, principal: Principal | None) -> AnySelect:
+        """The statement that questions about a resource read."""
+        return self._views.of(resource, principal).shape.select
+
     def _target(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> ReadTarget:
+        parent = self._views.of(resource, principal)
         return ReadTarget(
             resource=resource,
             principal=principal,
-            view=self._view(resource, query, principal),
+            view=self._view(resource, parent, query),
+            parent=parent.shape.select,
             key=f"{resource.id}?{query.digest}",
             total=UNCOUNTED,
             asked=query.asked,
         )
 
-    def _view(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> View:
-        view = self._views.of(resource, principal)
+    def _view(self, resource: Resource, view: View, query: ResultQuery) -> View:
         if self._views.has_functions:
             # The statement differs for each principal, so it is not kept.
             return replace(view, derived=Derived(self._answer(query, view), view.source.meanings))
@@ -238,6 +244,7 @@ class RefineService:
             metadata={**(options.metadata or {}), LINEAGE: lineage},
             refinement=refinement,
             is_text=isinstance(refinement, SQLQuery),
+            reads_conversions=converts_values(self._query.parent_of(parent, options.principal)),
         )
 
     def _require_room(self, parent: Resource, depth: int) -> None:

@@ -195,7 +195,7 @@ class Creator:
 
         With a `wait`, `Jobs` runs the query and stores the resource; see `DualResponseServer.create_response`.
         """
-        with _refusals(), blaming(options.asked):
+        with _refusals(), blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
             return await self._create(options)
 
     async def _create(self, options: CreateOptions) -> DualResponse:
@@ -256,7 +256,7 @@ class Creator:
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def run() -> FinishedQuery:
-            with blaming(options.asked):
+            with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
                 sample = await self._sampled(background, options)
                 profiled = await self._profiled(background, options, sample)
             lasted = datetime.now(UTC) - pending.created_at

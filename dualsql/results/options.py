@@ -206,6 +206,8 @@ class CreateOptions(ResultOptions):
     parent: Resource | str | None = None
     refinement: Mapping[str, Any] | ResultQuery | None = None
     is_text: bool = False
+    reads_conversions: bool = False
+    """The statement of the parent converts values; set with the statement of the refinement."""
 
     def checked(self, settings: Settings) -> CreateOptions:
         """The same options, each within its bounds and with the defaults of the settings.

@@ -128,7 +128,7 @@ class ResultPages:
             NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
         """
-        with blaming(target.asked):
+        with blaming(target.asked, reads_conversions=target.reads_conversions):
             page = await self._read(target, request)
         await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
         expires_at = await self._access.note_access(target.resource)

@@ -264,7 +264,7 @@ class StreamRun:
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """See `ResultStream.chunks`. The audit learns before the query runs, and is told at the end how far it got."""
         target = self.target
-        with self.slots, blaming(target.asked):
+        with self.slots, blaming(target.asked, reads_conversions=target.reads_conversions):
             await self.access.note("stream", target.principal, resource=target.resource)
             await self.access.note_access(target.resource)
             try:

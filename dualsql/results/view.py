@@ -317,6 +317,7 @@ class ReadTarget:
         key: names the target in cursors and in the tokens of streams; those of one are not valid for another.
         total: the number of rows, as far as it is known.
         asked: what of the statement its caller wrote; see `dualsql.errors.blaming`.
+        parent: the statement that a question reads; None where the rows are those of the resource.
     """
 
     resource: Resource
@@ -325,6 +326,11 @@ class ReadTarget:
     key: str
     total: Total
     asked: Asked | None = None
+    parent: AnySelect | None = None
+
+    def reads_conversions(self) -> bool:
+        """Whether the statement that a question reads converts values."""
+        return self.parent is not None and plan.converts_values(self.parent)
 
 
 class Views:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Numeric,
     String,
     Table,
+    cast,
     create_engine,
     func,
     insert,
@@ -203,7 +204,7 @@ _FOUND = frozenset({"loose_day", "loose_instant", "loose_zoned", "loose_time", "
 _QUESTIONS: Mapping[str, dict[str, Any]] = {
     "group": {"group_by": ["v"], "aggregates": ["count"]},
     "is_null": {"filters": {"column": "v", "op": "is_null", "value": True}},
-    "sort": {"order_by": [{"field": "v", "order": "desc"}]},
+    "sort": {"order_by": [{"column": "v", "order": "desc"}]},
     **{
         name: {"aggregates": [{"function": name, "column": "v", "as": "figure"}]}
         for name in ("min", "max", "sum", "avg", "count_distinct")
@@ -483,3 +484,30 @@ async def test_a_chart_that_the_database_refuses_blames_its_question(
         parent.resource_uri, {"mark": "bar", "x": "v", "y": {"aggregate": "count"}}
     )
     assert await _code_of(drawn) in ({"BAD_PARAMETER"} if engine == "postgresql" else {"BAD_PARAMETER", None})
+
+
+async def test_a_result_that_converts_values_is_not_its_reader_s_mistake(postgresql_url: str) -> None:
+    """Texts that are no numbers came to be in the table: who asks about the result has written no CAST."""
+    table = Table("notes", MetaData(), Column("id", Integer, primary_key=True), Column("words", String))
+    async with engines.opened(postgresql_url) as made, made.begin() as opened:
+        await opened.exec_driver_sql("CREATE TABLE notes (id int PRIMARY KEY, words text)")
+        await opened.exec_driver_sql("INSERT INTO notes SELECT n, n FROM generate_series(1, 40) n")
+    async with served(postgresql_url, table.metadata) as server:
+        converting = await server.result(select(table.c.id, cast(table.c.words, Integer).label("n")))
+        plain = await server.result(select(table))
+        async with engines.opened(postgresql_url) as made, made.begin() as opened:
+            await opened.exec_driver_sql("INSERT INTO notes VALUES (41, 'none')")
+        filters: Any = {"column": "n", "op": "ge", "value": 0}
+        descending: Any = [{"column": "n", "order": "desc"}]
+        asked: tuple[Callable[[], Any], ...] = (
+            lambda: converting.query(filters=filters, order_by=descending),
+            lambda: converting.sql("SELECT max(n) FROM data"),
+            lambda: converting.refine(order_by=descending, name="refined"),
+            lambda: plain.sql("SELECT max(CAST(words AS INTEGER)) FROM data"),
+        )
+        told = []
+        for ask in asked:
+            with pytest.raises(FetchError) as caught:
+                await ask()
+            told.append((caught.value.code, "in the query of the result" in str(caught.value)))
+        assert told == [("QUERY_EXECUTION_FAILED", True)] * 3 + [("INVALID_SQL", False)]

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Numeric, Table, create_engine, func, insert, select
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    Numeric,
+    Table,
+    cast,
+    create_engine,
+    func,
+    insert,
+    select,
+    type_coerce,
+)
 
 from dualsql_client import FetchError
 from tests import engines
@@ -79,7 +91,15 @@ async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> No
         connection.execute(insert(NUMBERS), [*given, {"id": 100, "x": None}])
     engine.dispose()
     x = NUMBERS.c.x
-    for quotient in (x / 3, x / 7 + 1, -x / 3, NUMBERS.c.id / 7):
+    long = cast(x, Numeric(38, 20))
+    for quotient in (
+        x / 3,
+        x / 7 + 1,
+        -x / 3,
+        NUMBERS.c.id / 7,
+        type_coerce(long / 7, Numeric(38, 20)),
+        long / 7,
+    ):
         statement = select(NUMBERS.c.id, quotient.label("v")).order_by(NUMBERS.c.id).where(x.is_not(None))
         async with served(url.replace("sqlite:", "sqlite+aiosqlite:"), NUMBERS.metadata) as server:
             result = await server.result(statement)
@@ -92,3 +112,27 @@ async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> No
                     assert found == [one for one in shown if holds(Decimal(one), Decimal(value))], asked
             with pytest.raises(FetchError, match="quotients"):
                 await result.query(group_by=["v"], aggregates=["count"])
+
+
+async def test_a_quotient_that_is_cast_is_a_decimal(tmp_path: Path) -> None:
+    """DuckDB divides in doubles, and keeps all digits of the DECIMAL that one is cast to: they are compared as such."""
+    engine = create_engine(f"duckdb:///{tmp_path}/numbers")
+    with engine.begin() as connection:
+        NUMBERS.create(connection)
+        given = [{"id": n, "x": Decimal(n * 123456789) / 1000} for n in range(1, 12)]
+        connection.execute(insert(NUMBERS), given)
+    engine.dispose()
+    decimal = cast(NUMBERS.c.x / Decimal("0.7"), Numeric(30, 20))
+    async with served(f"duckdb:///{tmp_path}/numbers", NUMBERS.metadata) as server:
+        for value in (decimal, decimal * 2, func.abs(decimal)):
+            result = await server.result(select(NUMBERS.c.id, value.label("v")).order_by(NUMBERS.c.id))
+            shown = [row["v"] for row in (await result.fetch()).data]
+            assert all(len(one.replace(".", "").rstrip("0")) > 15 for one in shown)
+            asked: Any
+            for one in shown:
+                for name, holds in OPERATORS.items():
+                    asked = {"column": "v", "op": name, "value": one}
+                    found = [row["v"] for row in (await result.query(filters=asked)).data]
+                    assert found == [other for other in shown if holds(Decimal(other), Decimal(one))], asked
+            groups = (await result.query(group_by=["v"], aggregates=["count"])).data
+            assert [row["v"] for row in groups] == shown

@@ -49,6 +49,11 @@ _FAULTS = {
             "22007",  # invalid_datetime_format
             "22008",  # datetime_field_overflow
             "22P02",  # invalid_text_representation
+        ),
+        FailureKind.VALUE,
+    ),
+    **dict.fromkeys(
+        (
             "42725",  # ambiguous_function
             "42803",  # grouping_error
             "42804",  # datatype_mismatch

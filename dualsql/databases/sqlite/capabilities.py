@@ -170,6 +170,8 @@ CAPABILITIES = Capabilities(
     has_sized_integers=False,
     own_functions=_OWN_FUNCTIONS,
     is_bytes=lambda expression: func.typeof(expression) == "blob",
+    storage_class=func.typeof,
+    shown_as_false=(0, "", b""),
     has_loose_comparisons=True,
     spells_instants=True,
     divides_in_doubles=True,

@@ -1,0 +1,223 @@
+"""Conditions on cells that are stored in another form than they are shown in, on databases that allow that.
+
+SQLite keeps 2 in a BOOLEAN column and shows it as true. A UUID has dashes in one row and none in the next. A text may
+stand in a column of numbers, where it is shown as `dualsql.formats.cells.Unfit`.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import product
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, case, cast, func, not_, or_, type_coerce, types
+
+from dualsql.capabilities import Capabilities
+from dualsql.columns.own_types import SQLType, plain_type
+from dualsql.columns.result import ResultColumn
+from dualsql.query.comparisons import Element, bound
+
+_STORED: dict[type[Any], SQLType] = {
+    int: types.BigInteger(),
+    float: types.Double(),
+    str: types.String(),
+    bytes: types.LargeBinary(),
+}
+
+
+def is_loose_truth(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether it holds what is shown as true or false, and may be something else."""
+    is_truth = isinstance(plain_type(column.type), types.Boolean) and not column.meaning.is_made
+    return is_truth and bool(capabilities.shown_as_false)
+
+
+def is_spelled_uuid(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether it holds UUIDs as texts, which may be spelled in several ways."""
+    is_uuid = isinstance(plain_type(column.type), types.Uuid) and not column.meaning.is_made
+    return is_uuid and capabilities.storage_class is not None
+
+
+def is_spelled_time(column: ResultColumn, capabilities: Capabilities) -> bool:
+    """Whether it holds times of day as texts, with and without seconds and their fraction."""
+    is_time = isinstance(plain_type(column.type), types.Time) and not column.meaning.is_made
+    return is_time and capabilities.storage_class is not None
+
+
+def in_one_form(column: ResultColumn, capabilities: Capabilities) -> Element:
+    """The column, where cells that are shown alike are equal."""
+    if is_loose_truth(column, capabilities):
+        return _is_true(column.expression, capabilities)
+    if is_spelled_uuid(column, capabilities):
+        digits = _digits(column.expression)
+        is_uuid = and_(func.length(digits) == 32, func.trim(digits, _HEXADECIMAL) == "")
+        return type_coerce(case((is_uuid, digits), else_=_raw(column.expression)), column.type)
+    if is_spelled_time(column, capabilities):
+        return type_coerce(_padded(column.expression), column.type)
+    return column.expression
+
+
+#
+# Truth values.
+
+
+def of_truths(element: Element, wanted: set[Any], capabilities: Capabilities) -> ColumnElement[bool]:
+    """Whether what is shown is among `wanted`; unknown for NULL."""
+    if len(wanted) > 1:
+        return or_(_is_true(element, capabilities), _is_false(element, capabilities))
+    return _is_true(element, capabilities) if True in wanted else _is_false(element, capabilities)
+
+
+def _is_false(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
+    bare = type_coerce(element, types.NULLTYPE)
+    return or_(*(bare == _stored(value) for value in capabilities.shown_as_false))
+
+
+def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
+    # Two ranges, which an index serves.
+    bare = type_coerce(element, types.NULLTYPE)
+    zero, *others = capabilities.shown_as_false
+    return and_(
+        or_(bare < _stored(zero), bare > _stored(zero)), *(bare != _stored(value) for value in others)
+    )
+
+
+#
+# UUIDs.
+
+
+def of_uuids(element: Element, wanted: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
+    """Whether one of these is shown, however it is spelled."""
+    same = _digits(element).in_([bound(one.hex, types.String()) for one in wanted])
+    if is_negated:
+        return not_(same)
+    if len(wanted) > _MOST_RANGES:
+        return same
+    raw = _raw(element)
+    begins = (
+        raw.between(bound(one, types.String()), bound(one + "~", types.String()))
+        for one in _beginnings(wanted)
+    )
+    # An index finds all that begin so, of which the same are kept.
+    return and_(or_(*begins), same)
+
+
+_HEXADECIMAL = "0123456789abcdef"
+_MOST_RANGES = 20
+"""For more values than that, every row is read."""
+
+
+def _digits(element: Element) -> Element:
+    """The 32 digits of any text that Python's UUID() reads, which SQLAlchemy calls."""
+    found: Element = func.lower(_raw(element), type_=types.String())
+    for part in ("urn:", "uuid:", "{", "}", "-"):
+        found = func.replace(found, part, "", type_=types.String())
+    return found
+
+
+def _beginnings(wanted: Sequence[UUID]) -> list[str]:
+    both_cases = {
+        "".join(letters) for one in wanted for letters in product(*({c, c.upper()} for c in one.hex[:3]))
+    }
+    return [*sorted(both_cases), "{", "u"]
+
+
+#
+# Times and numbers.
+
+
+_WHOLE = "00:00:00.000000"
+
+
+def _padded(element: Element) -> Element:
+    """A time of day with its seconds and six digits, as SQLAlchemy writes it; anything else as it is."""
+    raw = _raw(element)
+    missing = func.substr(bound(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
+    is_time = and_(raw.like("__:__%"), func.time(raw).is_not(None))
+    return case((is_time, raw.concat(missing)), else_=raw)
+
+
+def _raw(element: Element) -> Element:
+    return type_coerce(element, types.String())
+
+
+def as_double(element: Element, capabilities: Capabilities) -> Element:
+    """A decimal where those that were stored as whole numbers are the doubles that are shown."""
+    if capabilities.storage_class is None:
+        return element
+    bare = type_coerce(element, types.NULLTYPE)
+    is_whole = capabilities.storage_class(bare) == "integer"
+    return case((is_whole, cast(bare, types.Double())), else_=type_coerce(bare, types.Double()))
+
+
+#
+# Cells that do not fit their column.
+
+
+def or_unfit(
+    found: ColumnElement[bool],
+    column: ResultColumn,
+    given: Sequence[Any],
+    capabilities: Capabilities,
+    *,
+    is_negated: bool,
+) -> ColumnElement[bool]:
+    """A condition of equality that also finds the cells that do not fit their column and are shown as the values."""
+    class_of = capabilities.storage_class
+    if class_of is None or column.meaning.is_made:
+        return found
+    kept: dict[str, list[Element]] = {}
+    for value in given:
+        for kind, stored in _shown_as(value, column.encoding) if isinstance(value, str) else ():
+            kept.setdefault(kind, []).append(stored)
+    if not kept:
+        return found
+    bare = type_coerce(column.expression, types.NULLTYPE)
+    # The kind is asked for beside the value: a column of numbers takes '12.0' for 12.
+    unfit = or_(*(and_(class_of(bare) == kind, bare.in_(stored)) for kind, stored in kept.items()))
+    return and_(found, not_(unfit)) if is_negated else or_(found, unfit)
+
+
+def _shown_as(value: str, encoding: str) -> Iterator[tuple[str, Element]]:
+    """The cells that do not fit a column of an encoding and are shown as this text."""
+    if encoding in _SPELLED and "-" in value[1:]:
+        return  # as the values that fit are shown, and no others
+    if encoding not in ("text", "any"):
+        yield "text", _stored(value)
+    if encoding not in ("text", "any", "integer", "decimal"):
+        yield from (("integer" if type(one) is int else "real", _stored(one)) for one in _numbers(value))
+    with suppress(ValueError):
+        found = b64decode(value, validate=True)
+        if b64encode(found).decode() == value:
+            yield "blob", _stored(found)
+    if "\\x" in value:
+        odd = _without_escapes(value)
+        if odd.decode("utf-8", "backslashreplace") == value:
+            yield "text", cast(_stored(odd), types.Text())
+
+
+_SPELLED = frozenset({"date", "datetime", "uuid"})
+_LONGEST_NUMBER = 25
+
+
+def _numbers(value: str) -> Iterator[int | float]:
+    for read in (int, float):
+        with suppress(ValueError):
+            if len(value) <= _LONGEST_NUMBER and str(read(value)) == value and abs(read(value)) < 2**63:
+                yield read(value)
+
+
+def _without_escapes(value: str) -> bytes:
+    """The bytes of a text that was not UTF-8, of the text that is shown."""
+    parts = re.split(r"\\x([89a-f][0-9a-f])", value)
+    return b"".join(
+        bytes.fromhex(part) if place % 2 else part.encode("utf-8", "surrogatepass")
+        for place, part in enumerate(parts)
+    )
+
+
+def _stored(value: Any) -> Element:
+    return bound(value, _STORED[type(value)])
