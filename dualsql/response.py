@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from dualsql.envelope import staged_data
 from dualsql.errors import ConfigurationError
+from dualsql.formats import json
 from dualsql.formats.samples import TextFormat, fit, table
 from dualsql.formats.text import cell, single_line
-from dualsql.resource import instant
+from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
     Column,
     ColumnarContent,
@@ -210,6 +212,30 @@ class DualResponse:
         names = [column["name"] for column in self.columns]
         values = {name: [row[name] for row in shown.rows] for name in names}
         return ColumnarContent(results=values, resource=link, metadata=metadata)
+
+    def to_staged_content(self, *, operation: str, results_format: ResultsFormat = "rows") -> dict[str, Any]:
+        """The `data` of a dual-mode answer (specification S8): the structured content, and how its rows are queried.
+
+        Args:
+            operation: the name of the tool.
+        """
+        staged = staged_data(
+            data_access_id=self.resource_id,
+            operation=operation,
+            payload_size=self._payload_size(),
+            entities=self.total_count,
+            table=RELATION,
+            endpoint=f"{self.resource_url}/sql",
+            example=f"SELECT * FROM {RELATION} LIMIT 10",  # noqa: S608 - an example of ours
+        )
+        return {**staged, **self.to_structured_content(results_format=results_format)}
+
+    def _payload_size(self) -> int | None:
+        """Bytes of all rows as JSON, estimated from the sample unless that holds all rows."""
+        if self.total_count is None or not self.sample:
+            return None
+        shown = len(json.dumps(list(self.sample)))
+        return round(shown * max(self.total_count / len(self.sample), 1))
 
     def to_mcp_tool_result(
         self,

@@ -189,6 +189,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "mcp/test_negotiation.py::test_the_dual_mode_answer",
         ),
         "S8.2 Staged rows are described by id, size, number and the way to query them.": (
+            "envelope/test_wrapping.py::test_a_dual_response_brings_its_own_text",
             "envelope/test_dual_mode.py::test_staged_data_says_where_the_rows_are",
         ),
         "S8.3 A display is text, Markdown or HTML.": ("envelope/test_reading.py::test_each_kind_of_display",),
@@ -215,6 +216,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/code/test_codemode.py::test_a_text_that_begins_with_a_failure_is_one",
         ),
         "S8.8 Answers have an output schema.": (
+            "envelope/test_mcp.py::test_wrapped_tools_in_real_servers",
             "envelope/test_validation.py::test_a_tool_can_publish_what_its_data_is",
         ),
     },
@@ -329,6 +331,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "envelope/test_reading.py::test_data_is_laid_out_and_not_dumped",
         ),
         "S12.4 Plain and async tools can be wrapped, and exceptions become answers.": (
+            "envelope/test_wrapping.py::test_a_failure_in_any_words_is_no_success",
             "envelope/test_wrapping.py::test_whatever_a_tool_returns_its_answer_is_valid",
             "envelope/test_wrapping.py::test_an_async_tool_stays_one",
             "envelope/test_wrapping.py::test_half_an_envelope_is_made_whole",

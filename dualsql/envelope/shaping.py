@@ -1,7 +1,8 @@
 """Converts the return value of a tool to an answer of either envelope.
 
-A tool may return plain data, half an envelope (`success` with `data` or `message`), a whole one, or an MCP tool
-result. A value that cannot be completed becomes INVALID_RESPONSE_FORMAT, and the log says why."""
+A tool may return plain data, half an envelope (`success` with `data` or `message`), a whole one, an MCP tool result, or
+a failure in other words (`{"error": {...}}`, `{"ok": false}`, `{"status": "error"}`). A value that cannot be completed
+becomes INVALID_RESPONSE_FORMAT, and the log says why."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from dualsql.envelope.responses import (
     now,
 )
 from dualsql.envelope.shapes import DualModeAnswer, ErrorBody, Response, text_item
-from dualsql.envelope.text import DisplayType, readable
+from dualsql.envelope.text import Display, DisplayType, readable
 from dualsql.envelope.validation import TIMESTAMP_PATTERN, validate_dual_mode, validate_response
 from dualsql.envelope.values import Bounds, plain
 
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 INVALID_RESPONSE_FORMAT = "INVALID_RESPONSE_FORMAT"
 _OWN_FIELDS = frozenset({"success", "timestamp", "content", "data", "error", "message", "code"})
+_OF_ERRORS = frozenset({"error", "message", "code", "details", "status", "ok", "timestamp", "hint"})
 _MCP_FIELDS = frozenset({"isError", "structuredContent", "_meta", "resultType"})
 
 
@@ -43,6 +45,14 @@ class BringsItsText(Protocol):
 
     def to_structured_content(self) -> Mapping[str, Any]:
         """The data for a program."""
+
+
+@runtime_checkable
+class BringsStagedData(BringsItsText, Protocol):
+    """A result that is stored, and can say how its rows are queried, such as dualsql.DualResponse."""
+
+    def to_staged_content(self, *, operation: str) -> Mapping[str, Any]:
+        """The data of a dual-mode answer."""
 
 
 def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
@@ -75,7 +85,21 @@ def malformed(issues: list[str], source: str) -> ErrorBody:
 def _is_envelope(made: Any) -> bool:
     if not isinstance(made, dict):
         return False
-    return isinstance(made.get("success"), bool) or _is_content(made.get("content"))
+    is_whole = isinstance(made.get("success"), bool) or _is_content(made.get("content"))
+    return is_whole or _says_failure(made)
+
+
+def _says_failure(made: dict[str, Any]) -> bool:
+    """Whether the tool says that it failed, in one of the ways in which tools do.
+
+    A text under `error` counts only beside other words of an error: in data it is a column like any other.
+    """
+    if isinstance(made.get("success"), bool):
+        return made["success"] is False
+    if made.get("isError") is True or made.get("ok") is False or made.get("status") == "error":
+        return True
+    error = made.get("error")
+    return bool(error) and (isinstance(error, dict) or (isinstance(error, str) and made.keys() <= _OF_ERRORS))
 
 
 def _is_content(value: Any) -> bool:
@@ -89,8 +113,7 @@ def _is_content(value: Any) -> bool:
 
 def _completed(made: dict[str, Any], bounds: Bounds) -> Response:
     """The envelope with its missing fields added; other fields are kept."""
-    failed = made.get("isError") is True or made.get("error") is not None
-    success = made.get("success", not failed)
+    success = not _says_failure(made)
     fields = {name: value for name, value in made.items() if name not in _MCP_FIELDS and value is not None}
     data = fields.get("data", made.get("structuredContent"))
     if data is not None:
@@ -157,6 +180,8 @@ def dual_mode_of(
     Raises:
         LimitExceededError, BadParameterError: the result is too large, or has no JSON.
     """
+    if isinstance(result, BringsStagedData):
+        return _staged(result, operation, shown=shown, seconds=seconds, bounds=bounds)
     if isinstance(result, BringsItsText):
         result = result.to_structured_content()
     made = plain(result, bounds)
@@ -165,11 +190,26 @@ def dual_mode_of(
         answer["metadata"]["executionTime"] = milliseconds(seconds)
         issues = validate_dual_mode(answer, bounds=bounds)
         return dual_mode_error(malformed(issues, operation), operation=operation) if issues else answer
-    if isinstance(made, dict) and made.get("success") is False:
+    if isinstance(made, dict) and _says_failure(made):
         return dual_mode_error(error_told(made), operation=operation, shown=shown, seconds=seconds)
     if isinstance(made, dict) and made.get("success") is True and "data" in made:
         made = made["data"]
     return create_dual_mode_response(made, operation=operation, shown=shown, seconds=seconds, bounds=bounds)
+
+
+def _staged(
+    result: BringsStagedData, operation: str, *, shown: DisplayType, seconds: float, bounds: Bounds
+) -> DualModeAnswer:
+    seen: Display | DisplayType = shown
+    if shown == "markdown":
+        seen = {"type": "markdown", "content": result.to_text()}
+    return create_dual_mode_response(
+        result.to_staged_content(operation=operation),
+        operation=operation,
+        shown=seen,
+        seconds=seconds,
+        bounds=bounds,
+    )
 
 
 def _is_answer(made: Any) -> bool:

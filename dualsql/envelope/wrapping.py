@@ -20,6 +20,7 @@ from dualsql.envelope.responses import dual_mode_error, error_of
 from dualsql.envelope.shapes import DualModeAnswer, Response
 from dualsql.envelope.shaping import dual_mode_of, failed, response_of
 from dualsql.envelope.text import DisplayType
+from dualsql.envelope.validation import DUAL_MODE_SCHEMA, RESPONSE_SCHEMA
 from dualsql.envelope.values import BOUNDS, Bounds
 from dualsql.errors import ConfigurationError, refuse_unknown
 
@@ -36,14 +37,14 @@ class Outcome:
     seconds: float
 
 
-def answered(tool: Tool, answer: Callable[[Outcome], Returned]) -> Tool:
+def answered(tool: Tool, answer: Callable[[Outcome], Returned], schema: Mapping[str, Any]) -> Tool:
     """A tool with the parameters of `tool`, plain or async as it is, that returns `answer` of each outcome.
 
-    Its return annotation is `dict[str, Any]`: SDKs publish and enforce a schema made of the annotation, and that of
-    `tool` describes its data and not the envelope.
+    Its return annotation has the JSON Schema `schema`: SDKs publish and enforce a schema made of the annotation, and
+    that of `tool` describes its data and not the envelope.
     """
     wrapped = _async if is_async(tool) else _plain
-    return _annotated(wrapped(tool, answer, _known(tool)), tool)
+    return _annotated(wrapped(tool, answer, _known(tool)), tool, _type_with(schema))
 
 
 def is_async(tool: Tool) -> bool:
@@ -113,15 +114,38 @@ def _outcome(start: float, *, value: Any = None, error: Exception | None = None)
     return Outcome(value=value, error=error, seconds=time.perf_counter() - start)
 
 
-def _annotated(call: Tool, tool: Tool) -> Tool:
+def _type_with(schema: Mapping[str, Any]) -> type:
+    """A type with this JSON Schema, whose values are the answers as they are.
+
+    Both SDKs publish the schema of a return annotation; the official one takes it of a pydantic model only.
+    """
+    from pydantic import (  # imported late: an application without tools needs none of it
+        RootModel,
+        model_serializer,
+    )
+
+    class Answered(RootModel[dict[str, Any]]):
+        @model_serializer(mode="plain")
+        def _as_it_is(self) -> Any:
+            given: Any = self  # fastmcp hands over the answer itself
+            return given.root if isinstance(given, RootModel) else given
+
+        @classmethod
+        def __get_pydantic_json_schema__(cls, *_: Any) -> dict[str, Any]:
+            return dict(schema)
+
+    return Answered
+
+
+def _annotated(call: Tool, tool: Tool, returned: type) -> Tool:
     try:
         signature = _signature(tool)
     except (TypeError, ValueError):  # written in C, and says nothing of its parameters
         return call
     parameters = signature.parameters.values()
     annotations = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
-    call.__annotations__ = {**annotations, "return": dict[str, Any]}
-    call.__signature__ = signature.replace(return_annotation=dict[str, Any])  # type: ignore[attr-defined]
+    call.__annotations__ = {**annotations, "return": returned}
+    call.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
     return call
 
 
@@ -277,7 +301,7 @@ def wrap_tool_response(
         event = partial(event_of, tool=called, envelope="response", seconds=outcome.seconds)
         return _recorded(response, event, audit, fail)
 
-    return answered(tool, answer)
+    return answered(tool, answer, RESPONSE_SCHEMA)
 
 
 @overload
@@ -329,7 +353,7 @@ def wrap_dual_mode(
         event = partial(event_of, tool=called, envelope="dual_mode", seconds=outcome.seconds)
         return _recorded(_safely(outcome, shape, fail), event, audit, fail)
 
-    return answered(tool, answer)
+    return answered(tool, answer, DUAL_MODE_SCHEMA)
 
 
 def _safely(outcome: Outcome, shape: Callable[[Any], Answer], fail: Callable[[Exception], Answer]) -> Answer:

@@ -16,12 +16,10 @@ from dualsql.envelope import (
     create_dual_mode_error,
     create_dual_mode_response,
     dual_mode_tool_result,
-    staged_data,
     wanted,
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
-from dualsql.resource import RELATION
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
 from dualsql_client.wire import ToolProblem
 
@@ -156,28 +154,10 @@ def _dual_mode(
     response: DualResponse, style: ResultStyle, call: ToolCall, seconds: float
 ) -> Mapping[str, Any]:
     """The dual-mode answer (specification S8): the data is the structured content, the display is the text."""
-    structure = dict(response.to_structured_content(results_format=style.results_format))
-    staged = staged_data(
-        data_access_id=response.resource_id,
-        operation=call.operation,
-        payload_size=_size(response),
-        entities=response.total_count,
-        table=RELATION,
-        endpoint=f"{response.resource_url}/sql",
-        example=f"SELECT * FROM {RELATION} LIMIT 10",  # noqa: S608 - an example of ours
-    )
     answer = create_dual_mode_response(
-        {**staged, **structure},
+        response.to_staged_content(operation=call.operation, results_format=style.results_format),
         operation=call.operation,
         shown={"type": "markdown", "content": response.to_text(text_format=style.text_format)},
         seconds=seconds,
     )
     return dual_mode_tool_result(answer, call.wanted)
-
-
-def _size(response: DualResponse) -> int | None:
-    """Bytes of all rows as JSON, estimated from the sample unless that holds all rows."""
-    shown = len(json.dumps(list(response.sample)))
-    if response.total_count is None or not response.sample:
-        return None
-    return round(shown * max(response.total_count / len(response.sample), 1))

@@ -17,6 +17,7 @@ from mcp_types import CallToolResult
 
 from dualsql.envelope import (
     DUAL_MODE_SCHEMA,
+    RESPONSE_SCHEMA,
     Wanted,
     create_dual_mode_error,
     create_dual_mode_response,
@@ -209,4 +210,7 @@ async def test_wrapped_tools_in_real_servers(number: int) -> None:
         listed = await client.list_tools()
         tools = {tool.name: tool for tool in getattr(listed, "tools", listed)}
         assert tools["find"].description == "Schools of a state."
+        for name, schema in (("find", RESPONSE_SCHEMA), ("later_dual", DUAL_MODE_SCHEMA)):
+            published = tools[name].output_schema  # one SDK leaves titles out
+            assert {"title": schema["title"], **published} == schema
         assert set(tools["later"].input_schema["properties"]) == {"state", "limit"}

@@ -14,9 +14,11 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from dualsql import DualResponse
 from dualsql.envelope import (
+    RESPONSE_SCHEMA,
     AnswerEvent,
     Bounds,
     create_dual_mode_response,
@@ -126,6 +128,16 @@ async def test_so_do_objects_and_functions_that_hand_on_a_coroutine() -> None:
         ({"content": "a column", "id": 1}, {"data": {"content": "a column", "id": 1}}),
         ({"content": [{"id": 1}]}, {"data": {"content": [{"id": 1}]}}),
         ({"ok": True, "error": None}, {"data": {"ok": True, "error": None}}),
+        ({"error": {}, "id": 1}, {"data": {"error": {}, "id": 1}}),
+        ({"status": "errors", "ok": 0}, {"data": {"status": "errors", "ok": 0}}),
+        ({"error": "0.3", "name": "slope"}, {"data": {"error": "0.3", "name": "slope"}}),
+        ({"error": {"code": "GONE", "message": "Gone."}}, {"code": "GONE", "text": "Error: Gone."}),
+        ({"error": {"code": "GONE", "message": "Gone."}, "id": 7}, {"code": "GONE", "text": "Error: Gone.", "id": 7}),
+        ({"error": "Gone."}, {"code": "UNKNOWN_ERROR", "text": "Error: Gone."}),
+        ({"ok": False, "message": "Gone."}, {"code": "UNKNOWN_ERROR", "text": "Error: Gone."}),
+        ({"ok": False}, {"text": "Error: Unknown error."}),
+        ({"status": "error", "message": "Gone.", "code": "GONE"}, {"code": "GONE", "text": "Error: Gone."}),
+        ({"isError": True, "message": "Gone."}, {"text": "Error: Gone."}),
         ("plain\ntext", {"text": "plain\ntext", "data": {"result": "plain\ntext"}}),
         (None, {"text": "Done."}),
     ],
@@ -174,7 +186,15 @@ def test_a_dual_response_brings_its_own_text() -> None:
     answer = wrap_tool_response(answering(response))()
     assert answer["content"] == [{"type": "text", "text": response.to_text()}]
     assert answer["data"]["resource"]["uri"] == "resource://r1"
-    assert wrap_dual_mode(answering(response))()["data"] == answer["data"]
+    dual_mode = wrap_dual_mode(answering(response), operation="find")()
+    assert dual_mode["data"] == response.to_staged_content(operation="find")
+    assert dual_mode["data"].items() >= answer["data"].items()
+    assert (dual_mode["data"]["dataAccessId"], dual_mode["data"]["entities"]) == ("r1", 3)
+    assert dual_mode["data"]["queryAccess"]["endpoint"] == "http://127.0.0.1/r1/sql"
+    assert (dual_mode["metadata"]["status"], dual_mode["metadata"]["operation"]) == ("staged", "find")
+    assert dual_mode["display"] == {"type": "markdown", "content": response.to_text()}
+    html = wrap_dual_mode(answering(response), shown="html")()
+    assert (html["display"]["type"], html["metadata"]["status"]) == ("html", "staged")
     from_wire = wrap_tool_response(answering(response.to_mcp_tool_result()))()
     assert from_wire["data"] == answer["data"]
     assert from_wire["content"][1]["identifier"] == "resource://r1"
@@ -270,6 +290,24 @@ def test_a_result_too_large_is_refused_and_not_cut(value: Any) -> None:
     assert wrap_tool_response(answering(value), bounds=Bounds(values=300_000, characters=10**7))()["success"]
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"error": {"code": "GONE", "message": "Gone."}},
+        {"ok": False, "error": {"code": "GONE", "message": "Gone."}},
+        {"status": "error", "code": "GONE", "message": "Gone."},
+        {"success": False, "code": "GONE", "message": "Gone."},
+        {"isError": True, "code": "GONE", "message": "Gone."},
+    ],
+    ids=lambda failure: next(iter(failure)),
+)
+def test_a_failure_in_any_words_is_no_success(failure: dict[str, Any]) -> None:
+    for wrap in (wrap_tool_response, wrap_dual_mode):
+        answer: Any = wrap(answering(failure))()
+        assert (answer["success"], answer["error"]) == (False, {"code": "GONE", "message": "Gone."})
+        assert answer.get("metadata", {}).get("status", "error") == "error"
+
+
 async def test_a_cancelled_call_stays_cancelled() -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
@@ -304,8 +342,10 @@ def test_a_wrapped_tool_looks_like_the_tool() -> None:
 
     wrapped = wrap_tool_response(tool)
     assert (wrapped.__name__, wrapped.__doc__) == ("tool", "What it does.")
-    assert str(inspect.signature(wrapped)) == "(a: int, *, b: str = 'x') -> dict[str, typing.Any]"
-    assert get_type_hints(wrapped) == {"a": int, "b": str, "return": dict[str, Any]}
+    assert str(inspect.signature(wrapped)).startswith("(a: int, *, b: str = 'x') -> ")
+    hints = get_type_hints(wrapped)
+    assert TypeAdapter(hints.pop("return")).json_schema() == RESPONSE_SCHEMA
+    assert hints == {"a": int, "b": str}
 
 
 def test_annotations_for_type_checkers_only_do_no_harm() -> None:
@@ -314,7 +354,7 @@ def test_annotations_for_type_checkers_only_do_no_harm() -> None:
 
     tool.__annotations__ = {"a": "SomewhereElse", "return": "list[SomewhereElse]"}
     signature = inspect.signature(wrap_tool_response(tool))
-    assert signature.return_annotation == dict[str, Any]
+    assert TypeAdapter(signature.return_annotation).json_schema() == RESPONSE_SCHEMA
     assert signature.parameters["a"].annotation == "SomewhereElse"
     built_in: Callable[..., int] = max
     assert wrap_tool_response(built_in)(1, 2)["data"] == {"result": 2}
