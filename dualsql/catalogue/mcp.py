@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, paged
@@ -23,7 +23,7 @@ from dualsql.catalogue.catalogue import (
 )
 from dualsql.catalogue.definitions import Listed, listed, read, table_definition
 from dualsql.catalogue.describe import TableDefinition
-from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, required_rapidfuzz
+from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, checked_terms, required_rapidfuzz
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
@@ -134,7 +134,8 @@ Cursor = Annotated[str, Field(max_length=8_192)]
 Limit = Annotated[int, Field(ge=1, le=200)]
 Matches = Annotated[int, Field(ge=1, le=MOST_MATCHES)]
 Term = Annotated[str, Field(min_length=1, max_length=LONGEST_TERM)]
-Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS)]
+# `checked_terms` reads them, so that errors are in its words, and one term may stand without a list.
+Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS), SkipValidation]
 
 
 class TableList(TypedDict):
@@ -199,19 +200,17 @@ def add_catalogue_tools(
         seen = catalogue.seen_by(principal)
         return table_definition(seen, find_table(seen, table, source=source_name, schema=schema_name))
 
-    def search_catalog(
-        principal: Principal | None, terms: Terms | Term, limit: Matches = 10
-    ) -> SearchResults:
+    def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right.
 
         Args:
             terms: one or several, each searched for by itself, such as ["enrollment", "tuition fees"].
             limit: matches for each term.
         """
-        asked = [terms] if isinstance(terms, str) else terms
+        asked = checked_terms(terms)
         found = search_all(catalogue.seen_by(principal), asked, limit=limit)
         matched = {match["term"] for match in found}
-        return SearchResults(matches=found, unmatched=[term for term in asked if term.strip() not in matched])
+        return SearchResults(matches=found, unmatched=[term for term in asked if term not in matched])
 
     for function in (list_tables, describe_table, search_catalog):
         plain_tool(dual, server, principal=principal)(function)

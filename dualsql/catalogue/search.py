@@ -59,13 +59,16 @@ class Match:
     columns: Sequence[str]
 
 
-def checked_terms(terms: Sequence[str]) -> Sequence[str]:
-    """The terms, stripped.
+def checked_terms(terms: object) -> Sequence[str]:
+    """The terms, stripped; one may stand without a list.
 
     Raises:
-        BadParameterError: there are none, too many, or one is empty or too long.
+        BadParameterError: they are no texts; there are none, too many, or one is empty or too long.
     """
-    stripped = [term.strip() for term in terms[: MOST_TERMS + 1]]
+    given = [terms] if isinstance(terms, str) else terms
+    if not isinstance(given, Sequence) or not all(isinstance(term, str) for term in given[: MOST_TERMS + 1]):
+        raise BadParameterError("terms is a list of texts.", hint='Such as ["enrollment", "tuition fees"].')
+    stripped = [term.strip() for term in given[: MOST_TERMS + 1]]
     if not 0 < len(stripped) <= MOST_TERMS:
         raise BadParameterError(
             f"A search takes 1 to {MOST_TERMS} terms.", hint="Search again for the others."

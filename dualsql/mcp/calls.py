@@ -121,13 +121,43 @@ def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) ->
     return None
 
 
+_EXPECTED: Mapping[str, str] = {
+    "missing": "{name} is required.",
+    "missing_argument": "{name} is required.",
+    "missing_keyword_only_argument": "{name} is required.",
+    **dict.fromkeys(("string_type", "string_sub_type"), "{name} must be a text."),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "{name} must be a whole number."),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "{name} must be a number."),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "{name} must be true or false."),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type"), "{name} must be a list."),
+    **dict.fromkeys(("dict_type", "model_type", "mapping_type"), "{name} must be an object."),
+    **dict.fromkeys(
+        ("date_type", "date_parsing", "date_from_datetime_parsing"), "{name} must be a date: 2026-01-31."
+    ),
+    "literal_error": "{name} must be {expected}.",
+    "enum": "{name} must be {expected}.",
+    "greater_than_equal": "{name} must be at least {ge}.",
+    "greater_than": "{name} must be more than {gt}.",
+    "less_than_equal": "{name} must be at most {le}.",
+    "less_than": "{name} must be less than {lt}.",
+    "string_too_short": "{name} must have {min_length} or more characters.",
+    "string_too_long": "{name} must have {max_length} characters at most.",
+    "too_short": "{name} must have {min_length} or more items.",
+    "too_long": "{name} must have {max_length} items at most.",
+}
+"""What an argument must be, by the type of pydantic's error."""
+
+
 def invalid_arguments(error: ValidationError) -> str:
     """What is wrong with values of a wrong type or size: each argument and what it should be, without the value."""
     found: dict[str, str] = {}
     for each in error.errors(include_url=False, include_input=False):
-        found.setdefault(str(each["loc"][0]) if each["loc"] else "arguments", each["msg"])
-    messages = [f"{name}: {message.removesuffix('.')}." for name, message in found.items()]
-    return " ".join(messages[:_REPORTED])
+        name = str(each["loc"][0]) if each["loc"] else "arguments"
+        known = _EXPECTED.get(each["type"])
+        # Another message was written by the author of the tool.
+        other = f"{name}: {each['msg'].removesuffix('.')}."
+        found.setdefault(name, other if known is None else known.format(name=name, **each.get("ctx", {})))
+    return " ".join(list(found.values())[:_REPORTED])
 
 
 def malformed_call(tool: str, message: str) -> CallToolResult:

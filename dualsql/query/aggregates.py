@@ -143,6 +143,7 @@ class AggregateFunction:
         is_sound: whether the aggregate of what is stored is that of what is shown.
         takes_fraction: a fraction from 0 to 1 has to be given. Charts have no such aggregates.
         fraction: ... and is always this one.
+        signs: other spellings of the name that are understood, in small letters with _ for spaces.
     """
 
     name: Function
@@ -153,6 +154,7 @@ class AggregateFunction:
     is_sound: Callable[[ResultColumn], bool]
     takes_fraction: bool = False
     fraction: float | None = None
+    signs: tuple[str, ...] = ()
 
 
 def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
@@ -273,6 +275,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
         AggregateFunction(
             name="count",
             of=None,
+            signs=("count_rows", "row_count", "size", "n"),
             result=types.BigInteger(),
             values=_as_stored,
             write=lambda call: func.count(call.values, type_=call.type),
@@ -280,6 +283,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
         ),
         AggregateFunction(
             name="count_distinct",
+            signs=("distinct_count", "countdistinct", "nunique", "n_unique", "unique_count"),
             of=_DISTINCT,
             result=types.BigInteger(),
             values=_distinguished,
@@ -287,10 +291,17 @@ AGGREGATES: dict[Function, AggregateFunction] = {
             is_sound=_always,  # `_told_apart` refuses what is not
         ),
         AggregateFunction(
-            name="sum", of=_NUMBERS, result=None, values=_as_stored, write=_summed, is_sound=_is_same
+            name="sum",
+            of=_NUMBERS,
+            result=None,
+            values=_as_stored,
+            write=_summed,
+            is_sound=_is_same,
+            signs=("total",),
         ),
         AggregateFunction(
             name="avg",
+            signs=("average", "mean"),
             of=_NUMBERS,
             result=types.Double(),
             # Of doubles: one database cuts the average of whole numbers to four decimals.
@@ -300,6 +311,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
         ),
         AggregateFunction(
             name="min",
+            signs=("minimum", "least", "lowest"),
             of=_ORDERED,
             result=None,
             values=_in_order,
@@ -308,6 +320,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
         ),
         AggregateFunction(
             name="max",
+            signs=("maximum", "greatest", "highest"),
             of=_ORDERED,
             result=None,
             values=_in_order,
@@ -325,6 +338,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
         ),
         AggregateFunction(
             name="percentile",
+            signs=("quantile", "percentile_cont"),
             of=_NUMBERS,
             result=types.Double(),
             values=_doubles,

@@ -34,8 +34,9 @@ class ConditionOperator:
         ends: of an order, for columns that are shown rounded: whether each value stands for the first of the numbers
             that are shown as it, or for the last.
         is_negated: it holds where equality does not.
-        signs: other spellings of the name that are understood.
+        signs: other spellings of the name that are understood, in small letters with _ for spaces.
         opposites: ... and spellings of the name with the flag False, and `opposite`, the words for it.
+        negations: ... and spellings of a condition that is not this one.
     """
 
     name: Operator
@@ -49,6 +50,7 @@ class ConditionOperator:
     signs: tuple[str, ...] = ()
     opposites: tuple[str, ...] = ()
     opposite: str = ""
+    negations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +122,14 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             name="eq",
             words="is",
             kind="equality",
-            signs=("=", "=="),
+            signs=("=", "==", "equals", "equal", "is"),
             compare=lambda column, values: column == values[0],
         ),
         ConditionOperator(
             name="ne",
             words="is not",
             kind="equality",
-            signs=("!=", "<>"),
+            signs=("!=", "<>", "neq", "not_equals", "not_equal", "is_not"),
             is_negated=True,
             compare=lambda column, values: column != values[0],
         ),
@@ -136,7 +138,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is below",
             kind="order",
             ends=("first",),
-            signs=("<",),
+            signs=("<", "less_than", "before"),
             compare=lambda column, values: column < values[0],
         ),
         ConditionOperator(
@@ -144,7 +146,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is at most",
             kind="order",
             ends=("last",),
-            signs=("<=",),
+            signs=("<=", "lte", "less_than_or_equal"),
             compare=lambda column, values: column <= values[0],
         ),
         ConditionOperator(
@@ -152,7 +154,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is above",
             kind="order",
             ends=("last",),
-            signs=(">",),
+            signs=(">", "greater_than", "after"),
             compare=lambda column, values: column > values[0],
         ),
         ConditionOperator(
@@ -160,13 +162,15 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             words="is at least",
             kind="order",
             ends=("first",),
-            signs=(">=",),
+            signs=(">=", "gte", "greater_than_or_equal"),
             compare=lambda column, values: column >= values[0],
         ),
         ConditionOperator(
             name="in",
             words="is one of",
             kind="equality",
+            signs=("one_of", "any_of", "is_in"),
+            negations=("not_in", "nin", "none_of", "is_not_in"),
             takes="several",
             compare=lambda column, values: column.in_(values),
         ),
@@ -174,22 +178,47 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             name="between",
             words="is between",
             kind="order",
+            negations=("not_between",),
             takes="two",
             ends=("first", "last"),
             compare=lambda column, values: and_(column >= values[0], column <= values[1]),
         ),
-        ConditionOperator(name="contains", words="contains", kind="text", find=_contains),
-        ConditionOperator(name="starts_with", words="starts with", kind="text", find=_starts_with),
+        ConditionOperator(
+            name="contains",
+            words="contains",
+            kind="text",
+            find=_contains,
+            signs=("includes", "has"),
+            negations=("not_contains", "does_not_contain"),
+        ),
+        ConditionOperator(
+            name="starts_with",
+            words="starts with",
+            kind="text",
+            find=_starts_with,
+            signs=("startswith", "begins_with", "prefix"),
+            negations=("not_starts_with", "does_not_start_with"),
+        ),
         ConditionOperator(
             name="is_null",
             words="has no value",
             kind="null",
             takes="flag",
-            opposites=("not_null", "is_not_null"),
+            signs=("isnull", "null", "is_empty", "missing"),
+            opposites=("not_null", "is_not_null", "notnull", "isnotnull", "exists"),
             opposite="has a value",
         ),
     )
 }
+
+
+NOT_HERE: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("like", "ilike", "not_like", "glob", "matches", "regex", "regexp", "ends_with", "endswith"),
+        "Use contains or starts_with, or write the condition in sql: SELECT * FROM data WHERE ...",
+    ),
+}
+"""Operators that there are not, and what to write instead."""
 
 
 def operators_of(*kinds: str) -> frozenset[Operator]:

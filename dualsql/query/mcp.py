@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from pydantic import Field
+from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError
@@ -72,29 +72,36 @@ def _with_its_fraction(function: AggregateFunction) -> str:
     return f"{function.name} (with fraction)" if function.takes_fraction else function.name
 
 
+# What is read by `read_result_query` is not validated before, so that errors are in its words.
 _Resource = Annotated[
     str, Field(description="The URI as the earlier result printed it, such as resource://abc.")
 ]
 _Filters = Annotated[
     list[dict[str, Any]] | None,
+    SkipValidation,
     Field(
         description=f'Conditions that all hold: {{"column", "op", "value"}} with op {_either(OPERATORS)}; or '
         '{"and": [...]}, {"or": [...]}, {"not": {...}}. Texts match exactly.'
     ),
 ]
-_Columns = Annotated[list[str] | None, Field(description="Names of the columns wanted; all by default.")]
+_Columns = Annotated[
+    list[str] | None, SkipValidation, Field(description="Names of the columns wanted; all by default.")
+]
 _Order = Annotated[
     list[str | dict[str, str]] | None,
+    SkipValidation,
     Field(description='Such as ["state", {"column": "count", "order": "desc"}].'),
 ]
 _Groups = Annotated[
     list[str | dict[str, str]] | None,
+    SkipValidation,
     Field(
         description=f'Columns to group by; dates as {{"column", "bucket"}} with bucket {_either(BUCKETS)}.'
     ),
 ]
 _Aggregates = Annotated[
     list[str | dict[str, Any]] | None,
+    SkipValidation,
     Field(
         description='Figures of each group, or of all: "count", or {"function", "column", "as"} with function '
         f"{_either(map(_with_its_fraction, AGGREGATES.values()))}."
@@ -102,6 +109,7 @@ _Aggregates = Annotated[
 ]
 _Having = Annotated[
     list[dict[str, Any]] | None,
+    SkipValidation,
     Field(description="Conditions on columns of the answer, as filters are written."),
 ]
 _Limit = Annotated[int | None, Field(description="The most rows of the new result; all by default.", ge=1)]

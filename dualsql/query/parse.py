@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, OPERATORS
+from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.model import (
     AggregateColumn,
     AllOf,
@@ -36,6 +39,12 @@ MAXIMUM_MEASURES = 50
 MAXIMUM_ORDER = 16
 MAXIMUM_NAME = 256
 """Characters of a column's name."""
+
+MAXIMUM_CALL = 400
+"""Characters of an aggregate that is written as a call."""
+
+_SHOWN = 60
+_LONGEST_JSON = 64 * 1024
 
 MAXIMUM_ALIAS = 63
 """Bytes of a name that a question gives: PostgreSQL cuts longer ones, and two would be one; MariaDB refuses them."""
@@ -81,6 +90,10 @@ def read_structured_query(values: Any) -> StructuredQuery:
         limit=_whole("limit", given["limit"]) if "limit" in given else None,
         offset=_whole("offset", given.get("offset", 0)),
     )
+    if question.is_grouped:
+        known = names_of(question)
+        named = (replace(key, column=_default_name(key.column, known)) for key in question.order)
+        question = replace(question, order=tuple(named))
     _require_sense(question)
     return question
 
@@ -99,12 +112,25 @@ def _require_sense(question: StructuredQuery) -> None:
 
 
 def _listed(given: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
-    found = given.get(key, [])
+    found = _decoded(given.get(key, []))
+    if isinstance(found, str | Mapping):
+        found = [found]  # a model often writes one without its list
     if not isinstance(found, list | tuple):
         raise _malformed(f"{key} is a list.", key)
     if len(found) > most:
         raise _too_many(key, most)
     return found
+
+
+def _decoded(value: Any) -> Any:
+    """A list or an object that was written as a text of JSON, as models do, and anything else as it is."""
+    if not isinstance(value, str) or value[:1] not in {"[", "{"} or len(value) > _LONGEST_JSON:
+        return value
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found if isinstance(found, list | dict) else value
 
 
 def _columns(value: Any) -> tuple[str, ...]:
@@ -115,8 +141,8 @@ def _columns(value: Any) -> tuple[str, ...]:
 
 
 def _conditions(given: Mapping[str, Any], key: str) -> Condition | None:
-    value = given.get(key)
-    if value is None or value == []:
+    value = _decoded(given.get(key))
+    if value is None or value in ([], {}):
         return None
     if isinstance(value, list | tuple):
         value = {"and": value}
@@ -150,6 +176,7 @@ def _require_bounded(value: Any, key: str) -> None:
 def _condition(value: Any, key: str) -> Condition:
     if not isinstance(value, Mapping):
         raise _malformed(f"A condition of {key} is an object.", key)
+    value = _with_names(value, _CONDITION_KEYS)
     if "not" in value:
         refuse_unknown(value, ("not",), "key beside not")
         return Negation(_condition(value["not"], key))
@@ -157,14 +184,47 @@ def _condition(value: Any, key: str) -> Condition:
         if word in value:
             refuse_unknown(value, (word,), f"key beside {word}")
             return kind(_several(value[word], word, key))
+    if len(value) == 1 and not {"column", "op", "value"} & set(value):
+        ((column, wanted),) = value.items()
+        if isinstance(column, str) and isinstance(wanted, str | int | float):
+            value = wanted if len(str(wanted)) <= _SHOWN else "..."
+            written = {"column": column[:_SHOWN], "op": "eq", "value": value}
+            raise _malformed(f"{column[:_SHOWN]!r} is no key of {key}.", key, f"Write {json.dumps(written)}.")
     refuse_unknown(value, ("column", "op", "value"), f"key of {key}")
     return _comparison(value, key)
 
 
-_SIGNS = {sign: name for name, known in OPERATORS.items() for sign in known.signs}
-"""Operators as SQL writes them."""
+_CONDITION_KEYS = {"field": "column", "operator": "op"}
+_GROUP_KEYS = {"field": "column", "alias": "as"}
+_AGGREGATE_KEYS = {**_GROUP_KEYS, "func": "function", "fn": "function", "op": "function"}
+_ORDER_KEYS = {"field": "column", "direction": "order", "dir": "order"}
+"""Other names of keys that are understood where the key itself is not given."""
 
-_OPPOSITES = {word: name for name, known in OPERATORS.items() for word in known.opposites}
+
+def _with_names(value: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    return (
+        {names[key] if names.get(key, key) not in value else key: part for key, part in value.items()}
+        if (any(key in names for key in value))
+        else value
+    )
+
+
+_SIGNS: Mapping[str, Operator] = {sign: name for name, known in OPERATORS.items() for sign in known.signs}
+_OPPOSITES: Mapping[str, Operator] = {
+    word: name for name, known in OPERATORS.items() for word in known.opposites
+}
+_NEGATIONS: Mapping[str, Operator] = {
+    word: name for name, known in OPERATORS.items() for word in known.negations
+}
+_FUNCTIONS: Mapping[str, Function] = {
+    sign: name for name, known in AGGREGATES.items() for sign in known.signs
+}
+"""Spellings that are understood, besides the names; each stands in the table of its operator or aggregate."""
+
+
+def _spelled(word: Any) -> Any:
+    """ "IS NOT NULL" as is_not_null."""
+    return "_".join(word.lower().replace("-", " ").split()) if isinstance(word, str) else word
 
 
 def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
@@ -173,13 +233,17 @@ def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
     return tuple(_condition(part, key) for part in parts)
 
 
-def _comparison(value: Mapping[str, Any], key: str) -> Comparison:
-    given = value.get("op", "eq")
-    if isinstance(given, str):
-        if given in _OPPOSITES and value.get("value", True) in (True, None):
-            value, given = {**value, "value": False}, _OPPOSITES[given]
-        given = _SIGNS.get(given, given)
-    operator = _word(given, tuple(OPERATORS), "op")
+def _comparison(value: Mapping[str, Any], key: str) -> Comparison | Negation:
+    given = _spelled(value.get("op", "eq"))
+    if given in _NEGATIONS:
+        return Negation(_compared({**value, "op": _NEGATIONS[given]}, key))
+    if given in _OPPOSITES and value.get("value", True) in (True, None):
+        value, given = {**value, "value": False}, _OPPOSITES[given]
+    return _compared({**value, "op": _SIGNS.get(given, given)}, key)
+
+
+def _compared(value: Mapping[str, Any], key: str) -> Comparison:
+    operator = _word(value["op"], tuple(OPERATORS), "op", instead=NOT_HERE)
     column = _name(value.get("column"), key)
     takes = OPERATORS[operator].takes
     if takes == "flag":
@@ -215,20 +279,26 @@ def _group(value: Any) -> Group:
         value = {"column": value}
     if not isinstance(value, Mapping):
         raise _malformed("A group is a column's name, or an object.", "group_by")
+    value = _with_names(value, _GROUP_KEYS)
     refuse_unknown(value, ("column", "bucket", "as"), "key of group_by")
     column = _name(value.get("column"), "group_by")
-    bucket = None if value.get("bucket") is None else _word(value["bucket"], tuple(BUCKETS), "bucket")
+    given = _spelled(value.get("bucket"))
+    bucket = None if given is None else _word(given, tuple(BUCKETS), "bucket")
     default = column if bucket is None else f"{column}_{bucket}"
     return Group(_alias(value, default, "group_by"), column, bucket)
 
 
 def _aggregate(value: Any) -> AggregateColumn:
     if isinstance(value, str):
-        value = {"function": value}
+        value = _call(value)
     if not isinstance(value, Mapping):
         raise _malformed("An aggregate is an object.", "aggregates")
+    value = _with_names(value, _AGGREGATE_KEYS)
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
-    function = _word(value.get("function"), tuple(AGGREGATES), "function")
+    given = _spelled(value.get("function"))
+    function = _word(_FUNCTIONS.get(given, given), tuple(AGGREGATES), "function")
+    if value.get("column") == "*" and function == "count":
+        value = {**value, "column": None}
     column = None if value.get("column") is None else _name(value["column"], "aggregates")
     if column is None and AGGREGATES[function].of is not None:
         raise _malformed(f"{function} needs a column.", "aggregates")
@@ -237,6 +307,19 @@ def _aggregate(value: Any) -> AggregateColumn:
     if fraction is not None:
         default = f"p{fraction * 100:g}_{column}"
     return AggregateColumn(_alias(value, default, "aggregates"), function, column, fraction)
+
+
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(distinct\s+)?(.*?)\s*\)(?:\s+as\s+(\w+))?\s*", re.IGNORECASE)
+
+
+def _call(text: str) -> Mapping[str, Any]:
+    """ "count", or a call as SQL writes it: "avg(price)", "COUNT(DISTINCT state) AS states"."""
+    found = _CALL.fullmatch(text[:MAXIMUM_CALL])
+    if found is None:
+        return {"function": text}
+    name, distinct, column, alias = found.groups()
+    function = "count_distinct" if distinct and name.lower() == "count" else name
+    return {"function": function, "column": column or None, "as": alias}
 
 
 def _fraction(value: Mapping[str, Any], function: Function) -> float | None:
@@ -266,12 +349,37 @@ def _order(keys: Sequence[Any]) -> tuple[QuerySort, ...]:
 
 def _order_key(value: Any) -> QuerySort:
     if isinstance(value, str):
-        value = {"column": value}
+        value = _order_words(value)
     if not isinstance(value, Mapping):
         raise _malformed("A key of order_by is a column's name, or an object.", "order_by")
+    value = _with_names(value, _ORDER_KEYS)
     refuse_unknown(value, ("column", "order"), "key of order_by")
-    direction = _word(value.get("order", "asc"), ("asc", "desc"), "order")
+    given = _spelled(value.get("order", "asc"))
+    direction = _word(_DIRECTIONS.get(given, given), ("asc", "desc"), "order")
     return QuerySort(_name(value.get("column"), "order_by"), direction == "desc")
+
+
+_DIRECTIONS = {"ascending": "asc", "descending": "desc"}
+_ORDER_WORDS = re.compile(r"(.*\S)\s+(asc|desc)", re.IGNORECASE)
+
+
+def _order_words(text: str) -> Mapping[str, Any]:
+    """A name alone, or as "-price" and "price desc"."""
+    if text.startswith("-"):
+        return {"column": text[1:], "order": "desc"}
+    found = _ORDER_WORDS.fullmatch(text[:MAXIMUM_CALL])
+    return {"column": text} if found is None else {"column": found[1], "order": found[2]}
+
+
+def _default_name(name: str, known: Sequence[str]) -> str:
+    """The name; the default name of an aggregate of the answer where that is written as a call."""
+    if name in known or "column" not in _call(name):
+        return name
+    try:
+        default = _aggregate(name).name
+    except BadParameterError:
+        return name
+    return default if default in known else name
 
 
 def _name(value: Any, key: str) -> str:
@@ -293,15 +401,18 @@ def _alias(value: Mapping[str, Any], default: str, key: str) -> str:
     return str(name)
 
 
-def _word(value: Any, known: Sequence[Word], what: str) -> Word:
+def _word(value: Any, known: Sequence[Word], what: str, *, instead: Mapping[str, str] = {}) -> Word:
     for word in known:
         if value == word:
             return word
+    details = {"name": what, "known": [*known]}
+    listed = f"{what} is one of: {', '.join(known)}."
     if isinstance(value, str):
-        refuse_unknown([value], known, what)
-    raise BadParameterError(
-        f"{what} is one of: {', '.join(known)}.", details={"name": what, "known": [*known]}
-    )
+        # Short words have more in common by chance than by meaning, so nothing is guessed.
+        raise BadParameterError(
+            f"There is no {what} {value[:MAXIMUM_NAME]!r}.", hint=instead.get(value, listed), details=details
+        )
+    raise BadParameterError(listed, details=details)
 
 
 def _whole(name: str, value: Any) -> int:

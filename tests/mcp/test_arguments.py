@@ -125,9 +125,9 @@ async def test_values_that_do_not_fit_are_refused_in_our_words(dual: DualRespons
         wrong = await call(connection, "search", {"state": "XX", "smallest": -1})
         missing = await call(connection, "query_result", {"sql": "SELECT 1"})
         text = await call(connection, "query_result", {"resource": "resource://x", "filters": "state = 'NJ'"})
-    assert_malformed(wrong, "state: Input should be 'NJ' or 'NY'.", "smallest: Input should be greater than")
-    assert_malformed(missing, "resource: ")
-    assert_malformed(text, "filters: Input should be a valid list.")
+    assert_malformed(wrong, "state must be 'NJ' or 'NY'.", "smallest must be at least 0.")
+    assert_malformed(missing, "resource is required.")
+    assert text_of(text).startswith("BAD_PARAMETER: A condition of filters is an object. Such as ")
 
 
 @pytest.mark.quick(1)

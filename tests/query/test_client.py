@@ -106,7 +106,7 @@ async def test_no_part_of_a_question_is_left_out(application: Application) -> No
     result = await _parsed(application)
     one: Any = {"column": "id", "op": "eq", "value": 5}
     assert [row["id"] for row in (await result.query(filters=one)).data] == [5]
-    wrong: list[dict[str, Any]] = [{"filters": 5}, {"columns": "id"}]
+    wrong: list[dict[str, Any]] = [{"filters": 5}, {"columns": 5}]
     for question in wrong:
         with pytest.raises(FetchError) as caught:
             await result.query(**question)

@@ -19,7 +19,7 @@ from dualsql.charts.chart import read_chart
 from dualsql.errors import BadParameterError
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
-from dualsql.query.comparisons import BUCKETS, OPERATORS
+from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.mcp import add_result_tools
 from dualsql_client.query import Bucket, Compared, Function, Operator, where
 from tests.http.application import Application, problem_of, running
@@ -118,9 +118,104 @@ def test_each_operator_is_read_by_its_name_and_its_signs(name: str) -> None:
     known = OPERATORS[name]  # type: ignore[index]
     for sign in known.signs:
         assert read_result_query({"filters": [condition(name) | {"op": sign}]}) == wanted
+        assert (
+            read_result_query({"filters": [condition(name) | {"op": sign.upper().replace("_", " ")}]})
+            == wanted
+        )
+    for word in known.negations:
+        negated = read_result_query({"filters": [condition(name) | {"op": word}]})
+        assert negated == read_result_query({"filters": [{"not": condition(name)}]})
     for word in known.opposites:
         opposite = read_result_query({"filters": [condition(name) | {"op": word}]})
         assert opposite == read_result_query({"filters": [condition(name) | {"value": False}]})
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_each_aggregate_is_read_by_its_other_spellings_and_as_a_call(name: str) -> None:
+    known = AGGREGATES[name]  # type: ignore[index]
+    wanted = read_result_query({"aggregates": [spelled(name)]})
+    for sign in (*known.signs, name.upper()):
+        assert read_result_query({"aggregates": [spelled(name) | {"function": sign}]}) == wanted
+        if not known.takes_fraction:
+            assert read_result_query({"aggregates": f"{sign}(size) AS found"}) == wanted
+
+
+def test_no_spelling_means_two_things() -> None:
+    operators = [
+        word
+        for name, known in OPERATORS.items()
+        for word in (name, *known.signs, *known.opposites, *known.negations)
+    ]
+    functions = [word for name, known in AGGREGATES.items() for word in (name, *known.signs)]
+    for words in ([*operators, *NOT_HERE], functions):
+        assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"aggregates": "count"}, {"aggregates": [{"function": "count"}]}),
+        ({"aggregates": ["COUNT(*)"]}, {"aggregates": [{"function": "count"}]}),
+        (
+            {"aggregates": "count(distinct word)"},
+            {"aggregates": [{"function": "count_distinct", "column": "word"}]},
+        ),
+        (
+            {"group_by": "word", "aggregates": ["avg(size)"], "order_by": "avg(size) desc"},
+            {
+                "group_by": ["word"],
+                "aggregates": [{"function": "avg", "column": "size"}],
+                "order_by": [{"column": "avg_size", "order": "desc"}],
+            },
+        ),
+        ({"order_by": "-size"}, {"order_by": [{"column": "size", "order": "desc"}]}),
+        (
+            {"order_by": ["size DESC", "word asc"]},
+            {"order_by": [{"column": "size", "order": "desc"}, "word"]},
+        ),
+        (
+            {"order_by": [{"field": "size", "direction": "descending"}]},
+            {"order_by": [{"column": "size", "order": "desc"}]},
+        ),
+        (
+            {"filters": {"field": "size", "operator": ">", "value": 1}},
+            {"filters": {"column": "size", "op": "gt", "value": 1}},
+        ),
+        (
+            {"filters": '[{"column": "size", "value": 1}]'},
+            {"filters": [{"column": "size", "op": "eq", "value": 1}]},
+        ),
+        (
+            {"group_by": [{"column": "day", "bucket": "MONTH"}]},
+            {"group_by": [{"column": "day", "bucket": "month"}]},
+        ),
+    ],
+)
+def test_what_models_write_is_understood(written: dict[str, Any], meant: dict[str, Any]) -> None:
+    assert read_result_query(written) == read_result_query(meant)
+
+
+def test_a_column_that_looks_like_words_of_an_order_is_named_in_an_object() -> None:
+    read = read_result_query(
+        {"order_by": [{"column": "-size"}, {"column": "size desc"}, {"column": "count(*)"}]}
+    )
+    assert [key.column for key in read.order] == ["-size", "size desc", "count(*)"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ({"filters": {"state": "NJ"}}, 'Write {"column": "state", "op": "eq", "value": "NJ"}.'),
+        ({"filters": ["state = 'NJ'"]}, 'Such as "filters": [{"column"'),
+        ({"filters": [{"column": "word", "op": "like", "value": "a%"}]}, "Use contains or starts_with"),
+        ({"filters": [{"column": "word", "op": "near", "value": "a"}]}, "op is one of: eq, ne, "),
+        ({"aggregates": ["stddev(size)"]}, "function is one of: count, "),
+    ],
+)
+def test_what_cannot_be_understood_is_answered_with_what_can(written: dict[str, Any], hint: str) -> None:
+    with pytest.raises(BadParameterError) as refused:
+        read_result_query(written)
+    assert refused.value.hint.startswith(hint)
 
 
 async def test_the_model_s_tool_names_every_row(application: Application) -> None:
