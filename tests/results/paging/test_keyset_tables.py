@@ -122,6 +122,14 @@ async def test_a_table(connection: AsyncConnection, rows: Any, order: Any, size:
     await require(connection, rows, order, size, has_key)
 
 
+@pytest.mark.parametrize("engine", ["mariadb"], indirect=True)
+async def test_numbers_whose_texts_are_long(connection: AsyncConnection) -> None:
+    """A DOUBLE takes up to 24 characters."""
+    numbers = [None, -1.2695718650332047e183, -1.1929869704073769e-284]
+    rows = [{**dict.fromkeys(column.name for column in COLUMNS), "number": number} for number in numbers]
+    await require(connection, rows, [], 1, has_key=False)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("engine", SOURCES, indirect=True)
 @thorough
