@@ -89,8 +89,8 @@ async def test_requests_that_never_pause_meet_nothing_but_success_and_unavailabl
         is_over.set()
         await asyncio.gather(*tasks)
         await assert_all_work(live)
-    # Each path is deleted by its first round: from then on it is unknown.
-    assert statuses.keys() == {200, 201, 204, 404, 503}
+    # A path that a round deleted is unknown in the next one, if the store is there for both.
+    assert {200, 201, 503} <= statuses.keys() <= {200, 201, 204, 404, 503}
 
 
 async def _created(live: LiveServer) -> str:

@@ -76,8 +76,13 @@ async def test_over_http_with_many_calls_at_once(shop: str, kind: Kind, calls: i
 
 
 async def of_maker(model: Any, maker: int) -> CallToolResult:
+    """The parts of one maker. On a slow machine some of many calls are told to try again, and do."""
     query = "SELECT * FROM parts WHERE maker_id = :maker"
-    return await call(model, "execute_query", query=query, parameters={"maker": maker})
+    while True:
+        result = await call(model, "execute_query", query=query, parameters={"maker": maker})
+        if not result.is_error:
+            return result
+        assert "Try again in a moment." in text_of(result)
 
 
 @pytest.mark.long
@@ -95,8 +100,7 @@ async def test_over_stdio(shop: str, kind: Kind) -> None:
         base_url = str((result.structured_content or {})["resource"]["url"]).rpartition("/")[0]
         async with DualResponseClient(base_url) as application:
             assert len(await application.parse(result, strict=True).fetch_all()) == 25
-        many = await asyncio.gather(*(of_maker(model, maker % 40 + 1) for maker in range(50)))
-        assert not any(one.is_error for one in many)
+        await asyncio.gather(*(of_maker(model, maker % 40 + 1) for maker in range(50)))
 
 
 @pytest.mark.quick(1)
@@ -109,5 +113,4 @@ async def test_in_memory(shop: str, kind: Kind) -> None:
             assert {"io.modelcontextprotocol/tasks", "io.dualsql/resource-link-service"} <= set(
                 model.server_capabilities.extensions or {}
             )
-        many = await asyncio.gather(*(of_maker(model, maker % 40 + 1) for maker in range(50)))
-        assert not any(one.is_error for one in many)
+        await asyncio.gather(*(of_maker(model, maker % 40 + 1) for maker in range(50)))
