@@ -1,0 +1,65 @@
+"""A real Chromium on a real server. A console message, an error or a violation of the content security policy fails."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)"
+)
+
+# The status of a page or of a request is no fault of its script.
+_EXPECTED = ("Failed to load resource: the server responded with a status of",)
+
+
+@dataclass
+class Watched:
+    """A page, and what it complained of."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", lambda message: self._note(message.type, message.text))
+        self.page.on("pageerror", lambda error: self._note("error", str(error)))
+
+    def _note(self, kind: str, text: str) -> None:
+        if not text.startswith(_EXPECTED):
+            self.complaints.append(f"{kind}: {text}")
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """A browser without a window."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def tab(
+    browser: Browser, *, width: int = 1280, height: int = 800, cookies: Sequence[Any] = (), **options: Any
+) -> AsyncIterator[Page]:
+    """A tab of a profile of its own; at its end, nothing may have been complained of."""
+    context: BrowserContext = await browser.new_context(
+        viewport={"width": width, "height": height}, locale="en-US", **options
+    )
+    await context.add_cookies(list(cookies))
+    watched = Watched(await context.new_page())
+    try:
+        yield watched.page
+    finally:
+        await context.close()
+    assert not watched.complaints
