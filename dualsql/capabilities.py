@@ -141,7 +141,7 @@ class TextDialect:
     has_btrim: bool = False
     has_scalar_extremes: bool = False
     interval: Callable[[Sequence[int]], Expression] | None = None
-    interval_hint: str = "Compute the date before, and give it as a parameter."
+    interval_hint: str = "Compute the date first, and pass it as a parameter."
     array: Callable[[Sequence[Expression]], Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None
     date_cast_hint: str = ""

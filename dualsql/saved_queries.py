@@ -57,7 +57,7 @@ class QueryParameter:
             read = self._adapter.validate_json(json.dumps(value), strict=True)
             require_storable(read)
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
-            raise self._wrong(f"fit the schema {json.dumps(self.schema)}"[:500]) from error
+            raise self._wrong(f"match the schema {json.dumps(self.schema)}"[:500]) from error
         given = read if self._bound.expanding and isinstance(read, list) else [read]
         for one in given:
             wanted = _wanted(one, self._bound.type, dialect)
@@ -68,7 +68,7 @@ class QueryParameter:
 
     def _wrong(self, wanted: str) -> BadParameterError:
         return BadParameterError(
-            f"The value of {self.name!r} does not fit.",
+            f"The value of the parameter {self.name!r} is not valid.",
             hint=f"It must {wanted}.",
             details={"parameter": self.name, "schema": dict(self.schema)},
         )
@@ -105,14 +105,15 @@ class SavedQuery:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(str(self.name)):
             raise ConfigurationError(
-                f"{self.name!r} is no name of a query."[:200], hint="Letters, digits, _ and -, at most 64."
+                f"{self.name!r} cannot be the name of a saved query."[:200],
+                hint="Use 1 to 64 letters, digits, _ and -.",
             )
         bound = _bound(self.select)
         for name in self.parameters:
             if name not in bound:
                 raise ConfigurationError(
                     f"The query {self.name!r} has no parameter {name!r}."[:200],
-                    hint='Write bindparam("name") in it.',
+                    hint='Use bindparam("name") in its Select.',
                 )
         taken = {name: _parameter(self, name, found) for name, found in sorted(bound.items())}
         object.__setattr__(self, "takes", taken)
@@ -147,7 +148,9 @@ class SavedQuery:
         """
         given = dict(values or {})
         if _length(given) > _LARGEST_VALUES:
-            raise BadParameterError("The parameters are too long.", hint=f"{_LARGEST_VALUES} bytes of JSON.")
+            raise BadParameterError(
+                "The parameters are too large.", hint=f"Send at most {_LARGEST_VALUES} bytes of JSON."
+            )
         for name in given:
             if name not in self.takes:
                 self._refuse(f"The query {self.name!r} has no parameter {name[:60]!r}.", name)
@@ -179,10 +182,10 @@ def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
     for query in queries:
         if not isinstance(query, SavedQuery):
             raise ConfigurationError(
-                f"A {type(query).__name__} is no saved query.", hint="SavedQuery(name, select)"
+                f"A {type(query).__name__} is not a saved query.", hint="Pass SavedQuery(name, select)."
             )
         if query.name in found:
-            raise ConfigurationError(f"Two saved queries are called {query.name!r}.")
+            raise ConfigurationError(f"Two saved queries have the name {query.name!r}.")
         found[query.name] = query
     return found
 
@@ -191,7 +194,9 @@ def _length(values: Mapping[str, Any]) -> int:
     try:
         return len(json.dumps(values, default=str))
     except (TypeError, ValueError, RecursionError) as error:  # digits beyond 4,300, nested too deeply
-        raise BadParameterError("The parameters are not JSON.", hint="Give texts, numbers, lists.") from error
+        raise BadParameterError(
+            "The parameters cannot be written as JSON.", hint="Use strings, numbers, booleans and lists."
+        ) from error
 
 
 def _with_values(select: Statement, values: Mapping[str, Any]) -> Statement:
@@ -226,8 +231,8 @@ def _parameter(query: SavedQuery, name: str, found: BindParameter[Any]) -> Query
         schema = adapter.json_schema()
     except (PydanticUserError, NotImplementedError) as error:
         raise ConfigurationError(
-            f"The type of the parameter {name!r} of {query.name!r} is not known."[:200],
-            hint='Say it: SavedQuery(..., parameters={"name": int}), or bindparam("name", type_=Integer).',
+            f"The parameter {name!r} of the query {query.name!r} has no type."[:200],
+            hint='Use SavedQuery(..., parameters={"name": int}) or bindparam("name", type_=Integer).',
         ) from error
     return QueryParameter(
         name=name, schema=schema, is_required=bool(found.required), _adapter=adapter, _bound=found
@@ -276,7 +281,7 @@ def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | No
         try:
             value.astimezone(UTC)
         except OverflowError:
-            return "an instant of the years 1 to 9999 in UTC"
+            return "an instant in the years 1 to 9999 in UTC"
     return _wanted_zone(value, type_, dialect)
 
 
@@ -331,5 +336,5 @@ _CHECKS: tuple[tuple[type[Any], Callable[[Any, Any, Dialect | None], str | None]
     (types.Uuid, _wanted_uuid),
     (types.LargeBinary, _of_class(bytes, "bytes")),
     (types.Enum, _wanted_member),
-    (types.String, _of_class(str, "a text")),
+    (types.String, _of_class(str, "a string")),
 )

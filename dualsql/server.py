@@ -210,7 +210,7 @@ class DualResponseServer:
                 "pending", and the query goes on (see docs/pending.md).
             parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one
                 who may read it.
-            refinement: what of the parent (see docs/asking.md): a question, as JSON or as `dualsql.query` has it.
+            refinement: what of the parent (see docs/querying.md): a question, as JSON or as `dualsql.query` has it.
             is_text: `select` is what `sql.resolve` made of a caller's SQL. An operation that the database does
                 not have for its types is then the caller's mistake: InvalidSQLError, not QueryExecutionError.
 

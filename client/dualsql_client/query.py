@@ -147,7 +147,7 @@ def where(column: str) -> Compared:
 
 
 class Question(TypedDict, total=False):
-    """A query over a result; see docs/asking.md.
+    """A query over a result; see docs/querying.md.
 
     Keys:
         columns: names of the columns wanted; of rows only.

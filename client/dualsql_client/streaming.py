@@ -114,7 +114,7 @@ _RESUMED = " or ".join(
 )
 _WHY_NOT = {
     "NO_TOTAL_ORDER": "Give the query an ORDER BY that no two rows share, or sort= by such columns.",
-    "FORMAT": f"Take another format: {_RESUMED} can be gone on with.",
+    "FORMAT": f"Use a format that can be resumed: {_RESUMED}.",
 }
 
 

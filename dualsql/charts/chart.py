@@ -71,7 +71,7 @@ def read_chart(values: Any) -> Chart:
         BadParameterError: it describes no chart, or one that dualsql cannot draw.
     """
     if not isinstance(values, Mapping):
-        _refuse("A chart is a JSON object.")
+        _refuse("chart must be a JSON object.")
     refuse_unknown(values, ("mark", "x", "y", "color", "sort", "title"), "key")
     mark = cast("Mark", _word(values, "mark", get_args(Mark)))
     x, bucket = _x(values.get("x"))
@@ -79,7 +79,7 @@ def read_chart(values: Any) -> Chart:
     sort = None if values.get("sort") is None else cast("Sort", _word(values, "sort", get_args(Sort)))
     color = None if values.get("color") is None else _name(values["color"], "color")
     if mark == "histogram" and (bucket or color or sort):
-        _refuse("A histogram has an x and a title.")
+        _refuse("A histogram takes only x and title.")
     return Chart(
         mark=mark, x=x, y=y, aggregate=aggregate, bucket=bucket, color=color, sort=sort, title=_title(values)
     )
@@ -104,20 +104,20 @@ def _x(value: Any) -> tuple[str, Bucket | None]:
 def _y(value: Any, mark: Mark) -> tuple[str | None, Function | None]:
     if mark == "histogram":
         if value is not None:
-            _refuse("A histogram has no y: it counts rows.")
+            _refuse("A histogram takes no y: it counts rows.")
         return None, "count"
     if value is None:
-        _refuse("This chart has no y.")
+        _refuse("y is required for bar, line and point charts.")
     if not isinstance(value, Mapping):
         if mark != "point":
-            _refuse("The y of bars and lines is aggregated.")
+            _refuse("y of a bar or line chart must have an aggregate.")
         return _name(value, "y"), None
     refuse_unknown(value, ("field", "aggregate"), "key of y")
     charted = [name for name, known in AGGREGATES.items() if not known.takes_fraction]
     aggregate = cast("Function", _word(value, "aggregate", charted))
     if value.get("field") is None:
         if AGGREGATES[aggregate].of is not None:
-            _refuse(f"The {aggregate} is of a field.")
+            _refuse(f"y with the aggregate {aggregate} requires a field.")
         return None, aggregate
     return _name(value["field"], "y"), aggregate
 
@@ -125,25 +125,25 @@ def _y(value: Any, mark: Mark) -> tuple[str | None, Function | None]:
 def _word(values: Mapping[Any, Any], key: str, known: Sequence[str]) -> str:
     found = values.get(key)
     if not isinstance(found, str) or found not in known:
-        _refuse(f"{key} is one of {', '.join(known)}.")
+        _refuse(f"{key} must be one of {', '.join(known)}.")
     return found
 
 
 def _name(value: Any, key: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
-        _refuse(f"{key} names a column of the result.")
+        _refuse(f"{key} must be the name of a column of the result.")
     return value
 
 
 def _title(values: Mapping[Any, Any]) -> str | None:
     title = values.get("title")
     if title is not None and not (isinstance(title, str) and 0 < len(title) <= _LONGEST_TITLE):
-        _refuse(f"A title is a text of 1 to {_LONGEST_TITLE} characters.")
+        _refuse(f"title must be a string of 1 to {_LONGEST_TITLE} characters.")
     return title
 
 
 def _refuse(message: str) -> NoReturn:
-    raise BadParameterError(message, hint=f"Such as {_EXAMPLE}.", details={"name": "chart"})
+    raise BadParameterError(message, hint=f"For example {_EXAMPLE}.", details={"name": "chart"})
 
 
 X, Y, COLOR, TIMES = "x", "y", "color", "times"

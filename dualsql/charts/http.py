@@ -66,7 +66,7 @@ async def answer_chart(server: DualResponseServer, request: Request, media_type:
         found: Picture = await while_connected(request.receive, painting)
     except ConfigurationError as error:
         raise NotAcceptableError(
-            "This server draws no pictures.",
+            "This server cannot draw pictures.",
             hint=f"Ask for {MEDIA_TYPE}.",
             developer_hint=error.hint,
         ) from error
@@ -78,12 +78,14 @@ def _wanted(request: Request) -> str:
     refuse_unknown(values, CHART_QUERY, "query parameter")
     if "format" in values:
         if values["format"] not in _FORMATS:
-            raise BadParameterError(f"format is one of {', '.join(_FORMATS)}.", details={"name": "format"})
+            raise BadParameterError(
+                f"format must be one of {', '.join(_FORMATS)}.", details={"name": "format"}
+            )
         return _FORMATS[values["format"]]
     media_type = preferred_media_type(request.headers.getlist("accept"), list(_FORMATS.values()))
     if media_type is None:
         raise NotAcceptableError(
-            "A chart is not to be had in any format that is accepted.",
+            "The server has no chart format that Accept allows.",
             hint=f"Accept one of: {', '.join(_FORMATS.values())}.",
         )
     return media_type

@@ -161,7 +161,7 @@ def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
         import vl_convert
     except ImportError as error:
         raise ConfigurationError(
-            "Pictures need vl-convert-python.", hint='pip install "dualsql[charts]"'
+            "Pictures require vl-convert-python.", hint='pip install "dualsql[charts]"'
         ) from error
     try:
         if kind == "png":
@@ -170,4 +170,4 @@ def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
         svg = vl_convert.vegalite_to_svg(drawn, allowed_base_urls=_NOWHERE)
         return Picture(svg.encode(), "image/svg+xml")
     except ValueError as error:
-        raise QueryExecutionError("The chart could not be drawn.", hint="Ask for it as Vega-Lite.") from error
+        raise QueryExecutionError("The chart could not be drawn.", hint="Request it as Vega-Lite.") from error

@@ -149,8 +149,8 @@ def _require_range(chart: Chart, parent: Resource) -> None:
     kinds = {column["name"]: column["type"] for column in parent.columns}
     if chart.mark == "histogram" and kinds.get(chart.x) not in (None, "number", "date"):
         raise BadParameterError(
-            f"{chart.x[:80]!r} has no bins: it holds neither numbers nor dates.",
-            hint='A bar chart with {"aggregate": "count"} shows how often each value is there.',
+            f"A histogram of {chart.x[:80]!r} is not possible: the column holds neither numbers nor dates.",
+            hint='Use a bar chart with {"aggregate": "count"} to count each value.',
             details={"name": "x"},
         )
 
@@ -158,7 +158,9 @@ def _require_range(chart: Chart, parent: Resource) -> None:
 def _chart_of(resource: Resource, view: View) -> Chart:
     chart = chart_of(resource.metadata)
     if chart is None or [column.name for column in view.columns] != list(columns_of(chart)):
-        raise BadParameterError("This resource is no chart.", hint="GET it without /chart.")
+        raise BadParameterError(
+            "This resource is not a chart.", hint="Use GET without /chart to read its rows."
+        )
     return chart
 
 

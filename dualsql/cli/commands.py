@@ -26,8 +26,8 @@ class Migrated:
 
     def __str__(self) -> str:
         if self.before == self.after:
-            return f"The database was at {_named(self.after)} already."
-        return f"The database went from {_named(self.before)} to {_named(self.after)}."
+            return f"The database is already at {_named(self.after)}."
+        return f"Migrated the database from {_named(self.before)} to {_named(self.after)}."
 
 
 def migrate(database: str, *, down_to: str | None = None) -> Migrated:
@@ -50,7 +50,9 @@ def _named(revision: str | None) -> str:
 
 
 app = typer.Typer(
-    help="The dual response pattern for SQLAlchemy.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="Query results for two readers: a sample for the model, every row for the application.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 
 # The commands of `dualsql-client`, for those who have installed the server.
@@ -61,24 +63,30 @@ app.command("view")(view_command)
 @app.command("migrate")
 def migrate_command(
     database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")],
-    down_to: Annotated[str | None, typer.Option(help='A revision to go back to, or "base".')] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Go back without asking.")] = False,
+    down_to: Annotated[
+        str | None, typer.Option(help='Downgrade to this revision; "base" removes the tables.')
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Downgrade without confirmation.")] = False,
 ) -> None:
-    """Create or update the tables in which resources are kept."""
+    """Create or update the tables that store resources."""
     if down_to is not None and not yes:
-        typer.confirm("Going back can delete all stored resources. Go on?", abort=True)
+        typer.confirm("A downgrade can delete all stored resources. Continue?", abort=True)
     with _errors_in_one_line():
         typer.echo(migrate(database, down_to=down_to))
 
 
 @app.command("demo")
 def demo_command(
-    serve: Annotated[bool, typer.Option("--serve", help="Leave the server running.")] = False,
-    database: Annotated[str | None, typer.Option(help="Another database than the built-in SQLite.")] = None,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any.", min=0, max=65535)] = 8765,
+    serve: Annotated[bool, typer.Option("--serve", help="Keep the server running.")] = False,
+    database: Annotated[
+        str | None, typer.Option(help="URL of a database to use instead of the built-in SQLite file.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 for any free port.", min=0, max=65535)
+    ] = 8765,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    """Show the whole idea on real data: a model, an application, 106,145 college programs."""
+    """Run a demonstration: a model and an application query 106,145 college programs."""
     with _errors_in_one_line():
         try:
             from dualsql.demo.run import run
@@ -90,7 +98,7 @@ def demo_command(
 @app.command("serve")
 @takes(ServeOptions)
 def serve_command(options: ServeOptions) -> None:
-    """Serve a database to models (MCP) and applications (REST), read-only, without a line of code."""
+    """Serve a database read-only to models (MCP) and applications (REST)."""
     with _errors_in_one_line():
         try:
             from dualsql.cli.serve import run

@@ -50,49 +50,78 @@ DEFAULT_PORT = 8000
 class ServeOptions:
     """Flags of `dualsql serve`. Those that may hold a secret are not in the repr."""
 
-    database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")] = (
-        field(repr=False)
-    )
-    schema: Annotated[str | None, typer.Option(envvar="DUALSQL_SCHEMA", help="Serve this schema.")] = None
+    database: Annotated[
+        str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database to serve.")
+    ] = field(repr=False)
+    schema: Annotated[
+        str | None, typer.Option(envvar="DUALSQL_SCHEMA", help="Serve all tables and views of this schema.")
+    ] = None
     tables: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_TABLES", help="Serve these: orders,sales.customers")
+        str | None,
+        typer.Option(envvar="DUALSQL_TABLES", help="Serve these tables, such as orders,sales.customers."),
     ] = None
     everything: Annotated[
         bool, typer.Option("--all", envvar="DUALSQL_ALL", help="Serve every table and view.")
     ] = False
     read_only_role: Annotated[
         str | None,
-        typer.Option(envvar="DUALSQL_READ_ONLY_ROLE", help="The role that sessions take (PostgreSQL)."),
+        typer.Option(
+            envvar="DUALSQL_READ_ONLY_ROLE", help="Role that every database session takes (PostgreSQL)."
+        ),
     ] = None
     host: Annotated[str, typer.Option(envvar="DUALSQL_HOST", help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[
         int | None,
         typer.Option(
-            envvar="DUALSQL_PORT", help=f"{DEFAULT_PORT}; any, with --stdio; 0 for any.", min=0, max=65535
+            envvar="DUALSQL_PORT",
+            help=f"Port to listen on: {DEFAULT_PORT} by default, with --stdio any free port; 0 for any free port.",
+            min=0,
+            max=65535,
         ),
     ] = None
     base_url: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_BASE_URL", help="Where callers reach it, behind a proxy.")
+        str | None,
+        typer.Option(
+            envvar="DUALSQL_BASE_URL", help="URL at which callers reach the server, if it is behind a proxy."
+        ),
     ] = None
     stdio: Annotated[
-        bool, typer.Option("--stdio", envvar="DUALSQL_STDIO", help="Speak MCP over the standard streams.")
+        bool,
+        typer.Option(
+            "--stdio",
+            envvar="DUALSQL_STDIO",
+            help="Serve MCP over standard input and output. REST stays on HTTP.",
+        ),
     ] = False
     token: Annotated[
         str | None,
-        typer.Option(envvar="DUALSQL_TOKEN", help="What callers must show; better as the variable."),
+        typer.Option(
+            envvar="DUALSQL_TOKEN",
+            help="Bearer token that callers must send. Prefer the variable: other users can see a command line.",
+        ),
     ] = field(default=None, repr=False)
     authenticate: Annotated[
         str | None,
-        typer.Option(envvar="DUALSQL_AUTHENTICATE", help="module:function that tells who calls."),
+        typer.Option(
+            envvar="DUALSQL_AUTHENTICATE",
+            help="Async function that identifies the caller, as module:function.",
+        ),
     ] = None
     store: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_STORE", help="URL of a database to keep results in.")
+        str | None,
+        typer.Option(
+            envvar="DUALSQL_STORE", help="URL of a database that stores results; in memory without it."
+        ),
     ] = field(default=None, repr=False)
     wait: Annotated[
         float | None,
-        typer.Option(envvar="DUALSQL_WAIT", help="Seconds after which a result is pending.", min=0),
+        typer.Option(
+            envvar="DUALSQL_WAIT", help="Seconds after which a slow query becomes a pending result.", min=0
+        ),
     ] = None
-    name: Annotated[str, typer.Option(envvar="DUALSQL_NAME", help="What hosts call it.")] = "dualsql"
+    name: Annotated[
+        str, typer.Option(envvar="DUALSQL_NAME", help="Name of the server in the configuration of hosts.")
+    ] = "dualsql"
 
 
 def secrets() -> tuple[str, ...]:

@@ -47,12 +47,13 @@ async def run(options: ServeOptions, console: Console) -> None:
     with listen(options.host, port) as listener:
         if authenticate is None and not (is_loopback(listener) and _is_of_this_machine(options.base_url)):
             raise ConfigurationError(
-                "Others than this machine would reach the server.",
-                hint="Set DUALSQL_TOKEN, or give --authenticate module:function.",
+                "A server that other machines can reach requires authentication.",
+                hint="Set DUALSQL_TOKEN, or use --authenticate module:function.",
             )
         if is_wildcard(listener) and options.base_url is None:
             raise ConfigurationError(
-                "By which address do callers reach the server?", hint="Give --base-url https://..."
+                "--base-url is required when the server listens on all addresses.",
+                hint="Give the URL at which callers reach it: --base-url https://...",
             )
         origin = (options.base_url or origin_of(listener)).rstrip("/")
         with _without_log(), console.status("Reading the tables ..."):
@@ -96,12 +97,12 @@ async def _store(options: ServeOptions) -> ResourceStore:
         return MemoryStore()
     if not secrets():
         raise ConfigurationError(
-            "Results that are kept in a database are signed.",
-            hint="Set DUALSQL_SECRET to at least 32 characters, and keep it.",
+            "--store requires a secret: stored results are signed.",
+            hint="Set DUALSQL_SECRET to at least 32 characters, the same in every process and after each restart.",
         )
     if not await asyncio.to_thread(is_migrated, options.store):
         raise ConfigurationError(
-            "The store has not the tables of this release.",
+            "The tables of the store are missing or of another release.",
             hint="Run: dualsql migrate --database <the store's URL>",
         )
     return SQLResourceStore(options.store)
@@ -109,7 +110,7 @@ async def _store(options: ServeOptions) -> ResourceStore:
 
 def _authenticate(options: ServeOptions) -> Authenticate | None:
     if options.token is not None and options.authenticate is not None:
-        raise ConfigurationError("Two ways to tell who calls.", hint="Give --authenticate, or a token.")
+        raise ConfigurationError("--token and --authenticate cannot be combined.", hint="Give one of them.")
     if options.token is not None:
         return one_token(options.token)
     return None if options.authenticate is None else required(_import_function(options.authenticate))
@@ -123,12 +124,12 @@ def _import_function(place: str) -> Authenticate:
         found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"There is no {place!r}."[:200], hint="Give --authenticate module:function."
+            f"--authenticate: {place!r} cannot be imported."[:200], hint="Give it as module:function."
         ) from error
     if not iscoroutinefunction(found) and not iscoroutinefunction(getattr(found, "__call__", None)):  # noqa: B004
         raise ConfigurationError(
-            f"{place!r} is no async function."[:200],
-            hint="async def who(request: Request) -> Principal | None",
+            f"--authenticate: {place!r} is not an async function."[:200],
+            hint="Define it as: async def who(request: Request) -> Principal | None",
         )
     return cast("Authenticate", found)
 
@@ -181,7 +182,7 @@ def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options.database)}, read-only."
     if found.left_out:
         more = f" and {len(found.left_out) - _LISTED} more" if len(found.left_out) > _LISTED else ""
-        yield f"Left out, for they cannot be read: {', '.join(found.left_out[:_LISTED])}{more}."
+        yield f"Not served, because the database user cannot read them: {', '.join(found.left_out[:_LISTED])}{more}."
     yield ""
     url = f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
     yield f"MCP endpoint    {url}"
@@ -196,7 +197,7 @@ def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
         yield f"{title}:"
         yield f"  {text}"
     yield ""
-    yield "The host ends it." if options.stdio else "Ctrl-C stops it."
+    yield "The server stops when the host closes it." if options.stdio else "Press Ctrl-C to stop."
 
 
 def _named(database: str) -> str:

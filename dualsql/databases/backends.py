@@ -494,12 +494,12 @@ def _added(name: str) -> Backend | None:
             found = entry.load()
         except Exception as error:
             raise ConfigurationError(
-                f"The database {name[:40]!r} of another package cannot be loaded.",
+                f"The database {name[:40]!r} cannot be loaded: the package that provides it failed.",
                 hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
             ) from error
         if not isinstance(found, Backend):
             raise ConfigurationError(
-                f"The entry point {entry.value[:80]!r} is no database.",
+                f"The entry point {entry.value[:80]!r} is not a database.",
                 hint="It must be a dualsql.databases.Backend.",
             )
         return found

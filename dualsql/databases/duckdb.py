@@ -114,7 +114,7 @@ async def _require_closed(connection: AsyncConnection) -> None:
     if not memory[_IS_CLOSED]:
         raise ConfigurationError(
             "This DuckDB engine can read and write files.",
-            hint=f"Pass the URL itself, or connect_args={{'config': {CONNECT_ARGUMENTS['config']}}}.",
+            hint=f"Pass the URL, or create the engine with connect_args={{'config': {CONNECT_ARGUMENTS['config']}}}.",
         )
 
 

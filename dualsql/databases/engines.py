@@ -28,7 +28,7 @@ def async_url(url: str | URL) -> URL:
         return parsed
     if backend is None or not backend.driver:
         raise ConfigurationError(
-            f"No async driver is known for the database {name[:40]!r}.",
+            f"dualsql knows no async driver for the database {name[:40]!r}.",
             hint=f"Use one of {', '.join(sorted(filter(_has_async_driver, known_names())))}.",
         )
     return backend.adapt_url(parsed.set(drivername=f"{name}+{backend.driver}"))
@@ -69,7 +69,7 @@ def parsed_url(url: str | URL) -> URL:
     except (ArgumentError, ValueError):
         # The cause quotes the URL and with it the password: it is not chained.
         raise ConfigurationError(
-            "The database URL cannot be read.", hint="Write it as driver://user:password@host:port/database."
+            "The database URL is malformed.", hint="Write it as driver://user:password@host:port/database."
         ) from None
 
 

@@ -125,7 +125,8 @@ async def _rows(
     sent = driver_statement(opened.dialect, statement, rules.values, source.compiled, described)
     if sent is None:
         raise QueryExecutionError(
-            "A value of the result cannot be read.", hint="CAST its column to text: a date, or an interval."
+            "A value of the result cannot be read.",
+            hint="If the column is a date or an interval, CAST it to text.",
         )
     return await exact.fetch(connection, sent)
 

@@ -289,7 +289,7 @@ _TEXT = TextDialect(
         """array_agg bool_and bool_or corr covar_pop covar_samp every mode regr_count regr_intercept regr_r2
         regr_slope total""".split()
     ),
-    interval_hint="date_add is not served: compute the date before, and give it as a parameter.",
+    interval_hint="date_add is not supported: compute the date first, and pass it as a parameter.",
     sorts_rollups=False,
     names_value_columns=False,
 )

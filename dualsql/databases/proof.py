@@ -43,8 +43,8 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
         refused = await in_session(source, None, partial(_is_refused, source), timeout=timeout)
     if not refused:
         raise ConfigurationError(
-            f"The database {source.name!r} let a read-only session write.",
-            hint="Give dualsql a database user that may only read.",
+            f"A read-only session could create a table in the database {source.name!r}.",
+            hint="Use a database user that may only read.",
         )
 
 
@@ -77,8 +77,10 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
         found = await in_session(source, None, bypassed, timeout=timeout)
     if found:
         raise ConfigurationError(
-            f"Row security is not active for the user of {source.name!r} on: {', '.join(found)}."[:1000],
-            hint="ENABLE ROW LEVEL SECURITY on each, and connect as a user that neither owns nor bypasses them.",
+            f"Row-level security does not apply to the user of {source.name!r} on: {', '.join(found)}."[
+                :1000
+            ],
+            hint="ENABLE ROW LEVEL SECURITY on each table, and use a user that neither owns them nor has BYPASSRLS.",
         )
 
 
@@ -99,5 +101,5 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
     if found:
         raise ConfigurationError(
             f"The role {source.role!r} can change: {', '.join(found)}."[:1000],
-            hint="GRANT it SELECT and nothing more; a superuser can always write.",
+            hint="Use a role that has only SELECT and is not a superuser.",
         )

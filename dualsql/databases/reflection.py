@@ -162,7 +162,8 @@ class Selection:
     def __post_init__(self) -> None:
         if [self.schema is not None, bool(self.tables), self.everything].count(True) != 1:
             raise ConfigurationError(
-                "Which tables are to be served?", hint="Give exactly one of --schema, --tables and --all."
+                "The tables to serve must be selected.",
+                hint="Give exactly one of --schema, --tables and --all.",
             )
 
 
@@ -200,7 +201,8 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
             await run(partial(_loosen, list(readable.values())))
     if not readable:
         raise ConfigurationError(
-            "None of the tables can be read.", hint="GRANT SELECT on them to the database's user."
+            "The database user cannot read any of the tables.",
+            hint="GRANT SELECT on the tables to that user.",
         )
     metadata = MetaData()
     for table in readable.values():
@@ -235,11 +237,13 @@ def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) 
             found |= _in_schema(inspector, schema)
     if not found:
         raise ConfigurationError(
-            "There are no tables.", hint="Check the schema, and what the database's user may see."
+            "The database user sees no tables.",
+            hint="Check the name of the schema and the rights of the user.",
         )
     if len(found) > MOST_TABLES:
         raise ConfigurationError(
-            f"{len(found):,} tables are more than {MOST_TABLES:,}.", hint="Choose with --schema or --tables."
+            f"The database has {len(found):,} tables; at most {MOST_TABLES:,} can be served.",
+            hint="Select some with --schema or --tables.",
         )
     return found
 
@@ -290,8 +294,8 @@ def _refuse(what: str, name: str, known: Collection[str]) -> None:
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     listed = ", ".join(sorted(known)[:_LISTED]) or "none"
     raise ConfigurationError(
-        f"There is no {what} {name[:60]!r}.",
-        hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {listed}.",
+        f"The database has no {what} {name[:60]!r}.",
+        hint=f"Did you mean {' or '.join(close)}?" if close else f"It has: {listed}.",
     )
 
 

@@ -26,7 +26,7 @@ from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-_LEAVE_OUT = "Leave its column out, or CAST it to text. The server's log has the cause."
+_LEAVE_OUT = "Leave the column out, or CAST it to text. The server's log has the cause."
 
 
 @contextmanager
@@ -71,18 +71,20 @@ def ran_too_long(limit: timedelta) -> QueryTimeoutError:
 def _timeout(limit: timedelta | None, seconds: float) -> QueryTimeoutError:
     if limit is not None and seconds >= limit.total_seconds():
         return ran_too_long(limit)
-    return QueryTimeoutError("The database's operator stopped the query.", hint="Try a query that does less.")
+    return QueryTimeoutError(
+        "The database or its operator stopped the query.", hint="Select fewer rows or use a simpler query."
+    )
 
 
 def _translated(
     fault: FailureKind | None, error: Exception, failure: type[QueryExecutionError]
 ) -> DualResponseError:
     if fault is FailureKind.BUSY:
-        return DatabaseBusyError("Something in the database was in the query's way.")
+        return DatabaseBusyError("A lock or a conflict in the database stopped the query.")
     if fault is FailureKind.UNREACHABLE:
         return DatabaseUnreachableError("The database could not be reached.")
     if fault is FailureKind.FULL:
-        return DatabaseBusyError("The database had no room left, on disk or in memory, to run the query.")
+        return DatabaseBusyError("The database ran out of disk space or memory while it ran the query.")
     if fault is FailureKind.SIZE:
         return too_large()
     # Before anything was sent: a value that a type does not take.
@@ -94,7 +96,7 @@ def _translated(
         return unsuited
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if fault is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
-        return DatabaseBusyError("The database broke off the connection.")
+        return DatabaseBusyError("The database closed the connection.")
     cause = error.orig if isinstance(error, StatementError) else error
     if isinstance(cause, _OF_ONE_VALUE):
         return failure("A value of the result could not be read.", hint=_LEAVE_OUT)
@@ -170,7 +172,7 @@ async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
     except Exception as error:
         fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.BUSY:
-            raise DatabaseBusyError("The database takes no more connections now.") from error
+            raise DatabaseBusyError("The database accepts no more connections now.") from error
         raise DatabaseUnreachableError("The database could not be reached.") from error
 
 

@@ -92,13 +92,13 @@ class _Queue:
 
     async def wait_for(self, places: asyncio.Semaphore) -> None:
         if self._waiting >= self._most:
-            raise TooManyQueriesError("Too many queries run and wait at once.")
+            raise TooManyQueriesError("Too many queries are running and waiting.")
         self._waiting += 1
         try:
             async with asyncio.timeout(self._seconds):
                 await places.acquire()
         except TimeoutError:
-            raise TooManyQueriesError("Too many queries run at once; none ended in time.") from None
+            raise TooManyQueriesError("Too many queries are running, and none ended in time.") from None
         finally:
             self._waiting -= 1
 
@@ -248,14 +248,14 @@ def open_source(
         *others, last = known_databases()
         raise ConfigurationError(
             f"dualsql cannot keep a {engine.dialect.name} database read-only.",
-            hint=f"Use {', '.join(others)} or {last}.",
+            hint=f"Supported databases: {', '.join(others)} and {last}.",
         )
     capabilities = backend.capabilities
     role = settings.read_only_roles.get(name)
     if role is not None and not capabilities.has_roles:
         raise ConfigurationError(
-            f"{capabilities.name} has no roles that a session could take.",
-            hint="Give dualsql a database user that may only read.",
+            f"read_only_role is not supported: {capabilities.name} has no roles that a session can take.",
+            hint="Use a database user that may only read.",
         )
     if owned:
         backend.guard.prepare(engine.sync_engine)
@@ -301,8 +301,8 @@ def _pool(settings: Settings) -> dict[str, int]:
 def _threaded(engine: Engine) -> AsyncEngine:
     if isinstance(engine.pool, SingletonThreadPool):
         raise ConfigurationError(
-            "This engine has a connection for each thread, and a database in memory for each connection.",
-            hint="Use a file, or poolclass=StaticPool.",
+            "This engine opens one in-memory database for each thread.",
+            hint="Use a database file, or create the engine with poolclass=StaticPool.",
         )
     # It has what is used of one, and is used in its place.
     return cast("AsyncEngine", ThreadedEngine(engine))
@@ -318,7 +318,7 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
         return next(iter(sources.values()))
     if name is None or name not in sources:
         raise ConfigurationError(
-            f"There is no source {name!r}.", hint=f"Name one of: {', '.join(sorted(sources))}."
+            f"There is no source {name!r}.", hint=f"Use one of: {', '.join(sorted(sources))}."
         )
     return sources[name]
 
@@ -329,7 +329,7 @@ def open_sources(
     """One source named "default", or one for each name of a mapping."""
     named = databases if isinstance(databases, Mapping) else {"default": databases}
     if not named:
-        raise ConfigurationError("No database was given.")
+        raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
     return {name: open_source(name, database, registry, settings) for name, database in named.items()}
 
 
@@ -355,7 +355,7 @@ def _look(source: Source, connection: Connection) -> None:
     inspect(connection).has_table("a")
     if role is not None and not source.guard.may_take(role, connection):
         raise ConfigurationError(
-            f"The database's user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
+            f"The database user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
         )
 
 
@@ -365,21 +365,30 @@ def _refusal(source: Source, error: BaseException | None) -> ConfigurationError:
         message, hint = _REFUSALS[refusal]
         return ConfigurationError(message, hint=hint)
     if isinstance(error, TimeoutError):
-        return ConfigurationError("The database does not answer.", hint="Check host and port in the URL.")
+        return ConfigurationError("The database does not answer.", hint="Check the host and port in the URL.")
     if isinstance(error, OSError):
         message, hint = _REFUSALS[Refusal.HOST]
         return ConfigurationError(message, hint=hint)
     return ConfigurationError(
-        "The database cannot be opened.", hint="Check that the URL names one, and options it knows."
+        "The database cannot be opened.", hint="Check the database name and the options in the URL."
     )
 
 
 _REFUSALS = {
     Refusal.USER: (
-        "The database refuses this user.",
-        "Check user and password in the URL, and the user's rights.",
+        "The database rejected the login.",
+        "Check the user and password in the URL, and the rights of the user.",
     ),
-    Refusal.DATABASE: ("The server has no such database.", "Check the end of the URL's path."),
-    Refusal.ROLE: ("The database has no such role.", "CREATE ROLE it, and GRANT it SELECT."),
-    Refusal.HOST: ("Nobody answers there.", "Check host and port in the URL; does it run?"),
+    Refusal.DATABASE: (
+        "The server has no such database.",
+        "Check the name of the database at the end of the URL.",
+    ),
+    Refusal.ROLE: (
+        "The database has no such role.",
+        "Create the role with CREATE ROLE, and GRANT it SELECT.",
+    ),
+    Refusal.HOST: (
+        "No database answers at that address.",
+        "Check the host and port in the URL, and that the database runs.",
+    ),
 }

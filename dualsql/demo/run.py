@@ -64,5 +64,5 @@ def _addresses(origin: str) -> str:
         f"REST resources  {origin}/resources/<id>\n\n"
         "For a host's configuration:\n"
         f'  {{"mcpServers": {{"college-scorecard": {{"type": "http", "url": "{origin}/mcp"}}}}}}\n\n'
-        "Ctrl-C stops it."
+        "Press Ctrl-C to stop."
     )

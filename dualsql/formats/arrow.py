@@ -97,8 +97,8 @@ class ArrowSchema:
         """The error for a column that holds what its type cannot carry."""
         field = self.schema.field(position)
         return ValueNotRepresentableError(
-            f"The column {field.name[:80]!r} holds a value that is no {field.type}.",
-            hint=f'Ask again with text_columns=["{field.name[:80]}"], which gives that column as text.',
+            f"The column {field.name[:80]!r} holds a value that is not {field.type}.",
+            hint=f'Repeat the request with text_columns=["{field.name[:80]}"] to get the column as text.',
             details={"column": field.name, "type": str(field.type), "text_columns": [field.name]},
         )
 
@@ -233,7 +233,7 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise BadParameterError(
             "This server cannot write Arrow or Parquet.",
-            hint="Ask for ndjson, json or csv.",
+            hint="Use ndjson, json or csv.",
             developer_hint="pip install 'dualsql[arrow]'",
         ) from error
     return pa

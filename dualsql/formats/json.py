@@ -127,7 +127,7 @@ def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableErro
     return ValueNotRepresentableError(
         f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
         hint="Leave that column out, or CAST it to text.",
-        developer_hint=f"Give the class a form: Registry(..., converters={{{cls[:80]}: function}}).",
+        developer_hint=f"Register a converter: Registry(..., converters={{{cls[:80]}: function}}).",
         details={"column": column.name, "class": cls[:80]},
     )
 
@@ -198,8 +198,8 @@ def with_unfit_named(records: list[Row]) -> list[Row]:
             continue
         if UNFIT_KEY in record:
             raise ValueNotRepresentableError(
-                f"A row's columns cannot be named under {UNFIT_KEY!r}, which is a column itself.",
-                hint="Give that column another name, or ask for CSV.",
+                f"The rows cannot be written: a column has the reserved name {UNFIT_KEY!r}.",
+                hint="Rename the column, or use CSV.",
                 details={"column": UNFIT_KEY},
             )
         record.update({name: record[name].text for name in names})

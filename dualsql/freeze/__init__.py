@@ -38,9 +38,7 @@ from dualsql.freeze.verify import prove_equal
 
 __all__ = ["Registry", "Seal", "freeze", "is_bound_to_dialect", "thaw"]
 
-_SIMPLER = (
-    "Write it in a simpler way; give a type of your own a name: Registry(..., types={'name': TheType})."
-)
+_SIMPLER = "Write it in a simpler way. Register custom types: Registry(..., types={'name': TheType})."
 
 _log = logging.getLogger(__name__)
 

@@ -240,7 +240,7 @@ class Encoder:
     def text_used(self, what: str) -> None:
         """Note that `what` is rendered as written; refuses it where the registry does not allow text."""
         if not self.registry.allow_text:
-            refuse(what, "Write it with SQLAlchemy's constructs, or create the server with allow_text=True.")
+            refuse(what, "Use SQLAlchemy's constructs, or create the server with allow_text=True.")
         self.uses_text = True
 
     def where(self, number: int) -> str:
@@ -270,7 +270,7 @@ class Encoder:
 
 
 def _refuse_class(cls: type) -> NoReturn:
-    refuse(f"a {cls.__module__}.{cls.__qualname__}", "Write it with SQLAlchemy's own constructs.")
+    refuse(f"a {cls.__module__}.{cls.__qualname__}", "Use SQLAlchemy's own constructs.")
 
 
 def _refuse_cycle() -> NoReturn:

@@ -41,7 +41,7 @@ class MalformedError(Exception):
 def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
     """The statement holds `what`, which cannot be stored; `hint` says how to write it instead."""
     error = NotFreezableError(
-        f"The statement cannot be stored: {what}.", hint=hint, details={"construct": what}
+        f"The statement cannot be stored: it contains {what}.", hint=hint, details={"construct": what}
     )
     raise error if where is None else located(error, where)
 
@@ -62,14 +62,14 @@ def malformed(what: str) -> NoReturn:
 def changed() -> NoReturn:
     """The document is for tables or classes that are not, or no longer, what they were."""
     raise NotFreezableError(
-        "The stored statement names tables or columns that have changed since.",
-        hint="Run the query again to store it anew.",
+        "The stored statement uses tables or columns that have changed since it was stored.",
+        hint="Run the query again.",
     )
 
 
 def tampered() -> TamperedError:
     """The one error for every malformed document."""
-    return TamperedError("The stored document is not one that this server wrote.")
+    return TamperedError("The stored document was not written by this server.")
 
 
 def expect(value: object, kind: type[Value]) -> Value:
@@ -97,8 +97,8 @@ def dump(body: dict[str, Any], maximum_size: int) -> bytes:
         refuse("a text that is not valid Unicode", f"Remove lone surrogates ({type(error).__name__}).")
     if len(plain) > maximum_size:
         raise LimitExceededError(
-            f"The statement takes {len(plain)} bytes to store; {maximum_size} are allowed.",
-            hint="Bind fewer values (load a long IN list into a table), or raise maximum_document_size.",
+            f"The stored form of the statement has {len(plain)} bytes; the maximum is {maximum_size}.",
+            hint="Bind fewer values (put a long IN list into a table), or raise maximum_document_size.",
         )
     return plain
 
@@ -115,7 +115,7 @@ def unpack(document: bytes, maximum_size: int) -> dict[str, Any]:
     if document[1] != VERSION:
         raise NotFreezableError(
             f"The stored statement has format version {document[1]}; this server reads version {VERSION}.",
-            hint="Run the query again to store it anew.",
+            hint="Run the query again.",
         )
     # The size is checked before and after: a small zlib stream can hold gigabytes.
     size = int.from_bytes(document[2:_HEADER], "big")
@@ -147,7 +147,7 @@ class Seal:
 
     def __init__(self, secrets: Sequence[str | bytes]) -> None:
         if isinstance(secrets, (str, bytes)) or not secrets:
-            raise ConfigurationError("A seal needs a sequence of at least one secret.", hint=_HOW)
+            raise ConfigurationError("secrets must be a sequence of one or more secrets.", hint=_HOW)
         self._secrets = tuple(s.encode() if isinstance(s, str) else bytes(s) for s in secrets)
         if any(len(secret) < _MINIMUM_SECRET for secret in self._secrets):
             raise ConfigurationError(f"A secret is shorter than {_MINIMUM_SECRET} bytes.", hint=_HOW)

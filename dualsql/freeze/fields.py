@@ -251,7 +251,7 @@ class NodeKind:
         elif not isinstance(value, _CONTAINERS) or value:
             refuse(
                 f"{self.tag} with {attribute}",
-                "Leave that option out; this version does not know how to store it.",
+                "Leave that option out: this version cannot store it.",
             )
 
 
@@ -404,7 +404,7 @@ def word(name: str, attribute: str, allows: Callable[[str], bool], absent: Any =
 
     def write(enc: Encoder, value: Any) -> Any:
         if not isinstance(value, str) or not allows(value):
-            refuse(f"{name} {value!r}"[:120], "Use one of the standard words.")
+            refuse(f"{name} {value!r}"[:120], "Use a standard value.")
         return str(value)
 
     def read(dec: Decoder, wire: Any) -> str:
@@ -489,7 +489,9 @@ def _write_operator(enc: Encoder, op: Any) -> Any:
         or op.visit_name is not None
         or not enc.registry.allows_operator(op.opstring)
     ):
-        refuse(f"the operator {op.opstring!r}"[:120], "Allow it: Registry(..., operators=[text]).")
+        refuse(
+            f"the operator {op.opstring!r}"[:120], "Register the operator: Registry(..., operators=[text])."
+        )
     returns = None if op.return_type is None else enc.type(op.return_type)
     flags = [op.is_comparison, op.natural_self_precedent, op.eager_grouping]
     return ["op", op.opstring, op.precedence, flags, returns, op.operator_class.name]

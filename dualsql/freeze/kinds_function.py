@@ -199,7 +199,10 @@ def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
         return {**enc.fields(kind, element.__dict__), "class": cls.__name__}
     full_name = ".".join([*getattr(element, "packagenames", ()), getattr(element, "name", cls.__name__)])
     if not enc.registry.allows_function(full_name):
-        refuse(f"the function {full_name}"[:120], "If it is pure, allow it: Registry(..., functions=[name]).")
+        refuse(
+            f"the function {full_name}"[:120],
+            "If the function has no side effects, register it: Registry(..., functions=[name]).",
+        )
     # SQLAlchemy finds a class by the function's name: another class of that name would be made when it is read.
     if cls is not Function and _class_of(element.name) is not cls:
         refuse(
@@ -332,7 +335,10 @@ def _write_held(enc: Encoder, name: str, value: Any) -> list[Any]:
     if type(value) in (list, tuple) and all(isinstance(item, ClauseElement) for item in value):
         return [type(value).__name__, [enc.ref(item) for item in value]]
     if not _is_plain(value):
-        refuse(f"an own element with {name}={value!r}"[:120], "Keep expressions in it: literal('x').")
+        refuse(
+            f"a custom element with {name}={value!r}"[:120],
+            "Store only expressions in its attributes, such as literal('x').",
+        )
     return ["plain", value]
 
 

@@ -121,7 +121,7 @@ def _read_options(dec: Decoder, wire: Any) -> Any:
     return immutabledict(read) if read else EMPTY_DICT
 
 
-_HINT = "Leave the option out: rows here are plain columns; name the ones you want in select()."
+_HINT = "Leave the option out. Rows are plain columns: list the columns you want in select()."
 
 
 def _write_load(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     state = vars(base)
     base_kind = enc.kind_of(base)
     if base_kind is None:
-        refuse(f"a {type(base).__qualname__}", "Write it with SQLAlchemy's own constructs.")
+        refuse(f"a {type(base).__qualname__}", "Use SQLAlchemy's own constructs.")
     known = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
     changed = {
         key: value
@@ -324,7 +324,7 @@ def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:
 
 def _write_parent(enc: Encoder, notes: Any) -> int:
     if set(notes) != {"parententity"}:
-        refuse("a join with custom annotations", "Use join() of sqlalchemy.orm as it is.")
+        refuse("a join with custom annotations", "Use sqlalchemy.orm.join() without custom annotations.")
     return enc.ref(notes["parententity"])
 
 

@@ -111,7 +111,7 @@ def _read_params(dec: Decoder, wire: Any) -> Any:
 def _check_options(enc: Encoder, options: Any) -> Any:
     for option in options:
         if option not in DROPPED_OPTIONS:
-            refuse(f"the execution option {option}"[:120], "Set it on the engine, or leave it out.")
+            refuse(f"the execution option {option}"[:120], "Set the option on the engine, or leave it out.")
 
 
 # Written by `_check_options` as nothing: these options tune how rows are fetched, which the executor decides.

@@ -67,8 +67,8 @@ def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     found = source.c.get(key) if type(key) is not int else column
     if found is None:
         refuse(
-            f"the column {column.name!r} of a source that has none of that name"[:160],
-            "Select it from there.",
+            f"the column {column.name!r}, which its table or subquery does not have"[:160],
+            "Add the column to that table or subquery.",
         )
     _note_column(enc, source, key)
     return {"of": enc.ref(source), "key": key}

@@ -211,7 +211,7 @@ class Registry:
                 self._add_mapper(mapper)
         else:
             raise ConfigurationError(
-                f"A registry cannot be made of {source!r}."[:200],
+                f"Registry() does not accept {source!r}."[:200],
                 hint="Pass a declarative base, a MetaData, mapped classes or Tables.",
             )
 
@@ -286,7 +286,7 @@ def _checked_element(cls: type[ClauseElement]) -> type[ClauseElement]:
         return cls
     raise ConfigurationError(
         f"{cls.__qualname__} cannot be registered as an element."[:200],
-        hint="Build it on ColumnElement, or on SyntaxExtension and ClauseElement.",
+        hint="Derive it from ColumnElement, or from SyntaxExtension and ClauseElement.",
     )
 
 

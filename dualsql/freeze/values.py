@@ -151,14 +151,14 @@ def _is_far(number: Decimal) -> bool:
 
 def _write_decimal(value: Decimal, _values: Values, _depth: int) -> str:
     if _is_far(value) or value.is_snan():
-        refuse("a number too long, or one that signals", "No database holds it.")
+        refuse("a number that is too long, or a signaling NaN", "Use a number that a database can hold.")
     return str(value)
 
 
 def _write_int(value: int, _values: Values, _depth: int) -> str:
     # 4,000 digits are 13,288 bits; bit_length() costs nothing, where str() is quadratic in the digits.
     if value.bit_length() > 3 * _LONGEST_INT:
-        refuse("a number too long", "No database holds it.")
+        refuse("a number that is too long", "Use a number that a database can hold.")
     return str(value)
 
 

@@ -53,7 +53,7 @@ def _compiled(statement: Any, dialect: Dialect) -> Any:
     except UNCOMPILABLE as error:
         raise NotFreezableError(
             f"The statement cannot be stored: {dialect.name} cannot compile it ({type(error).__name__}).",
-            hint="Run it once on the database, and store what works there.",
+            hint="Run the statement on the database, and correct it until it works there.",
             details={"construct": "statement", "where": f"SQL of {dialect.name}"},
         ) from error
 
@@ -81,7 +81,7 @@ def _names(compiled: Any, binds: Iterable[Any]) -> list[str]:
 
 
 def _refuse(aspect: str, where: str) -> NoReturn:
-    refuse(f"its {aspect} would change", "Write it in a simpler way, or report the statement.", where=where)
+    refuse(f"{aspect} that would change", "Write it in a simpler way, or report the statement.", where=where)
 
 
 def _difference(ours: str, theirs: str) -> str:

@@ -25,7 +25,9 @@ from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 # SQLAlchemy raises these for a statement that it cannot compile.
 _UNCOMPILABLE = (SQLAlchemyError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
 
-_SPELL_OUT = "Leave the eager load out with .options(lazyload(...)), and join() the table if its rows decide."
+_SPELL_OUT = (
+    "Turn the eager load off with .options(lazyload(...)). If the joined table filters the rows, use join()."
+)
 
 
 def written_out(statement: Statement) -> Statement:
@@ -182,7 +184,7 @@ def _compiled(statement: Any, **options: bool) -> Any:
     except _UNCOMPILABLE as error:
         raise NotFreezableError(
             f"The statement cannot be stored: SQLAlchemy cannot compile it ({type(error).__name__}).",
-            hint="Run it once on the database, and store what works there.",
+            hint="Run the statement on the database, and correct it until it works there.",
         ) from error
 
 
@@ -293,7 +295,7 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
             or not property_.entity.is_mapper
         ):
             raise NotFreezableError(
-                f"The eager load {property_} with innerjoin=True decides which rows the statement returns.",
+                f"The eager load {property_} has innerjoin=True, which changes the rows of the statement.",
                 hint=_SPELL_OUT,
             )
         # An alias of our own: SQLAlchemy adapts conditions within a tree of inheriting classes twice.

@@ -323,7 +323,7 @@ def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list
 def require_keyset(rows: Ordered) -> None:
     """Raises NoTotalOrderError where the order has an obstacle."""
     if rows.order.obstacle:
-        raise NoTotalOrderError(f"Its rows cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
+        raise NoTotalOrderError(f"The result cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
 
 
 def _cut(statement: AnySelect, part: SeekRange, rows: Ordered, limit: int | None) -> AnySelect:

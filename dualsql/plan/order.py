@@ -233,12 +233,12 @@ def never(_column: Any) -> bool:
 
 _MOST_KEYS = 100
 
-_MOVES = "Its order is another one at every reading."
+_MOVES = "Its order changes with every read."
 CLOCK = "Its order depends on the time of day."
-_UNREADABLE = "Its ORDER BY is text, or names what cannot be found."
-_HIDDEN = "It orders DISTINCT rows by what is not among their columns."
-INEXACT = "It is ordered by values that this database does not take back as it gave them."
-_TOO_MANY = "It is ordered by too many columns."
+_UNREADABLE = "Its ORDER BY is text or refers to an unknown column."
+_HIDDEN = "It orders DISTINCT rows by an expression that is not selected."
+INEXACT = "It is ordered by values that this database cannot compare exactly when they are sent back."
+_TOO_MANY = "It has too many sort columns."
 
 
 def order_of(
@@ -270,9 +270,9 @@ def require_order(column: ResultColumn) -> None:
     meaning = column.meaning
     if not meaning.keeps_order:
         raise BadParameterError(
-            f"Rows cannot be sorted by {column.name[:80]!r}: the database has its values in another form "
+            f"Rows cannot be sorted by {column.name[:80]!r}: the database stores its values in another form "
             f"({meaning.name}), whose order may be another one.",
-            hint="Sort by another column, or sort the rows once they are fetched.",
+            hint="Sort by another column, or sort the rows after you fetch them.",
             details={"column": column.name},
         )
 

@@ -71,7 +71,7 @@ def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
     """The statement without an order, and keys that can be put into one anew."""
     if rows.order.obstacle:
         raise NoTotalOrderError(
-            f"No sample but its first rows can be told apart. {rows.order.obstacle}",
+            f"Only the first rows can be sampled. {rows.order.obstacle}",
             hint='Use sample="head", or order the query by columns of its result.',
         )
     keys = [replace(key, written=None) for key in rows.order.keys]

@@ -122,13 +122,13 @@ def _refuse_unknown_words(select: Any) -> bool:
     for extension in internals.syntax_extensions(select):
         clauses = () if extension is None else getattr(extension, "clauses", [extension])
         if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
-            _refuse("A clause of an own class")
+            _refuse("A clause of a custom class")
     return any(map(_is_distinct_word, internals.prefixes(select)))
 
 
 def _refuse(what: str) -> NoReturn:
     raise NotFreezableError(
-        f"{what} may change which rows the statement returns, and dualsql does not know it.", hint=_WRAP
+        f"{what} is not supported: it may change which rows the statement returns.", hint=_WRAP
     )
 
 
@@ -201,8 +201,8 @@ def _refuse_stray_words(select: AnySelect) -> None:
 
 def _refuse_word() -> NoReturn:
     raise NotFreezableError(
-        "distinct() of a column is read as SELECT DISTINCT, which stands before the first column alone.",
-        hint="Write select(...).distinct() for distinct rows, func.count(distinct(column)) to count distinct values.",
+        "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
+        hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
     )
 
 

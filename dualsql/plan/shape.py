@@ -70,8 +70,8 @@ def has_outer_order(sql: str) -> bool:
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
-_ASK = "Ask for it in another way: with its rows cut in a subquery, or ordered by its own columns."
-_WRAP = "Wrap it: inner = statement.subquery(); select(inner).order_by(inner.c....)."
+_ASK = "Use a subquery with the LIMIT, or order by columns of the result."
+_WRAP = "Use a subquery: inner = statement.subquery(); select(inner).order_by(inner.c....)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def at_most(statement: Statement, limit: int) -> Statement:
 def _select_from_text(statement: TextualSelect) -> AnySelect:
     if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
         raise NoTotalOrderError(
-            "The order of a text() statement with its own ORDER BY or LIMIT cannot be seen.",
+            "A text() statement with its own ORDER BY or LIMIT cannot be paged.",
             hint=_ASK,
             developer_hint=_WRAP,
         )
@@ -143,7 +143,7 @@ def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
     # TIES make the number of rows depend on the order, PERCENT on their total: neither is a fixed window.
     if options.get("with_ties") or options.get("percent"):
         raise NoTotalOrderError(
-            "FETCH with TIES or PERCENT cannot be cut into pages.",
+            "A statement with FETCH ... WITH TIES or PERCENT cannot be paged.",
             hint=_ASK,
             developer_hint=_WRAP,
         )
@@ -157,7 +157,7 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
     value = clause.effective_value if isinstance(clause, BindParameter) else None
     if not isinstance(value, int) or value < 0:
         raise NoTotalOrderError(
-            "LIMIT and OFFSET must be plain whole numbers.",
+            "LIMIT and OFFSET must be whole numbers.",
             hint=_ASK,
             developer_hint=_WRAP,
         )
@@ -217,7 +217,7 @@ def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[R
     if any(isinstance(column, TextClause) for column in internals.raw_columns(statement)):
         raise NotFreezableError(
             "A text() column has no name and no type.",
-            hint="Write literal_column('...', Type).label('name').",
+            hint="Use literal_column('...', Type).label('name').",
         )
     # A column without a name of its own could be told from the next one by no cache key.
     plain = distinctly_named(statement, is_every_one=True)

@@ -54,7 +54,7 @@ def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:
     names = values["columns"].split(",") if "columns" in values else None
     if names is not None and (len(set(names)) != len(names) or not all(map(_is_name, names))):
         raise BadParameterError(
-            "columns names each column once, joined by commas.", details={"name": "columns"}
+            "columns must be a comma-separated list without repeated names.", details={"name": "columns"}
         )
     return values.get("kind", "sample"), names
 

@@ -110,7 +110,7 @@ class _Profiling:
     async def _fetch(self, statement: Any) -> Sequence[Sequence[Any]]:
         left = timedelta(seconds=self._ends_at - _now())
         if left <= timedelta():
-            raise QueryTimeoutError("The time for this profile is used up.")
+            raise QueryTimeoutError("The time limit of the profile was reached.")
         return await self._view.answer(statement, timeout=min(left, self._view.settings.query_timeout))
 
     def _found(self, rows: int | None, figures: Mapping[str, Mapping[str, Any]]) -> ProfileResult:

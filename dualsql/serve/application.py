@@ -54,7 +54,7 @@ def one_token(token: str, principal: Principal | None = None) -> Authenticate:
         or {" ", ",", '"'} & set(token)
     ):
         raise ConfigurationError(
-            f"The token is shorter than {MINIMUM_TOKEN_LENGTH} characters, or has one that no header can carry.",
+            f"The token must have {MINIMUM_TOKEN_LENGTH} or more printable ASCII characters, without spaces.",
             hint='Create one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
         )
     return required(static_tokens({token: principal or Principal(id="token")}))
@@ -66,7 +66,7 @@ def required(authenticate: Authenticate) -> Authenticate:
     async def authenticate_or_refuse(request: Request) -> Principal | None:
         principal = await authenticate(request)
         if principal is None:
-            raise UnauthenticatedError("This server answers only callers that are known.")
+            raise UnauthenticatedError("This server requires a credential.")
         return principal
 
     return authenticate_or_refuse
@@ -114,7 +114,7 @@ class AuthMiddleware:
         try:
             if scope["method"] not in METHODS:
                 raise MethodNotAllowedError(
-                    "There is no session here to listen to, or to end.", known=METHODS
+                    "The MCP endpoint is stateless: it has no session to listen to or to end.", known=METHODS
                 )
             request = Request(scope, receive)
             principal = await self._dual.identify(request)

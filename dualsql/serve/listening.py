@@ -77,10 +77,11 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigurationError(
-                f"Port {port} is in use.", hint="Stop what runs there, or choose another with --port."
+                f"Port {port} is in use.",
+                hint="Stop the program that uses it, or choose another port with --port.",
             ) from error
         raise ConfigurationError(
-            f"Cannot listen on {host}, port {port}.", hint="Try --host 127.0.0.1 and a port above 1023."
+            f"Cannot listen on {host}, port {port}.", hint="Use --host 127.0.0.1 and a port above 1023."
         ) from error
 
 

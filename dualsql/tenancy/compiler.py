@@ -133,8 +133,8 @@ class TableForms:
         froms = found.get_final_froms()
         if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(found)):
             raise ConfigurationError(
-                f"A rule for the table {table.name!r} reads other tables beside it.",
-                hint="Read them in a subquery: column.in_(select(...)), or exists().",
+                f"A rule for the table {table.name!r} joins other tables.",
+                hint="Use a subquery: column.in_(select(...)) or exists().",
             )
         return found
 
@@ -354,8 +354,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
             # It would be one parameter with the rule's, and its type would say what value the rule compares.
             refuse(
-                f"a bound value that takes a rule's name, {name!r}"[:120],
-                "Give the bindparam() another name.",
+                f"a bound parameter with the name of a rule's parameter, {name!r}"[:120],
+                "Rename the bindparam().",
             )
         return super().visit_bindparam(bindparam, *args, **kw)
 
@@ -369,7 +369,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             name = self._truncated_identifier("alias", name)
         if str(name).casefold() in self.form.names:
             # A predicate's subquery would read it in the table's place.
-            refuse(f"a CTE that takes the name of the table {name!r}"[:120], "Give the CTE another name.")
+            refuse(f"a CTE with the name of the table {name!r}"[:120], "Rename the CTE.")
         return super().visit_cte(cte, **kw)
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
@@ -396,7 +396,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
         word = internals.distinct_word(select)
         if isinstance(word, str):  # MariaDB's compiler writes it as it is
-            self._require_open("a text in the place of DISTINCT")
+            self._require_open("text in DISTINCT")
             self._require_one_statement(word)
         return super().get_select_precolumns(select, **kw)
 
@@ -411,21 +411,19 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _require_open(self, construct: str) -> None:
         if self._rule_of is None and not self.form.is_open:
-            refuse(
-                f"{construct}, in which no table can be seen", "Write it with SQLAlchemy's own constructs."
-            )
+            refuse(f"{construct}, which may hide a table", "Use SQLAlchemy's own constructs.")
 
     def _require_one_statement(self, written: str) -> None:
         # A second statement could end the read-only transaction, and write.
         if self.splits_statements and self._rule_of is None and ";" in written:
-            refuse("text with a semicolon", "Write a single statement; bind values instead of writing them.")
+            refuse("text with a semicolon", "Use a single statement, and bind values as parameters.")
 
 
 def refuse(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
     """Raise ForbiddenSQLError for a statement with `construct` in it."""
     raise ForbiddenSQLError(
-        f"The statement holds {construct}.",
-        hint="Send another statement: this server does not run this one.",
+        f"The statement contains {construct}.",
+        hint="Change the statement: this server does not run it.",
         developer_hint=hint,
     )
 

@@ -69,7 +69,7 @@ def undeclared(registry: Registry, declared: set[int]) -> None:
     if missing:
         raise ConfigurationError(
             f"These tables are neither filtered nor declared shared: {', '.join(missing)}."[:1000],
-            hint="Add Shared(...) to hooks for what every tenant may read, or a filter for each.",
+            hint="Add a filter for each table, or Shared(...) for tables that every tenant may read.",
             details={"tables": missing},
         )
 
@@ -88,7 +88,7 @@ def _resolved(registry: Registry, name: Any) -> Any:
     if table is None:
         raise ConfigurationError(
             f"A hook names {name!r}, which is not registered."[:200],
-            hint="Name a Table, a mapped class or a table's name among `tables`.",
+            hint="Use a Table, a mapped class or a table name of `tables`.",
         )
     return table
 
@@ -127,7 +127,7 @@ def resolved_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask
     for rule in rules:
         column = _column(registry, rule.column)
         if any(mask.column is column for mask in masks):
-            raise ConfigurationError(f"The column {column} is masked twice.")
+            raise ConfigurationError(f"Two masks name the column {column}.")
         masks.append(ActiveMask(rule, column, _expression(rule, column)))
     return masks
 
@@ -145,13 +145,15 @@ def _column(registry: Registry, named: Any) -> Any:
     name = registry.name_of(internals.unannotated(getattr(element, "table", None)))
     name = name or registry.name_of(getattr(element, "table", None))
     if name is None:
-        raise ConfigurationError(f"A mask names {named!r}, no column of a registered table."[:200])
+        raise ConfigurationError(
+            f"A mask names {named!r}, which is not a column of a registered table."[:200]
+        )
     table = registry.tables[name]
     column: Any = table.c[element.key] if element.key in table.c else table.c[element.name]
     if column.primary_key:
         raise ConfigurationError(
-            f"The column {column} is part of a primary key, which pages are sorted by.",
-            hint="Leave the column out of the tables that may be queried, or give the table another key.",
+            f"The column {column} cannot be masked: it is part of a primary key, and pages are sorted by it.",
+            hint="Remove the column from the registered table, or give the table another key.",
         )
     return column
 
@@ -160,7 +162,7 @@ def _expression(rule: Mask, column: Any) -> ColumnElement[Any]:
     masked = _masked(rule, column)
     for element in iterate(masked):
         if isinstance(element, ColumnElement) and getattr(element, "table", None) not in (None, column.table):
-            raise ConfigurationError(f"The mask of {column} reads another table.")
+            raise ConfigurationError(f"The mask of {column} must not read another table.")
     return masked.label(column.name)
 
 
@@ -170,18 +172,16 @@ def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
     if rule.how == "redact":
         if not isinstance(column.type, types.String) or isinstance(column.type, types.Enum):
             raise ConfigurationError(
-                f"Only text can be redacted; {column} is no text.", hint='Use how="null".'
+                f"Only text can be redacted; {column} is not text.", hint='Use how="null".'
             )
         return literal_column(_REDACTED, column.type)
     if not callable(rule.how):
-        raise ConfigurationError(
-            f"{rule.how!r} is no way to mask a column.", hint='Pass "null", "redact" or a function.'
-        )
+        raise ConfigurationError(f"how must not be {rule.how!r}.", hint='Use "null", "redact" or a function.')
     found: Any = rule.how(column)
     if not isinstance(found, ColumnElement) or internals.type_affinity(
         found.type
     ) is not internals.type_affinity(column.type):
-        raise ConfigurationError(f"The mask of {column} does not give an expression of the column's type.")
+        raise ConfigurationError(f"The mask of {column} must return an expression of the column's type.")
     return found
 
 
@@ -276,8 +276,8 @@ class Policy:
             statement = function(statement, context)
             if not isinstance(statement, Select | CompoundSelect | TextualSelect):
                 raise ConfigurationError(
-                    f"A hook returned a {type(statement).__name__}.",
-                    hint="A hook is a plain function that returns the statement to run.",
+                    f"A hook must return a statement, and returned a {type(statement).__name__}.",
+                    hint="Use a function (not async) that returns the statement to run.",
                 )
             # Columns were described before: with others, values would be shown under wrong names.
             if len(statement.selected_columns) != columns:
@@ -385,7 +385,8 @@ def _functions(hooks: Sequence[Any]) -> list[Function]:
             continue
         if not callable(hook) or isinstance(hook, type):
             raise ConfigurationError(
-                f"{hook!r} is no hook."[:200], hint="Pass a TenantFilter(...), another rule, or a function."
+                f"{hook!r} is not a hook."[:200],
+                hint="Pass a TenantFilter(...), another rule, or a function.",
             )
         functions.append(hook)
     return functions
@@ -398,8 +399,8 @@ def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParam
         found = internals.cache_key(predicate)
         if found is None:
             raise ConfigurationError(
-                "A row filter's predicate holds something that SQLAlchemy cannot cache.",
-                hint="Write it with SQLAlchemy's own constructs.",
+                "The predicate of a row filter contains a construct that SQLAlchemy cannot cache.",
+                hint="Use SQLAlchemy's own constructs.",
             )
         keys.append(found.key)
         parameters += [
@@ -422,7 +423,7 @@ def _value(value: Callable[[Principal], Any], principal: Principal | None) -> An
     found = value(_known(principal))
     if found is None:
         raise ForbiddenError(
-            "This data is filtered by a value that the principal does not have.",
+            "A filter of this data requires a value that the principal does not have.",
             hint="Ask the operator to set the value, such as the principal's tenant.",
         )
     return found
@@ -433,7 +434,7 @@ def _required(predicate: Any) -> ColumnElement[bool]:
     element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
     if not isinstance(element, ColumnElement):
         raise ConfigurationError(
-            f"A row filter's predicate returned a {type(predicate).__name__}.",
-            hint="Return a condition, such as table.c.region == principal.tenant.",
+            f"The predicate of a row filter must return a condition, and returned a {type(predicate).__name__}.",
+            hint="For example table.c.region == principal.tenant.",
         )
     return element

@@ -190,7 +190,7 @@ async def test_other_resources_are_no_charts(application: Application) -> None:
     )
     for path in (plain, posing):
         problem = problem_of(await application.http.get(f"{path}/chart"), 400)
-        assert problem["message"] == "This resource is no chart."
+        assert problem["message"] == "This resource is not a chart."
 
 
 async def test_formats_and_methods(application: Application) -> None:

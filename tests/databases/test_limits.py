@@ -68,7 +68,7 @@ async def test_never_more_than_the_setting_says_and_each_in_its_turn() -> None:
 async def test_a_full_queue_refuses_at_once() -> None:
     crowd = Crowd(limits(maximum_concurrent_queries=1, maximum_queued_queries=2))
     tasks = await crowd.enter(3)
-    with pytest.raises(TooManyQueriesError, match="run and wait"):
+    with pytest.raises(TooManyQueriesError, match="running and waiting"):
         await crowd.session()
     crowd.let_go()
     await asyncio.gather(*tasks)

@@ -132,7 +132,7 @@ async def test_a_row_that_goes_while_it_is_read_makes_the_query_one_to_repeat(re
             server,
             lambda: replicated.on_primary("DELETE FROM programs", "DELETE FROM schools", "VACUUM schools"),
         )
-        assert error.message == "Something in the database was in the query's way."
+        assert error.message == "A lock or a conflict in the database stopped the query."
         assert (await server.create_response(select(School), name="x")).total_count == 0
 
 

@@ -88,7 +88,7 @@ async def test_a_busy_port_is_named(built: Path) -> None:
     assert code == 1
     assert (
         output.strip()
-        == f"dualsql: Port {port} is in use. Stop what runs there, or choose another with --port."
+        == f"dualsql: Port {port} is in use. Stop the program that uses it, or choose another port with --port."
     )
 
 

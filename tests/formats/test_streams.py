@@ -203,5 +203,5 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(BadParameterError, match="no format"):
+    with pytest.raises(BadParameterError, match="format must not be"):
         format_named("xlsx")

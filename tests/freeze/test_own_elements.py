@@ -40,7 +40,7 @@ def test_a_class_that_is_not_registered_is_refused_with_the_way_out() -> None:
 
 
 def test_text_in_an_own_element_is_refused() -> None:
-    with pytest.raises(NotFreezableError, match="own element with sql='1 OR 1=1'"):
+    with pytest.raises(NotFreezableError, match="custom element with sql='1 OR 1=1'"):
         freeze(select(Written("1 OR 1=1")), REGISTRY)
 
 

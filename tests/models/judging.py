@@ -208,7 +208,7 @@ class Case:
         rows = self._rows()
         for position, column in enumerate(self.columns):
             name, encoding = column["name"], column["encoding"]
-            # Refused: documented in docs/asking.md.
+            # Refused: documented in docs/querying.md.
             if encoding in {"json", "array", "base64", "interval"}:
                 continue
             values = [row[position] for row in rows]
@@ -221,7 +221,7 @@ class Case:
             if answer.status_code == 400 and len(set(values)) == len(rows) and "of its own" in answer.text:
                 continue  # a key: each row would be a group
             if answer.status_code == 400 and "quotients, of which not all digits are shown" in answer.text:
-                continue  # doubles that differ are shown as one: documented in docs/asking.md
+                continue  # doubles that differ are shown as one: documented in docs/querying.md
             page = self._answered(f"group {name}", answer)
             if page is not None:
                 found = {read(row["value"], page["columns"][0]): row["count"] for row in page["data"]}

@@ -120,7 +120,7 @@ REFUSED = {
     "comment in a comment": select(School.state).suffix_with("/* /* */ LIMIT 3 -- */"),
     "suffix": select(School.state).suffix_with("LIMIT 3"),
     "statement hint": select(School.state).with_statement_hint("LIMIT 3"),
-    "clause of an own class": select(School.state).ext(Everything()),
+    "clause of a custom class": select(School.state).ext(Everything()),
 }
 
 

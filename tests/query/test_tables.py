@@ -229,7 +229,7 @@ async def test_the_model_s_tool_names_every_row(application: Application) -> Non
 
 
 def test_the_documents_name_every_row() -> None:
-    asking = (DOCS / "asking.md").read_text(encoding="utf-8")
+    asking = (DOCS / "querying.md").read_text(encoding="utf-8")
     assert [name for name in (*OPERATORS, *AGGREGATES) if f"`{name}`" not in asking] == []
     charts = (DOCS / "charts.md").read_text(encoding="utf-8")
     charted = [name for name, known in AGGREGATES.items() if not known.takes_fraction]

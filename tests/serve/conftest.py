@@ -91,7 +91,7 @@ async def serving_process(*arguments: str, **variables: str) -> AsyncIterator[Se
     )
     try:
         assert process.stdout is not None
-        yield Serving(process, (await process.stdout.readuntil(b"Ctrl-C stops it.\n")).decode())
+        yield Serving(process, (await process.stdout.readuntil(b"Press Ctrl-C to stop.\n")).decode())
     finally:
         if process.returncode is None:
             process.kill()

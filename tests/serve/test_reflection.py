@@ -71,7 +71,7 @@ async def test_only_what_is_named_and_no_key_that_leads_out_of_it(source_url: st
 async def test_what_is_not_there_is_named_and_the_nearest_with_it(source_url: str) -> None:
     await run(source_url, *TABLES)
     for selection, name in ((Selection(tables=["part"]), "parts"), (Selection(schema="nowhere"), "")):
-        with pytest.raises(ConfigurationError, match="There is no") as refusal:
+        with pytest.raises(ConfigurationError, match="The database has no") as refusal:
             await reflected(source_url, selection)
         assert name in refusal.value.hint
     with pytest.raises(ConfigurationError, match="'dualsql_resources'"):
@@ -80,7 +80,7 @@ async def test_what_is_not_there_is_named_and_the_nearest_with_it(source_url: st
 
 async def test_an_empty_database(source_url: str) -> None:
     await run(source_url, "CREATE TABLE gone (id INTEGER)", "DROP TABLE gone")
-    with pytest.raises(ConfigurationError, match="There are no tables"):
+    with pytest.raises(ConfigurationError, match="sees no tables"):
         await reflected(source_url, EVERYTHING)
 
 
@@ -88,7 +88,7 @@ async def test_an_empty_database(source_url: str) -> None:
     "options", [{}, {"schema": "a", "tables": ["b"]}, {"tables": ["b"], "everything": True}]
 )
 def test_a_selection_is_exactly_one(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match="Which tables"):
+    with pytest.raises(ConfigurationError, match="must be selected"):
         Selection(**options)  # type: ignore[arg-type]
 
 
@@ -96,7 +96,7 @@ async def test_too_many(sqlite_url: str) -> None:
     with closing(sqlite3.connect(str(make_url(sqlite_url).database))) as connection:
         tables = "".join(f"CREATE TABLE t{n} (id INTEGER);" for n in range(MOST_TABLES + 1))
         connection.executescript(f"BEGIN; {tables} COMMIT;")
-    with pytest.raises(ConfigurationError, match="1,001 tables are more"):
+    with pytest.raises(ConfigurationError, match="has 1,001 tables"):
         await reflected(sqlite_url, EVERYTHING)
     assert len((await reflected(sqlite_url, Selection(tables=["t7", "t8"]))).metadata.tables) == 2
 
@@ -225,7 +225,7 @@ async def test_postgresql_s_schemas_rights_and_roles(
         as_reader = await reflected(postgresql_url, EVERYTHING, taken)
         assert set(as_reader.metadata.tables) == {"makers", "sales.sums"}
         assert as_reader.left_out == ["dear_parts", "parts", "sales.orders"]
-        with pytest.raises(ConfigurationError, match="None of the tables can be read"):
+        with pytest.raises(ConfigurationError, match="cannot read any of the tables"):
             await reflected(postgresql_url, Selection(tables=["parts"]), taken)
     finally:
         await run(postgresql_url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")

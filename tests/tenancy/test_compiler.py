@@ -191,7 +191,7 @@ def test_no_cte_stands_in_for_what_a_predicate_reads() -> None:
     everybody = values(column("order_id", Integer), name="v").data([(1,)])
     for name in ("Members", "members", "MEMBERS"):
         forged = select(everybody.c.order_id).cte(name)
-        with pytest.raises(ForbiddenSQLError, match="takes the name"):
+        with pytest.raises(ForbiddenSQLError, match="with the name of the table"):
             written(select(orders.c.id, forged.c.order_id), policy=OF_MEMBERS)
     honest = select(orders.c.id, select(everybody.c.order_id).cte("others").c.order_id)
     assert 'FROM "Members" WHERE' in written(honest, policy=OF_MEMBERS)
@@ -200,7 +200,7 @@ def test_no_cte_stands_in_for_what_a_predicate_reads() -> None:
 def test_no_cte_without_a_name_takes_one_either() -> None:
     numbered = Table("anon_1", MetaData(), Column("id", Integer, primary_key=True))
     policy = Policy(Registry(numbered), [RowFilter(numbered, lambda _: numbered.c.id > 0)])
-    with pytest.raises(ForbiddenSQLError, match="takes the name"):
+    with pytest.raises(ForbiddenSQLError, match="with the name of the table"):
         written(select(select(numbered.c.id).cte().c.id), policy=policy)
 
 
@@ -224,5 +224,5 @@ def test_a_forgotten_value_is_an_error_and_no_leak() -> None:
 def test_a_statement_cannot_speak_for_a_rule(unique: bool) -> None:
     """A parameter of the rule's name, with a value and a type of the author's."""
     forged = select(people.c.id).where(people.c.id == bindparam("dualsql_tenant_0", 2, unique=unique))
-    with pytest.raises(ForbiddenSQLError, match="takes a rule's name"):
+    with pytest.raises(ForbiddenSQLError, match="with the name of a rule's parameter"):
         written(forged)

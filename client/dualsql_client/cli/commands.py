@@ -85,7 +85,7 @@ def _of_address(url: str) -> ToolResultSource:
     uri = f"resource://{identifier}"
     if resource_id(uri) is None:
         raise ParseError(
-            "The address names no resource.", hint="The address of a resource ends in its id or in /rows."
+            "The URL is not the URL of a resource.", hint="A resource's URL ends in its id or in /rows."
         )
     asked = parse_qs(parts.query)
     wanted = asked.get("format", [""])[0]
@@ -111,10 +111,13 @@ def _read_json(said: str) -> object:
         return json.loads(written)
     except OSError as error:
         raise ParseError(
-            f"{said} cannot be read: {error.strerror}.", hint="Give a URL, or a file with a tool result."
+            f"{said} cannot be read: {error.strerror}.",
+            hint="Give the URL of a resource, or a file with a tool result.",
         ) from error
     except (ValueError, RecursionError) as error:
-        raise ParseError(f"{said} is not JSON.", hint="Give a URL, or a file with a tool result.") from error
+        raise ParseError(
+            f"{said} is not JSON.", hint="Give the URL of a resource, or a file with a tool result."
+        ) from error
 
 
 def _only(client: DualResponseClient, tool_result: object) -> ParsedDualResponse:
@@ -122,7 +125,8 @@ def _only(client: DualResponseClient, tool_result: object) -> ParsedDualResponse
     if len(found) > 1:
         uris = ", ".join(printable(parsed.resource_uri, 80) for parsed in found[:10])
         raise ParseError(
-            f"There are {len(found)} dual responses in it: {uris}.", hint="Name one by its address."
+            f"The tool result contains {len(found)} dual responses: {uris}.",
+            hint="Give the URL of one of them.",
         )
     return client.parse(tool_result, strict=True)
 
@@ -130,10 +134,10 @@ def _only(client: DualResponseClient, tool_result: object) -> ParsedDualResponse
 def _unconfigured(parsed: ParsedDualResponse) -> NotConfiguredError:
     # Its word is not taken for it; who reads it may.
     said = printable(parsed.resource_url or "", 300)
-    where = f" This one names {said} itself." if said else ""
+    where = f" This one contains {said}." if said else ""
     return NotConfiguredError(
-        f"A tool result is untrusted, so its address is not used.{where}",
-        hint="Name your server: --base-url https://api.example.com/resources",
+        f"--base-url is required for a file: a URL in a tool result is not trusted.{where}",
+        hint="Give the URL of your server: --base-url https://api.example.com/resources",
     )
 
 
@@ -144,7 +148,7 @@ INTERRUPTED = 130
 """What a shell says of a program that Ctrl-C ended."""
 
 app = typer.Typer(
-    help="The application's half of the dual response pattern.",
+    help="Read the rows of dual responses: save them to a file, or look at them in the terminal.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -154,14 +158,15 @@ FileFormat = Literal["ndjson", "csv", "arrow", "parquet"]
 From = Annotated[
     str,
     typer.Argument(
-        metavar="URL|FILE", help="A resource's address, or a file with a tool result; - is stdin."
+        metavar="URL|FILE", help="URL of a resource, or a file with a tool result; - for standard input."
     ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option(envvar="DUALSQL_BASE_URL", help="Where a file's result is fetched from.")
+    str | None,
+    typer.Option(envvar="DUALSQL_BASE_URL", help="URL of the server's REST resources; required for a file."),
 ]
 TokenEnv = Annotated[
-    str | None, typer.Option(help=f"The variable that holds a bearer token, if not {TOKEN_VARIABLE}.")
+    str | None, typer.Option(help=f"Environment variable with a bearer token; {TOKEN_VARIABLE} by default.")
 ]
 
 
@@ -169,20 +174,24 @@ TokenEnv = Annotated[
 def fetch_command(
     source: From,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file; its suffix names the format.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write; its suffix gives the format.")
+    ],
     file_format: Annotated[
-        FileFormat | None, typer.Option("--format", help="The format, where no suffix names it.")
+        FileFormat | None, typer.Option("--format", help="Format, if the suffix does not give it.")
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Names of columns, joined by commas.")] = None,
-    sort: Annotated[str | None, typer.Option(help="Such as -earnings,name: the first decides first.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="The most rows.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to fetch, separated by commas.")] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="Sort keys, such as -earnings,name; - means descending.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows.")] = None,
     base_url: BaseUrl = None,
     token_env: TokenEnv = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
-    """Save every row as Parquet, CSV, NDJSON or Arrow; a connection that breaks is gone on with.
+    """Save every row as Parquet, CSV, NDJSON or Arrow. A broken download resumes where it stopped.
 
-    Prints rows, bytes, seconds and the file's SHA-256. What stood at the output is replaced once the file is whole.
+    Prints rows, bytes, seconds and the file's SHA-256. An existing file is replaced when the new one is complete.
     """
 
     async def run() -> Fetched:
@@ -197,7 +206,7 @@ def fetch_command(
 
 @app.command("view")
 def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv = None) -> None:
-    """Look at the rows in the terminal: page, sort, search, save, pin."""
+    """Show the rows in the terminal. Keys: page, sort, search, save, pin."""
 
     async def run() -> None:
         try:
@@ -231,7 +240,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _print(fetched: Fetched) -> None:
-    rows = "unknown (pyarrow would count them)" if fetched.rows is None else f"{fetched.rows:,}"
+    rows = "unknown (install pyarrow to count them)" if fetched.rows is None else f"{fetched.rows:,}"
     typer.echo(f"rows     {rows}")
     typer.echo(f"bytes    {fetched.bytes:,}")
     typer.echo(f"seconds  {fetched.seconds:.2f}")

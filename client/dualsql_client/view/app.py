@@ -24,7 +24,7 @@ Question = Literal["page", "find", "save"]
 
 _QUESTIONS: dict[Question, str] = {
     "page": "Go to which page?",
-    "find": "Find what in the pages that are loaded?",
+    "find": "Search the loaded pages for what?",
     "save": "Save all rows as? (.csv .ndjson .parquet .arrow)",
 }
 
@@ -174,7 +174,7 @@ class Viewer(App[None]):
     def _go_to(self, answer: str) -> None:
         written = answer.replace(",", "")
         if not (written.isascii() and written.isdigit() and 0 < len(written) < 16 and int(written)):
-            self._say("A page is a number, from 1.")
+            self._say("The page must be a number from 1.")
         else:
             self._begin(self._turn_to(int(written) - 1))
 
@@ -183,7 +183,7 @@ class Viewer(App[None]):
         at = self.rows.cursor_coordinate
         place = self._pages.find(answer, CellPosition(self._pages.number, at.row, at.column))
         if place is None:
-            self._say(f"Not on the {self._pages.held} pages that are loaded: {printable(answer, 40)}")
+            self._say(f"Not found on the {self._pages.held} loaded pages: {printable(answer, 40)}")
         else:
             self._begin(self._turn_to(place.page, place=place))
 
@@ -192,7 +192,7 @@ class Viewer(App[None]):
         if not path.exists() or path == self._replaces:
             return True
         self._replaces = path
-        self._say("There is such a file. Enter again replaces it, Esc does not.")
+        self._say("The file exists. Press Enter again to replace it, or Esc to cancel.")
         return False
 
     def _save(self, answer: str) -> None:
@@ -240,11 +240,11 @@ class Viewer(App[None]):
         else:
             self._is_pinned = await self._parsed.pin()
         self._tell_title()
-        self._say("Pinned: it does not expire." if self._is_pinned else "Not pinned any more: it expires.")
+        self._say("Pinned: it does not expire." if self._is_pinned else "Unpinned: it expires.")
 
     async def _write(self, path: Path) -> None:
         def tell(progress: Progress) -> None:
-            self._say(f"Saving {said_of(progress)} (Esc stops)")
+            self._say(f"Saving {said_of(progress)} (Esc to cancel)")
 
         saved = await self._parsed.save(path, sort=self._pages.sort, progress=tell)
         self._say(f"Saved {saved}.")

@@ -168,7 +168,7 @@ async def test_a_tool_result_in_a_file(served: Served, tmp_path: Path) -> None:
     written.write_text(json.dumps({"messages": [{"content": served.tool_result}]}))
     refused = await fetch(written, "-o", target)
     assert refused.code == 1
-    assert "its address is not used" in refused.errors
+    assert "a URL in a tool result is not trusted" in refused.errors
     assert served.url in refused.errors and "--base-url" in refused.errors
     assert not target.exists()
     given = await fetch(written, "-o", target, "--base-url", served.base_url)
@@ -242,8 +242,8 @@ async def test_a_server_s_words_are_only_words(host: Host, tmp_path: Path) -> No
 
 BAD = [
     (["ftp://host/x"], "cannot be read"),
-    (["http://127.0.0.1:1/"], "names no resource"),
-    (["http://127.0.0.1:1/..%2f/rows"], "names no resource"),
+    (["http://127.0.0.1:1/"], "is not the URL of a resource"),
+    (["http://127.0.0.1:1/..%2f/rows"], "is not the URL of a resource"),
     (["http://ana:secret@127.0.0.1:1/resources/abc"], "user name or password"),
     (["http://127.0.0.1:1/resources/abc"], "The request to the server failed"),
     (["missing.json"], "No such file"),

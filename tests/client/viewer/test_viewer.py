@@ -223,7 +223,7 @@ async def test_jumps_to_a_page(sit: Sit) -> None:
         assert "page 9 of 9" in await seat.answer("g", "1,000,000")
         assert seat.ids == ids(801, 850)
         for wrong in ("0", "abc", "9" * 40):
-            assert "A page is a number" in await seat.answer("g", wrong)
+            assert "The page must be a number" in await seat.answer("g", wrong)
         assert seat.ids == ids(801, 850)
 
 
@@ -257,7 +257,7 @@ async def test_sorts_by_the_heading_that_is_clicked(sit: Sit) -> None:
 @pytest.mark.long
 async def test_finds_in_what_is_loaded(sit: Sit) -> None:
     async with sit() as seat:
-        assert "Not on the 1 pages" in await seat.answer("slash", "School 150")
+        assert "Not found on the 1 loaded pages" in await seat.answer("slash", "School 150")
         await seat.press("n")
         await seat.press("p")
         await seat.answer("slash", "sCHOOL 150")
@@ -307,7 +307,7 @@ async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Pat
         lines = target.read_text().splitlines()
         assert [json.loads(line)["id"] for line in lines] == list(range(850, 0, -1))
         target.write_text("mine")
-        assert "Enter again replaces it" in await seat.answer("w", str(target))
+        assert "Press Enter again to replace it" in await seat.answer("w", str(target))
         assert target.read_text() == "mine"
         await seat.press("escape")
         assert target.read_text() == "mine"
@@ -329,7 +329,7 @@ async def test_pins(sit: Sit) -> None:
         assert "Schools · 850 rows · pinned" in screen and "does not expire" in screen
         assert (await seat.parsed.get_metadata()).status == "pinned"
         screen = await seat.press("k")
-        assert "expires in" in screen.splitlines()[0] and "Not pinned any more" in screen
+        assert "expires in" in screen.splitlines()[0] and "Unpinned" in screen
         assert (await seat.parsed.get_metadata()).status == "ready"
 
 

@@ -357,7 +357,7 @@ async def test_a_value_of_another_kind_is_named_and_not_changed(tmp_path: Any) -
             response.to_mcp_tool_result(), strict=True
         )
         assert await parsed.fetch_all() == wanted
-        with pytest.raises(FetchError, match="'v' holds a value that is no int64") as caught:
+        with pytest.raises(FetchError, match="'v' holds a value that is not int64") as caught:
             await parsed.to_arrow()
         assert caught.value.code == "VALUE_NOT_REPRESENTABLE"
 

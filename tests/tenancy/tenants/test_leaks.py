@@ -210,7 +210,7 @@ async def test_no_value_takes_the_name_of_a_rule_s(site: Site, name: str, type_:
     own_types = DualResponseServer(site.shared, base_url=BASE_URL, tables=registry, hooks=HOOKS)
     stolen = select(Document.id, bindparam(name, 1, type_=type_).label("stolen"))
     async with own_types:
-        with pytest.raises(ForbiddenSQLError, match="takes a rule's name"):
+        with pytest.raises(ForbiddenSQLError, match="with the name of a rule's parameter"):
             await own_types.create_response(stolen, name="x", principal=principal_of(TENANTS[0]))
 
 

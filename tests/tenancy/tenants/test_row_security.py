@@ -267,13 +267,13 @@ async def refuse_to_start(url: str, hooks: Sequence[Hook], match: str) -> None:
 
 
 async def test_no_superuser(guarded: Guarded) -> None:
-    await refuse_to_start(guarded.url("postgres"), HOOKS, "Row security is not active.*customer")
+    await refuse_to_start(guarded.url("postgres"), HOOKS, "Row-level security does not apply.*customer")
 
 
 async def test_no_role_that_bypasses_policies(guarded: Guarded, role: str) -> None:
     guarded.execute(f"ALTER ROLE {role} BYPASSRLS")
     try:
-        await refuse_to_start(guarded.url(role), HOOKS, "Row security is not active.*customer")
+        await refuse_to_start(guarded.url(role), HOOKS, "Row-level security does not apply.*customer")
     finally:
         guarded.execute(f"ALTER ROLE {role} NOBYPASSRLS")
 
@@ -281,7 +281,7 @@ async def test_no_role_that_bypasses_policies(guarded: Guarded, role: str) -> No
 async def test_no_owner_unless_the_policy_is_forced_on_it(guarded: Guarded, role: str) -> None:
     guarded.execute(f"ALTER TABLE documents OWNER TO {role}")
     try:
-        await refuse_to_start(guarded.url(role), HOOKS, "not active .*: documents")
+        await refuse_to_start(guarded.url(role), HOOKS, "does not apply .*: documents")
         guarded.execute("ALTER TABLE documents FORCE ROW LEVEL SECURITY")
         async with engines.opened(guarded.url(role)) as engine, server(engine, HOOKS) as started:
             response = await started.create_response(
@@ -298,14 +298,16 @@ async def test_no_owner_unless_the_policy_is_forced_on_it(guarded: Guarded, role
 async def test_no_table_without_row_security(guarded: Guarded, role: str, table: str) -> None:
     guarded.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
     try:
-        await refuse_to_start(guarded.url(role), HOOKS, "Row security is not active")
+        await refuse_to_start(guarded.url(role), HOOKS, "Row-level security does not apply")
     finally:
         guarded.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
 
 
 async def test_no_view_is_left_to_policies(guarded: Guarded, role: str) -> None:
     """It reads with its owner's rights, whom no policy holds."""
-    await refuse_to_start(guarded.url(role), (SECURITY, SHARED), "not active .*author_pages, urgent_orders")
+    await refuse_to_start(
+        guarded.url(role), (SECURITY, SHARED), "does not apply .*author_pages, urgent_orders"
+    )
 
 
 async def test_no_other_database(sqlite_url: str) -> None:
