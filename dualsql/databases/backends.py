@@ -85,8 +85,8 @@ def require_described(found: Sequence[str], described: Sequence[str]) -> None:
         return
     _log.error("The database returned the columns %r where %r are described.", list(found), list(described))
     raise QueryExecutionError(
-        f"The database returned {len(found)} columns that are not the {len(described)} of the result.",
-        hint="No row was sent. This is a fault of dualsql: the server's log names the columns.",
+        f"The database returned {len(found)} columns that differ from the {len(described)} columns of the result.",
+        hint="No row was sent. This is a bug in dualsql: report the columns that the server's log names.",
     )
 
 
@@ -187,8 +187,8 @@ class Refusal(Enum):
 def too_large() -> LimitExceededError:
     """The error for rows that are too large to be held."""
     return LimitExceededError(
-        "The rows are too large to be shown.",
-        hint="Select fewer or shorter columns, or fewer rows; a stream carries more.",
+        "The rows are too large for one page.",
+        hint="Select fewer or shorter columns or fewer rows, or use a stream.",
     )
 
 
