@@ -56,10 +56,10 @@ from dualsql.results.view import Views
 from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import NamedSources, SavedQueries, SQLService
-from dualsql.store import MemoryStore
+from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.notifier import ChangeNotifier
-from dualsql.store.protocol import ResourceStore
+from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
 from dualsql.web.routes import web_routes
 from dualsql_client.errors import checked_keywords
@@ -124,10 +124,13 @@ class DualResponseServer:
         self.settings = options.chosen_settings()
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
         self._addresses = Addresses.of(options.base_url, self.settings.uri_scheme)
+        # Ours raise StorageError by themselves.
+        is_ours = type(self.store) in (MemoryStore, SQLResourceStore)
+        self._store = self.store if is_ours else checked_store(self.store)
         seal = seal_for(self.store, options.secrets)
-        accesses = AccessLog(self.store)
+        accesses = AccessLog(self._store)
         self._access = AccessControl(
-            self.store,
+            self._store,
             seal,
             self.settings,
             accesses,
@@ -135,7 +138,7 @@ class DualResponseServer:
             authorize=options.authorize,
             audit=options.audit,
         )
-        self.links = Links(self._access, self.store, seal, self.settings, self._addresses)
+        self.links = Links(self._access, self._store, seal, self.settings, self._addresses)
         registry = checked_registry(options.tables, self.settings)
         self._policy = Policy(registry, options.hooks)
         self._sources = open_sources(options.databases, registry, self.settings)
@@ -147,9 +150,9 @@ class DualResponseServer:
         self._pages = ResultPages(Cursors(seal), self._access)
         self._streams = Streams(seal, self.settings, self._access)
         self._descriptions = Descriptions(
-            self._views, self._access, self.store, accesses, addresses=self._addresses
+            self._views, self._access, self._store, accesses, addresses=self._addresses
         )
-        self._jobs = Jobs(self._access, self.store, self.settings)
+        self._jobs = Jobs(self._access, self._store, self.settings)
         self.query = QueryService(self._views, self._pages, self._streams, self.settings)
         made = (self._sources, self._views, self._access, self._jobs)
         self.responses = Creator(
@@ -166,12 +169,12 @@ class DualResponseServer:
         parts = (self.responses, self._views, self._access, self.query)
         self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
-            self.store,
+            self._store,
             accesses,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
         )
-        self.watch = ChangeNotifier(self.store, self.settings)
+        self.watch = ChangeNotifier(self._store, self.settings)
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -431,7 +434,7 @@ class DualResponseServer:
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False when there was none. `principal` is for the audit."""
         await self._access.note("delete", principal, resource_id=resource_id)
-        is_deleted = await self.store.delete(resource_id) == 1
+        is_deleted = await self._store.delete(resource_id) == 1
         self._jobs.forget(resource_id)
         self.watch.look()
         return is_deleted
@@ -523,7 +526,7 @@ class DualResponseServer:
             self._leave(self._loop)
         async with self._starting:
             if self._loop is not loop:
-                await self.store.open()
+                await self._store.open()
                 for source in self._sources.values():
                     await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
                 self._housekeeper.start()
@@ -564,7 +567,7 @@ class DualResponseServer:
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
                 closing.push_async_callback(source.close)
-            closing.push_async_callback(self.store.close)
+            closing.push_async_callback(self._store.close)
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)
             closing.push_async_callback(self.watch.stop)

@@ -68,6 +68,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
     },
     "3 Stores": {
         "S3.1 Resources are kept in memory by default, or in another store with the same interface.": (
+            "store/test_own_stores.py::test_a_store_that_lacks_methods_is_refused_by_name",
+            "store/test_own_stores.py::test_a_failure_of_its_backend_is_a_storage_error",
             "store/test_every_store.py::test_the_sql_stores_do_what_the_memory_store_does",
             "store/test_every_store.py::test_what_was_saved_comes_back",
         ),

@@ -113,7 +113,8 @@ def _is_content(value: Any) -> bool:
 
 def _completed(made: dict[str, Any], bounds: Bounds) -> Response:
     """The envelope with its missing fields added; other fields are kept."""
-    success = not _says_failure(made)
+    said = made.get("success")
+    success = said if said is not None else not _says_failure(made) and made.get("error") is None
     fields = {name: value for name, value in made.items() if name not in _MCP_FIELDS and value is not None}
     data = fields.get("data", made.get("structuredContent"))
     if data is not None:

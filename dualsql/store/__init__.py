@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from dualsql.store.memory import MemoryStore
 from dualsql.store.migrations import downgrade, migrations_path, upgrade
-from dualsql.store.protocol import Requester, ResourceChanges, ResourceStore
+from dualsql.store.protocol import (
+    Access,
+    LinkRecord,
+    ListingPosition,
+    Requester,
+    ResourceChanges,
+    ResourceState,
+    ResourceStore,
+    Usage,
+)
 from dualsql.store.sql import SQLResourceStore
 
 __all__ = [
+    "Access",
+    "LinkRecord",
+    "ListingPosition",
     "MemoryStore",
     "Requester",
     "ResourceChanges",
+    "ResourceState",
     "ResourceStore",
     "SQLResourceStore",
+    "Usage",
     "downgrade",
     "migrations_path",
     "upgrade",

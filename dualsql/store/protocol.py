@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from functools import wraps
+from inspect import isclass, isfunction
+from typing import Any, NamedTuple, Protocol, cast
 
+from dualsql.errors import ConfigurationError, DualResponseError, StorageError
 from dualsql.resource import Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
@@ -189,3 +192,57 @@ class ResourceStore(Protocol):
     async def close(self) -> None:
         """Release connections; the store is not used again before it is opened."""
         ...
+
+
+def required_methods() -> list[str]:
+    """The names of the methods that a store has."""
+    return [
+        name for name, value in vars(ResourceStore).items() if isfunction(value) and not name.startswith("_")
+    ]
+
+
+def checked_store(store: ResourceStore) -> ResourceStore:
+    """The store, whose failures are StorageError whatever it raises.
+
+    A store that reads a cache or a service raises the errors of its library. Those are failures of the backend. Errors
+    of Python itself, but for those of the system, are faults in the store's code, and pass.
+
+    Raises:
+        ConfigurationError: it lacks methods, which would be noticed only when one of them is needed.
+    """
+    found = type(store).__name__
+    if isclass(store):
+        raise ConfigurationError(
+            f"store= takes an object, and {store.__name__} is a class.", hint=f"store={store.__name__}(...)"
+        )
+    lacking = [name for name in required_methods() if not callable(getattr(store, name, None))]
+    if lacking:
+        raise ConfigurationError(
+            f"{found} is no ResourceStore: it has no {', '.join(lacking)}.",
+            hint="dualsql.ResourceStore describes each method; a subclass of dualsql.MemoryStore has them all.",
+            details={"lacking": lacking},
+        )
+    return cast(ResourceStore, _Guarded(store))
+
+
+class _Guarded:
+    """Calls the methods of a store, and raises StorageError for the failures of its backend."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        @wraps(method)
+        async def call(*args: Any, **options: Any) -> Any:
+            try:
+                return await method(*args, **options)
+            except DualResponseError:
+                raise
+            except Exception as error:
+                if type(error).__module__ == "builtins" and not isinstance(error, OSError):
+                    raise
+                raise StorageError("The resource store failed.") from error
+
+        return call

@@ -125,6 +125,7 @@ async def test_so_do_objects_and_functions_that_hand_on_a_coroutine() -> None:
         ),
         ({"content": [{"type": "text", "text": "hello"}]}, {"text": "hello", "success": True}),
         ({"content": [{"type": "text", "text": "boom"}], "isError": True}, {"text": "boom", "message": "boom"}),
+        ({"content": [{"type": "text", "text": "boom"}], "error": "Gone.", "id": 1}, {"message": "Gone."}),
         ({"content": "a column", "id": 1}, {"data": {"content": "a column", "id": 1}}),
         ({"content": [{"id": 1}]}, {"data": {"content": [{"id": 1}]}}),
         ({"ok": True, "error": None}, {"data": {"ok": True, "error": None}}),
