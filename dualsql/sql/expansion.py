@@ -85,13 +85,15 @@ def _parts(element: Any) -> list[Any]:
     if isinstance(element, AliasedReturnsRows):
         return [element.element]
     parts = list(element.get_children())
+    if isinstance(element, Join):  # whose sides are walked once, by the SELECT around it
+        return parts
     joined, waiting = set(), [part for part in parts if isinstance(part, Join)]
     while waiting:
         sides = waiting.pop()
         for side in (sides.left, sides.right):
             joined.add(id(side))
             waiting += [side] if isinstance(side, Join) else []
-    return parts if isinstance(element, Join) else [part for part in parts if id(part) not in joined]
+    return [part for part in parts if id(part) not in joined]
 
 
 def _copied(element: Any) -> tuple[Any, int]:
