@@ -178,6 +178,7 @@ async def test_reads(worlds: Worlds, below: str, query: dict[str, str]) -> None:
         for application in worlds
     ]
     assert one == other
+    assert b'"complete":false' not in one[2], "time decided what is told"
 
 
 CHARTS: list[dict[str, Any]] = [

@@ -63,6 +63,11 @@ def _fill(connection: Connection, rows: list[Row], payroll: int) -> None:
         connection.execute(text("ANALYZE"))
 
 
+TIME_LIMITS = ("count_budget", "profile_budget", "query_timeout", "queue_timeout")
+"""Settings by which an answer depends on time: a profile leaves out what it had no time for, and what waits for a
+connection for too long is refused. On a busy machine that differs from one world to the other."""
+
+
 @asynccontextmanager
 async def world(url: str, rows: list[Row], *, payroll: int) -> AsyncIterator[Application]:
     """A server on the empty database at `url`, filled; a table beside that it does not serve, if `payroll`."""
@@ -76,7 +81,8 @@ async def world(url: str, rows: list[Row], *, payroll: int) -> AsyncIterator[App
         async with engine.begin() as connection:
             await connection.run_sync(_fill, rows, payroll)
         await engine.dispose()
-    options: dict[str, Any] = {"authenticate": by_header, "count_budget": dt.timedelta(seconds=20)}
+    limits = dict.fromkeys(TIME_LIMITS, dt.timedelta(minutes=10))
+    options: dict[str, Any] = {"authenticate": by_header, **limits}
     async with running(url, tables=METADATA, hooks=HOOKS, **options) as application:
         yield application
 
