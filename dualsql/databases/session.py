@@ -21,12 +21,20 @@ from dualsql.errors import (
     DualResponseError,
     QueryExecutionError,
     QueryTimeoutError,
+    Told,
 )
 from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-_LEAVE_OUT = "Leave the column out, or CAST it to text. The server's log has the cause."
+_OUT_OF_RANGE = Told(
+    "A number of the query, or of its rows, is out of range.",
+    "Compare with whole numbers of 64 bits. The server's log has the cause.",
+)
+_UNREADABLE = Told(
+    "A value of the result could not be read.",
+    "Leave the column out, or CAST it to text. The server's log has the cause.",
+)
 
 
 @contextmanager
@@ -98,9 +106,10 @@ def _translated(
     if fault is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
         return DatabaseBusyError("The database closed the connection.")
     cause = error.orig if isinstance(error, StatementError) else error
-    if isinstance(cause, _OF_ONE_VALUE):
-        return failure("A value of the result could not be read.", hint=_LEAVE_OUT)
-    return failure("The database could not run the query.")
+    if not isinstance(cause, _OF_ONE_VALUE):
+        return failure("The database could not run the query.")
+    told = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
+    return failure(told.message, hint=told.hint)
 
 
 def _unheard(_: AsyncConnection) -> None:

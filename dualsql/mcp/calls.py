@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Union, get_args, get_origin
@@ -21,6 +23,7 @@ from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
     DualResponseError,
+    NotFreezableError,
     QueryExecutionError,
     UnauthenticatedError,
     refuse_unknown,
@@ -94,6 +97,50 @@ def _incident_problem(error: Exception, tool: str) -> ToolProblem:
         hint=f"Tell the operator of the server the incident {incident}.",
         details={"incident": incident},
     )
+
+
+_LARGEST = 2**63
+_LARGEST_HALF = 2**31
+
+
+def refused_argument(error: Exception, arguments: Mapping[str, Any]) -> BadParameterError | None:
+    """The error for an argument that no database takes as a value, if that is why a tool's statement could not run.
+
+    The statement is the developer's, who may hand on what a caller gave: a number that has no end is a mistake of the
+    caller, and not of the query.
+    """
+    if not isinstance(error, QueryExecutionError | NotFreezableError):
+        return None
+    largest = _LARGEST_HALF if getattr(error, "is_of_a_value", False) else _LARGEST
+    for name, value in arguments.items():
+        kind = _beyond_databases(value, largest)
+        if kind:
+            found = BadParameterError(
+                f"The argument {name[:80]!r} is {kind} that the database does not take.",
+                hint="Give a smaller one." if kind == "a number" else "Write it without control characters.",
+                details={"name": name[:80]},
+            )
+            found.__cause__ = error
+            return found
+    return None
+
+
+def _beyond_databases(value: Any, largest: int) -> str:
+    """What an argument is, or holds, that is no value of a column; empty if it is one."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "" if -largest <= value < largest else "a number"
+    if isinstance(value, Decimal):
+        return "" if value.is_finite() and abs(value.adjusted()) < _MOST_DIGITS else "a number"
+    if isinstance(value, str):
+        return "a text" if _ODD_CHARACTER.search(value) else ""
+    inside = (
+        value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    )
+    return next(filter(None, (_beyond_databases(one, largest) for one in inside)), "")
+
+
+_MOST_DIGITS = 60
+_ODD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 
 
 _REPORTED = 3  # invalid arguments that one answer names
@@ -367,7 +414,8 @@ class Tool:
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show a foreign exception's text
             is_tool_error = isinstance(error, profile.tool_errors)
             is_authors = is_tool_error and not isinstance(error, profile.internal_errors)
-            problem = tool_error_problem(error) if is_authors else problem_of(error, self.name)
+            refused = refused_argument(error, arguments) or error
+            problem = tool_error_problem(error) if is_authors else problem_of(refused, self.name)
             result = self.adapter.problem_result(problem, wanted)
         return call_tool_result(with_structured_text(result, wanted))
 

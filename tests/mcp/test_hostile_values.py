@@ -21,6 +21,7 @@ from sqlalchemy import (
     Interval,
     LargeBinary,
     Numeric,
+    Select,
     SmallInteger,
     String,
     Time,
@@ -251,3 +252,43 @@ async def test_a_value_that_the_database_does_not_take_is_refused_by_its_name(fi
                         found.append(f"{query.name} {value!r}: {error.code} {error.__cause__!r}"[:300])
     assert not found, "\n".join(found)
     assert refused > 100
+
+
+# --- the arguments of an application's own tools -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+async def test_an_argument_of_an_own_tool_is_refused_by_its_name(
+    host: Host, engine: str, request: pytest.FixtureRequest, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    url: str = request.getfixturevalue(f"{engine}_url")
+    await fill(make_engine(url))
+    async with running(url) as application:
+        server = host.server()
+
+        @application.server.tool(server)
+        def more_than(number: int, words: list[str]) -> Select[Any]:
+            column = INSTITUTIONS.c
+            return select(INSTITUTIONS).where(column.enrollment > number, column.name.not_in(words))
+
+        async with host.connected(server) as connection:
+            for name, value in (("number", 10**30), ("number", -(2**63) - 1), ("words", ["a", "\ud800"])):
+                asked: dict[str, Any] = {"number": 1900, "words": ["a"], name: value}
+                if host.is_fast and name == "words":
+                    continue  # its client sends no such text
+                problem = await _problem(connection, asked)
+                assert problem == ("BAD_PARAMETER", {"name": name}), (name, value)
+            if engine == "postgresql":
+                for name, value in (("number", 2**31), ("words", ["a\0b"])):
+                    asked = {"number": 1900, "words": ["a"], name: value}
+                    assert await _problem(connection, asked) == ("BAD_PARAMETER", {"name": name}), (
+                        name,
+                        value,
+                    )
+            assert await _problem(connection, {"number": 1900, "words": ["a"]}) is None
+
+
+async def _problem(connection: Any, arguments: dict[str, Any]) -> tuple[str, Any] | None:
+    answer = await connection.call("more_than", **arguments)
+    content: Any = answer.structured_content
+    return (content["error"]["code"], content["error"]["details"]) if answer.is_error else None
