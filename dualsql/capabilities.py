@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import ColumnElement, Dialect, types
 
 from dualsql.columns.own_types import SQLType
-from dualsql_client.query import Bucket
+from dualsql_client.wire import Bucket
 
 Expression = ColumnElement[Any]
 

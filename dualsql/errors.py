@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, NamedTuple
 
 Asked = Literal["question", "text"]
@@ -389,6 +390,16 @@ def extra(name: str) -> Iterator[None]:
         raise ModuleNotFoundError(
             f'{error.name} is not installed. pip install "dualsql[{name}]"', name=error.name
         ) from error
+
+
+def require_package(package: str, message: str, *, hint: str) -> None:
+    """Check that `package` is installed, without importing it: imports are what a server's start takes longest for.
+
+    Raises:
+        ConfigurationError: it is not installed; with this message and hint.
+    """
+    if find_spec(package) is None:
+        raise ConfigurationError(message, hint=hint)
 
 
 _COMPARED = 80

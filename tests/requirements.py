@@ -273,6 +273,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "serve/test_application.py::test_the_context_provider_is_called_on_every_mcp_request",
             "serve/test_application.py::test_who_calls_is_known_in_tools_and_over_rest_by_one_function",
             "serve/test_command.py::test_a_database_is_served_until_somebody_stops_it",
+            "serve/test_startup.py::test_no_package_is_imported_that_is_not_needed_yet",
+            "serve/test_startup.py::test_the_handshake_is_answered_while_the_database_is_silent_and_no_call_is",
+            "serve/test_startup.py::test_the_first_answers_take_little_longer_than_those_of_a_bare_server",
         ),
         "S9.11 The pattern works with the tool results of any SDK.": (
             "client/test_detect.py::test_recorded_tool_results",

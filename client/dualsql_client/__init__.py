@@ -15,35 +15,74 @@ The rule: httpx is all it needs to run, and it fetches only from the `base_url` 
 
 from __future__ import annotations
 
-from dualsql_client.answers import FetchResult, ResourceMetadata
-from dualsql_client.client import DualResponseClient
-from dualsql_client.codemode import CodeMode
-from dualsql_client.detect import KeptResults
-from dualsql_client.errors import (
-    DualResponseClientError,
-    FetchError,
-    FetchTimeoutError,
-    MissingExtraError,
-    NotConfiguredError,
-    ParseError,
-    ResourceExpiredError,
-    ResourceFailedError,
-    ResourceNotFoundError,
-    ResourcePendingError,
-    StreamBrokenError,
-    ToolFailedError,
-    UntrustedOriginError,
-)
-from dualsql_client.markdown import parse_markdown
-from dualsql_client.ndjson import decode_rows
-from dualsql_client.origins import Origin
-from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.progress import Progress
-from dualsql_client.query import Condition, Question, StreamOptions, where
-from dualsql_client.sync_client import SyncDualResponseClient
-from dualsql_client.sync_parsed import SyncParsedDualResponse
-from dualsql_client.tool_answers import ToolAnswer
-from dualsql_client.transport import Retry
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dualsql_client.answers import FetchResult, ResourceMetadata
+    from dualsql_client.client import DualResponseClient
+    from dualsql_client.codemode import CodeMode
+    from dualsql_client.detect import KeptResults
+    from dualsql_client.errors import (
+        DualResponseClientError,
+        FetchError,
+        FetchTimeoutError,
+        MissingExtraError,
+        NotConfiguredError,
+        ParseError,
+        ResourceExpiredError,
+        ResourceFailedError,
+        ResourceNotFoundError,
+        ResourcePendingError,
+        StreamBrokenError,
+        ToolFailedError,
+        UntrustedOriginError,
+    )
+    from dualsql_client.markdown import parse_markdown
+    from dualsql_client.ndjson import decode_rows
+    from dualsql_client.origins import Origin
+    from dualsql_client.parsed import ParsedDualResponse
+    from dualsql_client.progress import Progress
+    from dualsql_client.query import Condition, Question, StreamOptions, where
+    from dualsql_client.sync_client import SyncDualResponseClient
+    from dualsql_client.sync_parsed import SyncParsedDualResponse
+    from dualsql_client.tool_answers import ToolAnswer
+    from dualsql_client.transport import Retry
+
+# Modules by name, imported on first use: a server needs the shapes and errors of this package, not its HTTP library.
+_MODULES = {
+    "CodeMode": "dualsql_client.codemode",
+    "Condition": "dualsql_client.query",
+    "DualResponseClient": "dualsql_client.client",
+    "DualResponseClientError": "dualsql_client.errors",
+    "FetchError": "dualsql_client.errors",
+    "FetchResult": "dualsql_client.answers",
+    "FetchTimeoutError": "dualsql_client.errors",
+    "KeptResults": "dualsql_client.detect",
+    "MissingExtraError": "dualsql_client.errors",
+    "NotConfiguredError": "dualsql_client.errors",
+    "Origin": "dualsql_client.origins",
+    "ParseError": "dualsql_client.errors",
+    "ParsedDualResponse": "dualsql_client.parsed",
+    "Progress": "dualsql_client.progress",
+    "Question": "dualsql_client.query",
+    "ResourceExpiredError": "dualsql_client.errors",
+    "ResourceFailedError": "dualsql_client.errors",
+    "ResourceMetadata": "dualsql_client.answers",
+    "ResourceNotFoundError": "dualsql_client.errors",
+    "ResourcePendingError": "dualsql_client.errors",
+    "Retry": "dualsql_client.transport",
+    "StreamBrokenError": "dualsql_client.errors",
+    "StreamOptions": "dualsql_client.query",
+    "SyncDualResponseClient": "dualsql_client.sync_client",
+    "SyncParsedDualResponse": "dualsql_client.sync_parsed",
+    "ToolAnswer": "dualsql_client.tool_answers",
+    "ToolFailedError": "dualsql_client.errors",
+    "UntrustedOriginError": "dualsql_client.errors",
+    "decode_rows": "dualsql_client.ndjson",
+    "parse_markdown": "dualsql_client.markdown",
+    "where": "dualsql_client.query",
+}
 
 __all__ = [
     "CodeMode",
@@ -78,3 +117,14 @@ __all__ = [
     "parse_markdown",
     "where",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,8 +7,6 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
 
-import httpx
-
 from dualsql_client import detect
 from dualsql_client.addresses import checked_base_url, resource_id
 from dualsql_client.answers import ResourceMetadata, read_listing
@@ -64,6 +62,8 @@ class DualResponseClient:
         addresses = [checked_base_url(origin.base_url) for origin in configured]
         sender: HTTPClient | None = http
         if configured and sender is None:
+            import httpx
+
             sender = self._own_http = httpx.AsyncClient()
         transports = [
             Transport(

@@ -17,20 +17,22 @@ from dualsql_client.answers import FetchResult, read_page
 from dualsql_client.errors import FetchError, checked_keywords
 from dualsql_client.progress import OnProgress, Tell
 from dualsql_client.transport import Allowance, Transport
-from dualsql_client.wire import Column, PageBody, Profile, ProfileKind, Row, RowsBody, SortKey
+from dualsql_client.wire import (
+    Bucket,
+    Column,
+    Function,
+    Operator,
+    PageBody,
+    Profile,
+    ProfileKind,
+    Row,
+    RowsBody,
+    SortKey,
+)
 
 if TYPE_CHECKING:
     from dualsql_client.parsed import ParsedDualResponse
 
-
-Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
-"""How a column is compared. A row without a value meets none of these but `is_null`, nor their `not`, as in SQL."""
-
-Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
-"""What a date is cut to; a week begins on Monday."""
-
-Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
-"""An aggregate of the rows of a group, or of all rows."""
 
 Value = str | int | float | bool | Decimal | date | datetime | time | timedelta | UUID | bytes
 """What a column is compared with."""

@@ -34,6 +34,15 @@ ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
 INFINITIES = ("infinity", "-infinity")
 """Of dates and timestamps: later and earlier than all others, on databases that have them. No Python date holds one."""
 
+Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
+"""How a column is compared. A row without a value meets none of these but `is_null`, nor their `not`, as in SQL."""
+
+Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
+"""What a date is cut to; a week begins on Monday."""
+
+Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
+"""An aggregate of the rows of a group, or of all rows."""
+
 PageOrder = Literal["total", "partial"]
 """Whether the order of the rows is the same at every reading. In a partial one, pages may repeat rows or lose some."""
 

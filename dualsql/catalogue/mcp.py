@@ -23,7 +23,7 @@ from dualsql.catalogue.catalogue import (
 )
 from dualsql.catalogue.definitions import Listed, listed, read, table_definition
 from dualsql.catalogue.describe import TableDefinition
-from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, checked_terms, required_rapidfuzz
+from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, checked_terms, require_rapidfuzz
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
@@ -161,7 +161,7 @@ def add_catalogue_tools(
     Raises:
         ConfigurationError: rapidfuzz is not installed.
     """
-    required_rapidfuzz()
+    require_rapidfuzz()
 
     def list_tables(
         principal: Principal | None,

@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from types import ModuleType
 
 from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.describe import ColumnDefinition
-from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.errors import BadParameterError, require_package
 
 MOST_TERMS = 20
 LONGEST_TERM = 100
@@ -88,7 +87,9 @@ def folded(text: str) -> str:
 
 def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: int) -> list[Match]:
     """The visible entries whose texts are similar to `term`, the best first."""
-    rapidfuzz = required_rapidfuzz()
+    require_rapidfuzz()
+    import rapidfuzz
+
     hits = rapidfuzz.process.extract(
         folded(term), index.keys(), scorer=rapidfuzz.fuzz.WRatio, score_cutoff=_ENOUGH, limit=None
     )
@@ -123,20 +124,17 @@ def _add_words(
             index.setdefault(word, []).append(Posting(address, _OF_A_COMMENT, column))
 
 
-def required_rapidfuzz() -> ModuleType:
-    """The package.
+def require_rapidfuzz() -> None:
+    """Check that it is installed.
 
     Raises:
-        ConfigurationError: it is not installed.
+        ConfigurationError: it is not.
     """
-    try:
-        import rapidfuzz
-    except ImportError as error:
-        raise ConfigurationError(
-            "Searching the catalogue needs rapidfuzz.",
-            hint='pip install "dualsql[mcp]", or "dualsql[fastmcp]".',
-        ) from error
-    return rapidfuzz
+    require_package(
+        "rapidfuzz",
+        "Searching the catalogue needs rapidfuzz.",
+        hint='pip install "dualsql[mcp]", or "dualsql[fastmcp]".',
+    )
 
 
 def _rank(hit: tuple[float, Posting]) -> tuple[float, str, str]:

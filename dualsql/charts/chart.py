@@ -15,7 +15,7 @@ from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS
 from dualsql.query.model import AggregateColumn, Group, QuerySort, names_of
-from dualsql_client.query import Bucket, Function
+from dualsql_client.wire import Bucket, Function
 
 Mark = Literal["bar", "line", "point", "histogram"]
 Sort = Literal["x", "-x", "y", "-y"]

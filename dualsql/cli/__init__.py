@@ -8,7 +8,10 @@ import sys
 def main() -> None:
     """Entry point of the console script."""
     try:
-        from dualsql.cli.commands import app
+        from dualsql.cli.options import importing
+
+        with importing():
+            from dualsql.cli.commands import app
     except ModuleNotFoundError as error:
         # These need more than the command line does: who is told of `cli` would fail a second time.
         extra = next((word for word in sys.argv[1:2] if word in {"demo", "serve", "view"}), "cli")

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from dualsql.cli.options import ServeOptions, takes
+from dualsql.cli.options import ServeOptions, importing, takes
 from dualsql.errors import DualResponseError
-from dualsql.store.migrations import current_revision, downgrade, upgrade
 from dualsql_client.cli.commands import fetch_command, view_command
 
 
@@ -37,6 +35,8 @@ def migrate(database: str, *, down_to: str | None = None) -> Migrated:
         StorageError: the database failed or is out of reach.
         ConfigurationError: the URL cannot be used, or the revision is unknown.
     """
+    from dualsql.store.migrations import current_revision, downgrade, upgrade
+
     before = current_revision(database)
     if down_to is None:
         upgrade(database)
@@ -89,6 +89,8 @@ def demo_command(
     """Run a demonstration: a model and an application query 106,145 college programs."""
     with _errors_in_one_line():
         try:
+            from rich.console import Console
+
             from dualsql.demo.run import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "demo") from error
@@ -101,10 +103,11 @@ def serve_command(options: ServeOptions) -> None:
     """Serve a database read-only to models (MCP) and applications (REST)."""
     with _errors_in_one_line():
         try:
-            from dualsql.cli.serve import run
+            with importing():
+                from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        asyncio.run(run(options, Console(stderr=options.stdio)))
+        asyncio.run(run(options))
 
 
 def _missing(module: str | None, extra: str) -> SystemExit:

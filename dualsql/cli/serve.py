@@ -6,35 +6,36 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
+import typer
 from mcp.server import MCPServer
-from rich.console import Console
-from sqlalchemy import URL
+from sqlalchemy import URL, MetaData
 
 from dualsql.capabilities import capabilities_of
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
 from dualsql.databases.engines import parsed_url
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.identity import Authenticate
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
-from dualsql.serve.application import mcp_path
+from dualsql.serve.application import Started, answer_once_started, mcp_path
 from dualsql.serve.hosts import over_http, over_stdio
 from dualsql.serve.listening import is_loopback, is_wildcard, listen, origin_of, running, stop_on_sigterm
+from dualsql.server import DualResponseServer
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.migrations import is_migrated
 from dualsql.store.protocol import ResourceStore
 
 _LISTED = 20  # relations that are left out, by name
 
 
-async def run(options: ServeOptions, console: Console) -> None:
+async def run(options: ServeOptions) -> None:
     """Serve until cancelled, or with stdio until the host hangs up.
 
     Raises:
@@ -56,13 +57,8 @@ async def run(options: ServeOptions, console: Console) -> None:
                 hint="Give the URL at which callers reach it: --base-url https://...",
             )
         origin = (options.base_url or origin_of(listener)).rstrip("/")
-        with _without_log(), console.status("Reading the tables ..."):
-            built = await _built(options, origin, authenticate)
-        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        if options.stdio:
-            await _over_stdio(options, built, listener, console)
-        else:
-            await _over_http(options, built, listener, console)
+        serving = _over_stdio if options.stdio else _over_http
+        await serving(options, partial(_built, options, origin, authenticate), listener)
 
 
 def _is_of_this_machine(base_url: str | None) -> bool:
@@ -71,15 +67,18 @@ def _is_of_this_machine(base_url: str | None) -> bool:
 
 
 async def _built(options: ServeOptions, origin: str, authenticate: Authenticate | None) -> Built:
-    return await build_server(
-        options.database,
-        _selection(options),
-        base_url=f"{origin}/resources",
-        read_only_role=options.read_only_role,
-        authenticate=authenticate,
-        store=await _store(options),
-        secrets=secrets(),
-    )
+    with _without_log(), _reading(options):
+        built = await build_server(
+            options.database,
+            _selection(options),
+            base_url=f"{origin}/resources",
+            read_only_role=options.read_only_role,
+            authenticate=authenticate,
+            store=await _store(options),
+            secrets=secrets(),
+        )
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    return built
 
 
 def _selection(options: ServeOptions) -> Selection:
@@ -87,9 +86,9 @@ def _selection(options: ServeOptions) -> Selection:
     return Selection(schema=options.schema, tables=tables, everything=options.everything)
 
 
-def _build_mcp(options: ServeOptions, built: Built) -> MCPServer[Any]:
+def _build_mcp(options: ServeOptions, dual: DualResponseServer) -> MCPServer[Any]:
     wait = None if options.wait is None else timedelta(seconds=options.wait)
-    return build_mcp(built.server, name=options.name, wait=wait)
+    return build_mcp(dual, name=options.name, wait=wait)
 
 
 async def _store(options: ServeOptions) -> ResourceStore:
@@ -100,6 +99,8 @@ async def _store(options: ServeOptions) -> ResourceStore:
             "--store requires a secret: stored results are signed.",
             hint="Set DUALSQL_SECRET to at least 32 characters, the same in every process and after each restart.",
         )
+    from dualsql.store.migrations import is_migrated
+
     if not await asyncio.to_thread(is_migrated, options.store):
         raise ConfigurationError(
             "The tables of the store are missing or of another release.",
@@ -134,29 +135,67 @@ def _import_function(place: str) -> Authenticate:
     return cast("Authenticate", found)
 
 
-async def _over_http(options: ServeOptions, built: Built, listener: Any, console: Console) -> None:
-    app = serve_app(built.server, _build_mcp(options, built))
+Build = Callable[[], Coroutine[Any, Any, Built]]
+
+
+async def _over_http(options: ServeOptions, build: Build, listener: Any) -> None:
+    built = await build()
+    app = serve_app(built.server, _build_mcp(options, built.server))
     async with running(app, listener) as server:
-        _show(_announcement(options, built), console)
+        _show(_announcement(options, built), options)
         # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
         await asyncio.wait({server})
 
 
-async def _over_stdio(options: ServeOptions, built: Built, listener: Any, console: Console) -> None:
-    """Serve MCP over the standard streams, on which nothing else is written, and REST over HTTP."""
-    mcp = _build_mcp(options, built)
+async def _over_stdio(options: ServeOptions, build: Build, listener: Any) -> None:
+    """Serve MCP over the standard streams, on which nothing else is written, and REST over HTTP.
+
+    Hosts give a server seconds to its first answer, so tables are read and proofs made beside the handshake.
+    """
+    started = Started()
+    mcp = _build_mcp(options, DualResponseServer(options.database, base_url=_UNUSED, tables=MetaData()))
+    answer_once_started(mcp, started)
+    session = asyncio.create_task(mcp.run_stdio_async())
     try:
-        async with running(serve_app(built.server, mcp), listener):
-            _show(_announcement(options, built), console)
-            session = asyncio.create_task(mcp.run_stdio_async())
-            # Not `await session`: it cannot be cancelled while it waits for the host.
-            await asyncio.wait({session})
-            session.result()
+        await _beside(session, _serve_rest(options, build, listener, started))
+        session.result()
     except asyncio.CancelledError:
-        # The server is closed. A thread still waits for the host's next line, and nothing can interrupt it.
-        _show(["Stopped."], console)
-        sys.stderr.flush()
-        os._exit(0)
+        _show(["Stopped."], options)
+        _end(0)
+    except DualResponseError as error:
+        _show([f"dualsql: {error}"], options)
+        _end(1)
+
+
+_UNUSED = "http://127.0.0.1/resources"
+"""The base URL of a server that answers only which tools there are."""
+
+
+async def _serve_rest(options: ServeOptions, build: Build, listener: Any, started: Started) -> None:
+    built = await build()
+    mcp = _build_mcp(options, built.server)
+    async with running(serve_app(built.server, mcp), listener):
+        started.with_(mcp)
+        _show(_announcement(options, built), options)
+        await asyncio.Event().wait()
+
+
+async def _beside(session: asyncio.Task[None], serving: Coroutine[Any, Any, None]) -> None:
+    """Run `serving` until it fails, or `session` has ended."""
+    # Not `await session`: it cannot be cancelled while it waits for the host.
+    task = asyncio.create_task(serving)
+    try:
+        await asyncio.wait({session, task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _end(code: int) -> NoReturn:
+    """End the process. A thread still waits for the host's next line, and nothing can interrupt it."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager
@@ -171,9 +210,19 @@ def _without_log() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _show(lines: Iterable[str], console: Console) -> None:
+def _show(lines: Iterable[str], options: ServeOptions) -> None:
+    """For a person; over stdio, the standard output belongs to the host."""
     for line in lines:
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        typer.echo(line, err=options.stdio)
+
+
+def _reading(options: ServeOptions) -> AbstractContextManager[object]:
+    """Says that the tables are being read, to the person who waits for it."""
+    if options.stdio or not sys.stdout.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console().status("Reading the tables ...")
 
 
 def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:

@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import Grouping
 from dualsql.capabilities import KeyForm
 from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import DriverValue
-from dualsql_client.query import Bucket
+from dualsql_client.wire import Bucket
 
 Expression = ColumnElement[Any]
 

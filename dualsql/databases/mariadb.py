@@ -43,7 +43,7 @@ from dualsql.databases.generic import (
     unchanged,
     whole_sum,
 )
-from dualsql_client.query import Bucket
+from dualsql_client.wire import Bucket
 
 _KEPT = ("tx_read_only", "max_statement_time")
 _ENTER = ", ".join(f"@dualsql_{name} = @@{name}" for name in _KEPT)

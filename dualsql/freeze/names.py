@@ -12,10 +12,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from sqlalchemy import Table
-from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 from sqlalchemy.sql.elements import conv, quoted_name
 from sqlalchemy.sql.selectable import Alias, CompoundSelect
 
@@ -32,12 +32,6 @@ ANONYMOUS = re.compile(r"%\((\S+) ((?:[^()%]|%%)*)\)s")
 _PLAIN = re.compile(r"(?:[^%]|%%)*")
 _BODY = re.compile(r"(?:[^()%]|%%)*")
 _LONGEST = 1024
-_RESERVED = frozenset(
-    word.lower()
-    for module in (mssql, mysql, oracle, postgresql, sqlite)
-    for word in module.dialect().identifier_preparer.reserved_words
-)
-
 # Seeds for anonymous names of thawed statements: SQLAlchemy's own are decimal or hexadecimal, never a "t".
 _fresh = itertools.count(1)
 
@@ -167,7 +161,18 @@ def is_bind_name(name: str) -> bool:
 
 def may_be_unquoted(name: str) -> bool:
     """Whether `name` is a plain identifier and no word of SQL: CURRENT_USER without quotes would be a call."""
-    return _IDENTIFIER.fullmatch(name) is not None and name.lower() not in _RESERVED
+    return _IDENTIFIER.fullmatch(name) is not None and name.lower() not in _reserved()
+
+
+@cache
+def _reserved() -> frozenset[str]:
+    """Words that a dialect of SQLAlchemy reserves."""
+    from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
+
+    modules = (mssql, mysql, oracle, postgresql, sqlite)
+    return frozenset(
+        word.lower() for each in modules for word in each.dialect().identifier_preparer.reserved_words
+    )
 
 
 def is_collation(name: str) -> bool:

@@ -24,7 +24,7 @@ from dualsql.query.conditions import (
 )
 from dualsql.query.model import AggregateColumn, Group
 from dualsql.query.stored import in_one_form
-from dualsql_client.query import Function
+from dualsql_client.wire import Function
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
 _DISTINCT = _NUMBERS | {"text", "boolean", "date", "time", "datetime", "interval", "uuid", "base64", "any"}

@@ -14,7 +14,7 @@ from sqlalchemy import BindParameter, ColumnElement, and_, func, not_, types
 
 from dualsql.capabilities import QueryDialect
 from dualsql.columns.own_types import SQLType
-from dualsql_client.query import Bucket, Operator
+from dualsql_client.wire import Bucket, Operator
 
 Element = ColumnElement[Any]
 Compare = Callable[[Any, Sequence[Any]], ColumnElement[bool]]

@@ -29,7 +29,7 @@ from dualsql.query.comparisons import OPERATORS, Element, bound, condition_on, e
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
-from dualsql_client.query import Operator
+from dualsql_client.wire import Operator
 
 _LARGEST = 2**63
 _MOST_DIGITS = 60

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dualsql.errors import Asked
 from dualsql.query.comparisons import OPERATORS
 from dualsql_client.conversions import shown
-from dualsql_client.query import Bucket, Function, Operator
+from dualsql_client.wire import Bucket, Function, Operator
 
 DIGEST_LENGTH = 32
 

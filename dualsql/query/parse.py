@@ -24,7 +24,7 @@ from dualsql.query.model import (
     StructuredQuery,
     names_of,
 )
-from dualsql_client.query import Function, Operator
+from dualsql_client.wire import Function, Operator
 
 MAXIMUM_DEPTH = 10
 """Levels of conditions inside conditions."""

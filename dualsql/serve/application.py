@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,6 +18,8 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
 from sqlalchemy import MetaData
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -31,6 +35,7 @@ from dualsql.http.problems import MethodNotAllowedError, problem_response
 from dualsql.http.router import HostCheck, origin_of, own_hosts
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.mcp import ToolOptions, add_catalogue, add_execute_query, add_resources, add_result_tools
+from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
 from dualsql.resource import Principal
 from dualsql.server import DualResponseServer
@@ -176,6 +181,47 @@ def build_mcp(
     add_result_tools(dual, server, **tool_options)
     add_resources(dual, server)
     return server
+
+
+class Started:
+    """Whether a server has started, and its MCP server."""
+
+    def __init__(self) -> None:
+        self._has_started = asyncio.Event()
+        self._server: MCPServer[Any] | None = None
+
+    def with_(self, server: MCPServer[Any]) -> None:
+        """It has."""
+        self._server = server
+        self._has_started.set()
+
+    async def handler(self, method: str) -> Handler:
+        """What answers `method`, once the server has started."""
+        await self._has_started.wait()
+        found = None if self._server is None else low_level_server(self._server).get_request_handler(method)
+        if found is None:
+            raise MCPError(METHOD_NOT_FOUND, f"Nothing answers {method} here.")
+        return found.handler
+
+
+_NEED_NO_DATABASE = frozenset(
+    {"ping", "server/discover", "logging/setLevel", "tools/list", "prompts/list", "resources/templates/list"}
+)
+
+
+def answer_once_started(server: MCPServer[Any], started: Started) -> None:
+    """Let `server` answer the handshake, and which tools there are; the started server answers all other requests."""
+    below = low_level_server(server)
+    for method, entry in list(below._request_handlers.items()):  # noqa: SLF001 - there is no public list of them
+        if method not in _NEED_NO_DATABASE:
+            below.add_request_handler(
+                method, entry.params_type, partial(_answer_once_started, started, method)
+            )
+
+
+async def _answer_once_started(started: Started, method: str, context: Any, params: Any) -> Any:
+    handler = await started.handler(method)
+    return await handler(context, params)
 
 
 _SOURCE = "default"

@@ -6,9 +6,22 @@ functions those of an allow-list, values become bound parameters. The Select is 
 counted as one that an engineer wrote.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from dualsql.errors import extra
 
-with extra("sql"):
+if TYPE_CHECKING:
     from dualsql.sql.translate import read_select
 
 __all__ = ["read_select"]
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: a server is made, and answers about its tools, without the parser.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with extra("sql"):
+        from dualsql.sql.translate import read_select
+    return read_select

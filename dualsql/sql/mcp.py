@@ -19,7 +19,7 @@ from dualsql.mcp.decorators import ToolOptions, make_tool, titled, tool
 from dualsql.mcp.results import Answer
 from dualsql.plan import at_most
 from dualsql.resource import Principal
-from dualsql.sql.service import ResolvedQuery, sql_reader
+from dualsql.sql.service import ResolvedQuery, require_parser
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def add_execute_query(
     Raises:
         ConfigurationError: as `DualResponseServer.tool`; or the extra `sql` is not installed.
     """
-    sql_reader()
+    require_parser()
 
     def execute_query(
         query: _Query = None,
@@ -100,7 +100,7 @@ def add_query(
     Raises:
         ConfigurationError: as `add_execute_query`; or the server has several databases and `source` names none.
     """
-    sql_reader()
+    require_parser()
     source = options.get("source")
     if source is None and len(dual.sql.databases) > 1:
         raise ConfigurationError(

@@ -10,7 +10,7 @@ from sqlalchemy import Dialect, TableClause
 
 from dualsql.catalogue import Visible
 from dualsql.databases import Source
-from dualsql.errors import BadParameterError, ConfigurationError
+from dualsql.errors import BadParameterError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
@@ -177,11 +177,19 @@ def sql_reader() -> Callable[..., Statement]:
     Raises:
         ConfigurationError: it is not installed.
     """
-    try:
-        from dualsql.sql.translate import read_select
-    except ImportError as error:
-        raise ConfigurationError("SQL texts need a parser.", hint='pip install "dualsql[sql]"') from error
+    require_parser()
+    from dualsql.sql.translate import read_select
+
     return read_select
+
+
+def require_parser() -> None:
+    """Check that the parser of SQL texts is installed.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    require_package("sqlglot", "SQL texts need a parser.", hint='pip install "dualsql[sql]"')
 
 
 def _refuse(what: str, name: str, known: Iterable[str]) -> NoReturn:

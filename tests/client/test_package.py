@@ -22,13 +22,11 @@ PACKAGE = Path(dualsql_client.__file__).parent
 
 
 def test_the_exports_are_sealed() -> None:
-    assert dualsql_client.__all__ == sorted(dualsql_client.__all__)
-    public = {
-        name
-        for name, member in vars(dualsql_client).items()
-        if not name.startswith("_") and not inspect.ismodule(member) and name != "annotations"
-    }
-    assert public == set(dualsql_client.__all__)
+    assert dualsql_client.__all__ == sorted(dualsql_client.__all__) == dir(dualsql_client)
+    for name in dualsql_client.__all__:
+        assert getattr(dualsql_client, name).__module__.startswith("dualsql_client.")
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        dualsql_client.Nothing  # noqa: B018
 
 
 def test_every_error_is_exported_and_drawn_in_the_tree() -> None:

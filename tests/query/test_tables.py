@@ -21,7 +21,8 @@ from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.mcp import add_result_tools
-from dualsql_client.query import Bucket, Compared, Function, Operator, where
+from dualsql_client.query import Compared, where
+from dualsql_client.wire import Bucket, Function, Operator
 from tests.http.application import Application, problem_of, running
 
 DOCS = Path(__file__).parents[2] / "docs"

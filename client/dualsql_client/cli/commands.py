@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import typer
 
 from dualsql_client.addresses import resource_id
@@ -55,6 +54,8 @@ class ToolResultSource:
             ParseError, NotConfiguredError: there is none, or its address is none.
         """
         headers = {"authorization": f"Bearer {token}"} if token else {}
+        import httpx
+
         async with httpx.AsyncClient(params={"link": self.link} if self.link else None) as http:
             yield _only(DualResponseClient(self.base_url, http, headers), self.tool_result)
 

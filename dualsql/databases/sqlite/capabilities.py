@@ -20,7 +20,7 @@ from dualsql.capabilities import (
 from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
 from dualsql.databases.generic import Expression, raw_form, unchanged
-from dualsql_client.query import Bucket
+from dualsql_client.wire import Bucket
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:

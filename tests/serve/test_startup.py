@@ -1,0 +1,158 @@
+"""The start of `dualsql serve --stdio`: hosts give a server few seconds to its first answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import pytest
+
+from tests.serve.conftest import PROGRAM, environment
+
+# Each is needed by some command, format or database, and by no server before it is asked for that.
+HEAVY = frozenset(
+    """alembic asyncmy asyncpg duckdb fastmcp httpx jinja2 mako matplotlib numpy pandas polars psycopg pyarrow
+    rapidfuzz sqlglot textual vl_convert""".split()
+)
+
+BARE = """
+from mcp.server import MCPServer
+
+server = MCPServer("bare")
+
+
+@server.tool()
+def greet(name: str) -> str:
+    "Greets a person."
+    return name
+
+
+server.run("stdio")
+"""
+
+
+class Host:
+    """A host that starts a server and speaks MCP 2025-06-18 with it, line by line."""
+
+    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        assert process.stdin
+        assert process.stdout
+        self.process = process
+        self._errors = errors
+        self._to: IO[bytes] = process.stdin
+        self._from: IO[bytes] = process.stdout
+
+    def send(self, method: str, id_: int | None = None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        self._to.write(json.dumps(message if id_ is None else {**message, "id": id_}).encode() + b"\n")
+        self._to.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """The next message; empty if the server has ended."""
+        return dict(json.loads(self._from.readline() or b"{}"))
+
+    def shake_hands(self) -> list[str]:
+        """The names of the server's tools."""
+        client = {"name": "host", "version": "1"}
+        self.send("initialize", 1, protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+        assert self.answer()["id"] == 1
+        self.send("notifications/initialized")
+        self.send("tools/list", 2)
+        return [tool["name"] for tool in self.answer()["result"]["tools"]]
+
+    def errors(self) -> str:
+        """All that the server has written on its standard error."""
+        self._errors.seek(0)
+        return self._errors.read().decode()
+
+    def cpu_seconds(self) -> float:
+        """What the process has used until now."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def started(*command: str, **variables: str) -> Iterator[Host]:
+    """A server of which a host has the standard streams; killed at the end of the block."""
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(
+            command, stdin=-1, stdout=-1, stderr=errors, env=environment(**variables)
+        ) as process,
+    ):
+        try:
+            yield Host(process, errors)
+        finally:
+            process.kill()
+
+
+def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
+    program = [sys.executable, "-X", "importtime", *PROGRAM[1:], "serve", "--stdio", "--all"]
+    with started(*program, DUALSQL_DATABASE_URL=shop) as host:
+        assert "describe_table" in host.shake_hands()
+        host.send("tools/call", 3, name="list_tables", arguments={})
+        assert host.answer()["result"]["structuredContent"]["total"] == 3
+        imported = set(re.findall(r"\| +([\w.]+)$", host.errors(), re.MULTILINE))
+    assert imported > {"sqlalchemy", "dualsql.server", "mcp"}
+    found = imported & HEAVY
+    assert found == set()
+
+
+async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_call_is() -> None:
+    connected: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await connected.put(writer)
+
+    async with await asyncio.start_server(accept, "127.0.0.1") as silent:
+        port = silent.sockets[0].getsockname()[1]
+        url = f"postgresql://reader:secret@127.0.0.1:{port}/shop?ssl=disable"
+        with started(*PROGRAM, "serve", "--stdio", "--all", DUALSQL_DATABASE_URL=url) as host:
+            assert "execute_query" in await asyncio.to_thread(host.shake_hands)
+            host.send("tools/call", 3, name="execute_query", arguments={"query": "SELECT 1"})
+            (await connected.get()).close()  # the database is no database: the server cannot start
+            said, _ = await asyncio.to_thread(host.process.communicate, timeout=60)
+            assert said == b""
+            assert host.process.returncode == 1
+            assert re.fullmatch(r"dualsql: [^\n]+\n", host.errors())
+            assert "secret" not in host.errors()
+
+
+def test_a_host_that_hangs_up_before_the_database_answers_leaves_no_process(shop: str) -> None:
+    with started(*PROGRAM, "serve", "--stdio", "--all", DUALSQL_DATABASE_URL=shop) as host:
+        host.process.communicate(timeout=60)
+        assert host.process.returncode == 0
+
+
+@pytest.mark.long
+def test_the_first_answers_take_little_longer_than_those_of_a_bare_server(shop: str, tmp_path: Path) -> None:
+    """At most 1.8 times as long, with bytecode in place: the first run of each, which writes it, does not count."""
+    variables = {
+        "PYTHONPYCACHEPREFIX": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "DUALSQL_DATABASE_URL": shop,
+    }
+    commands = {
+        "bare": [sys.executable, "-c", BARE],
+        "dualsql": [*PROGRAM, "serve", "--stdio", "--all"],
+    }
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(8):
+        for name, command in commands.items():
+            begin = time.perf_counter()
+            with started(*command, **variables) as host:
+                host.shake_hands()
+                seconds[name].append((time.perf_counter() - begin, host.cpu_seconds()))
+    for of_wall_or_cpu in (0, 1):
+        bare, ours = (min(run[of_wall_or_cpu] for run in seconds[name][1:]) for name in ("bare", "dualsql"))
+        assert ours <= 1.8 * bare, seconds
