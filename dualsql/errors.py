@@ -1,35 +1,35 @@
-"""Every error that dualsql raises. `code` is stable, `hint` says what to do next.
+"""All errors that dualsql raises. `code` is stable; `hint` says what to do next.
 
 DualResponseError
 ├── QueryExecutionError        QUERY_EXECUTION_FAILED   the caller's statement failed in the database
 │   └── CountExecutionError    COUNT_EXECUTION_FAILED   ... while its rows were counted
 ├── QueryTimeoutError          QUERY_TIMEOUT            it ran longer than the setting allows
-├── DatabaseBusyError          DATABASE_BUSY            no connection was free, or the database broke off
+├── DatabaseBusyError          DATABASE_BUSY            no connection was free, or the database closed it
 │   ├── DatabaseUnreachableError  DATABASE_UNREACHABLE  no connection could be opened
-│   └── TooManyQueriesError    TOO_MANY_QUERIES         ... because as many run and wait as the settings allow
+│   └── TooManyQueriesError    TOO_MANY_QUERIES         ... because the maximum runs and waits already
 ├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
 ├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
 ├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
-├── ResourceExpiredError       RESOURCE_EXPIRED         it was there, and its time is over
+├── ResourceExpiredError       RESOURCE_EXPIRED         its lifetime is over
 ├── ResourcePendingError       RESOURCE_PENDING         its query still runs
 ├── ResourceFailedError        RESOURCE_FAILED          its query failed: `details.error` says why
 ├── QueryInterruptedError      QUERY_INTERRUPTED        the server that ran the query stopped, or was told to stop it
-│   └── QueryCancelledError    QUERY_CANCELLED          ... by whoever asked for it
-├── BadParameterError          BAD_PARAMETER            a value the caller gave is not usable
+│   └── QueryCancelledError    QUERY_CANCELLED          ... because a caller cancelled it
+├── BadParameterError          BAD_PARAMETER            a value from the caller is malformed or out of range
 │   ├── UnknownColumnError     UNKNOWN_COLUMN           ... because no column has that name
-│   └── BadCursorError         BAD_CURSOR               ... a cursor: not ours, or not for this
+│   └── BadCursorError         BAD_CURSOR               ... a cursor of another server or request
 ├── ValueNotRepresentableError VALUE_NOT_REPRESENTABLE  a cell has no form in the format asked for
-├── ResultChangedError         RESULT_CHANGED           a broken stream cannot be gone on with: its rows are others now
-├── UnauthenticatedError       UNAUTHENTICATED          the request's credential is missing or not right
-├── ForbiddenError             FORBIDDEN                the caller may not do this with the resource
-│   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token was issued for less
+├── ResultChangedError         RESULT_CHANGED           a broken stream cannot be resumed: its rows have changed
+├── UnauthenticatedError       UNAUTHENTICATED          the credential is missing or not valid
+├── ForbiddenError             FORBIDDEN                the caller may not do this
+│   └── InsufficientScopeError INSUFFICIENT_SCOPE       ... because the token lacks a scope
 ├── ForbiddenSQLError          FORBIDDEN_SQL            the statement reads what it may not, or hides what it reads
-├── InvalidSQLError            INVALID_SQL              a SQL text that cannot be understood
+├── InvalidSQLError            INVALID_SQL              a SQL text that cannot be read
 │   └── UnknownTableError      UNKNOWN_TABLE            ... because no table has that name
 ├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
 ├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
-│   └── TamperedError          TAMPERED_RESOURCE        a stored row does not carry our signature
-└── ConfigurationError         BAD_CONFIGURATION        the server was set up in a way that cannot be safe
+│   └── TamperedError          TAMPERED_RESOURCE        the signature of a stored row is not valid
+└── ConfigurationError         BAD_CONFIGURATION        the configuration of the server is not safe
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, NamedTuple
 
 Asked = Literal["question", "text"]
-"""What a caller gave that a statement was made of."""
+"""What a caller gave: a query over a result, or a SQL text."""
 
 
 class Told(NamedTuple):
-    """What callers are told of an error: over REST, in a stream, by a tool."""
+    """The message and hint of an error for callers: over REST, in a stream, in a tool result."""
 
     message: str
     hint: str
@@ -57,10 +57,10 @@ class DualResponseError(Exception):
     Attributes:
         code: a stable name, the same on every channel.
         message: one sentence for a person or a model; never a database's own text.
-        hint: what to do next, or an empty string. Written for callers, unless `caller_words` are given.
-        developer_hint: what to do in code, on the server; never told to a caller.
+        hint: what to do next, or an empty string. It is for callers, unless there are `caller_words`.
+        developer_hint: what to do in the server's code; never shown to a caller.
         details: JSON values that a program can use.
-        caller_words: of a class whose message and hint speak of code: what callers are told in their place.
+        caller_words: message and hint for callers, if those of the class mention code.
     """
 
     code: ClassVar[str] = "DUAL_RESPONSE_ERROR"
@@ -83,7 +83,7 @@ class DualResponseError(Exception):
 
     @property
     def told(self) -> Told:
-        """What callers are told. The exception's own text is for whoever wrote the server's code."""
+        """The message and hint for callers. The exception's own text is for the developer of the server."""
         return self.caller_words or Told(self.message, self.hint)
 
     def __str__(self) -> str:
@@ -91,10 +91,10 @@ class DualResponseError(Exception):
 
 
 class QueryExecutionError(DualResponseError):
-    """The caller's statement failed in the database; the cause is chained, never shown.
+    """The caller's statement failed in the database. The cause is chained and never shown to callers.
 
     Attributes:
-        is_unsuited: the statement asks of values what their types do not have: an operator, a function, a conversion.
+        is_unsuited: a type does not have the operator, function or conversion that the statement uses.
             See `blaming`.
         is_of_a_value: some rows have no such value, of which another statement may be the reason: one with a CAST, that
             this one reads.
@@ -116,9 +116,9 @@ class CountExecutionError(QueryExecutionError):
 
 
 class ValueNotRepresentableError(DualResponseError):
-    """A cell is not of the type that its column has in Arrow or Parquet, or has no JSON form; it is never changed.
+    """A cell does not have its column's Arrow or Parquet type, or has no JSON form. It is never changed to fit.
 
-    `details.column` is where; `details.text_columns` are the columns to be asked for as text, where that helps.
+    `details.column` names the column; `details.text_columns` names the columns to request as text, if that helps.
     """
 
     code = "VALUE_NOT_REPRESENTABLE"
@@ -132,14 +132,14 @@ class QueryTimeoutError(DualResponseError):
 
 
 class DatabaseBusyError(DualResponseError):
-    """The database could not answer now, and may at the next try."""
+    """The database could not answer now. A later attempt may succeed."""
 
     code = "DATABASE_BUSY"
     default_hint = "Try again in a moment."
 
 
 class DatabaseUnreachableError(DatabaseBusyError):
-    """No connection to the database could be opened: it is down, restarting, or refuses the server's login."""
+    """No connection to the database could be opened: it is down, restarting, or rejects the server's login."""
 
     code = "DATABASE_UNREACHABLE"
     default_hint = (
@@ -148,13 +148,13 @@ class DatabaseUnreachableError(DatabaseBusyError):
 
 
 class TooManyQueriesError(DatabaseBusyError):
-    """As many queries run and wait as the settings allow."""
+    """The maximum number of queries runs and waits already."""
 
     code = "TOO_MANY_QUERIES"
 
 
 class NotFreezableError(DualResponseError):
-    """The statement holds something that cannot be stored as data."""
+    """The statement contains something that cannot be stored as data."""
 
     code = "NOT_FREEZABLE"
     caller_words = Told(
@@ -164,13 +164,13 @@ class NotFreezableError(DualResponseError):
 
 
 class NoTotalOrderError(DualResponseError):
-    """No order of the statement's rows can be relied on from one page to the next."""
+    """The rows have no order that stays the same from one page to the next."""
 
     code = "NO_TOTAL_ORDER"
 
 
 class ResourceNotFoundError(DualResponseError):
-    """No such resource for this caller: unknown, deleted and foreign look the same."""
+    """The resource is unknown, deleted or another caller's; the answer is the same for all three."""
 
     code = "RESOURCE_NOT_FOUND"
     default_hint = "Run the query again to get a new resource."
@@ -184,39 +184,39 @@ class ResourceExpiredError(DualResponseError):
 
 
 class ResourcePendingError(DualResponseError):
-    """The resource's query still runs: there are no rows yet."""
+    """The query of the resource still runs; there are no rows yet."""
 
     code = "RESOURCE_PENDING"
     default_hint = "Try again in a moment. The metadata says when the resource is ready."
 
 
 class ResourceFailedError(DualResponseError):
-    """The resource's query failed: there will be no rows. `details.error` is the problem it failed with."""
+    """The query of the resource failed; there are no rows. `details.error` is the error of the query."""
 
     code = "RESOURCE_FAILED"
 
 
 class QueryInterruptedError(DualResponseError):
-    """The query was ended before the database had answered."""
+    """The query was stopped before the database answered."""
 
     code = "QUERY_INTERRUPTED"
     default_hint = "Run the query again."
 
 
 class QueryCancelledError(QueryInterruptedError):
-    """The query was ended because somebody asked for that."""
+    """A caller cancelled the query."""
 
     code = "QUERY_CANCELLED"
 
 
 class BadParameterError(DualResponseError):
-    """A value from the caller is malformed or out of bounds."""
+    """A value from the caller is malformed or out of range."""
 
     code = "BAD_PARAMETER"
 
 
 class UnknownColumnError(BadParameterError):
-    """No column of the result has the name the caller used."""
+    """The result has no column with this name."""
 
     code = "UNKNOWN_COLUMN"
 
@@ -231,7 +231,7 @@ class UnknownColumnError(BadParameterError):
 
 
 class BadCursorError(BadParameterError):
-    """The cursor is not this server's, or was given for another resource, order or principal: all one answer."""
+    """The cursor is from another server, or for another resource, order or principal. The answer does not say which."""
 
     code = "BAD_CURSOR"
     default_hint = "Use it with the same sort and as the same caller, or start again without a cursor."
@@ -241,17 +241,17 @@ class BadCursorError(BadParameterError):
 
 
 class ResultChangedError(DualResponseError):
-    """The row that a broken stream ended with is another one by now, or gone."""
+    """The last row of a broken stream was changed or deleted."""
 
     code = "RESULT_CHANGED"
     default_hint = "Start again without resume, and discard the rows received before."
 
 
 class UnauthenticatedError(DualResponseError):
-    """Nobody knows who asks: a credential is missing where one is needed, wrong or expired.
+    """A credential is missing where one is required, wrong or expired.
 
     Attributes:
-        challenge: what kind of credential is wanted, as WWW-Authenticate says it (RFC 9110, section 11.6.1).
+        challenge: the required kind of credential, for WWW-Authenticate (RFC 9110, section 11.6.1).
     """
 
     code = "UNAUTHENTICATED"
@@ -269,10 +269,10 @@ class ForbiddenError(DualResponseError):
 
 
 class InsufficientScopeError(ForbiddenError):
-    """The caller's token is valid, and was issued for less than this.
+    """The caller's token is valid but lacks a scope.
 
     Attributes:
-        challenge: the scopes that are wanted, as WWW-Authenticate says it (RFC 6750, section 3.1).
+        challenge: the required scopes, for WWW-Authenticate (RFC 6750, section 3.1).
     """
 
     code = "INSUFFICIENT_SCOPE"
@@ -284,19 +284,19 @@ class InsufficientScopeError(ForbiddenError):
 
 
 class ForbiddenSQLError(DualResponseError):
-    """The statement names what this server does not serve, or holds what no rule can see through."""
+    """The statement reads a table that is not served, or contains SQL that rules cannot check."""
 
     code = "FORBIDDEN_SQL"
 
 
 class InvalidSQLError(DualResponseError):
-    """A text is no SQL that this server understands."""
+    """The SQL text cannot be read, or its parts do not fit together."""
 
     code = "INVALID_SQL"
 
 
 class UnknownTableError(InvalidSQLError):
-    """No table that is served has the name in the text; one that exists and is not served looks the same."""
+    """The text names a table that is not served, whether it exists or not."""
 
     code = "UNKNOWN_TABLE"
 
@@ -308,14 +308,14 @@ class LimitExceededError(DualResponseError):
 
 
 class StorageError(DualResponseError):
-    """The resource store failed; the request may be repeated."""
+    """The resource store failed. The request can be repeated."""
 
     code = "STORAGE_ERROR"
     default_hint = "Try again in a moment."
 
 
 class TamperedError(StorageError):
-    """A stored row was not written by this server, or was changed since."""
+    """A stored row was changed, or was not written by this server."""
 
     code = "TAMPERED_RESOURCE"
     default_hint = (
@@ -324,7 +324,7 @@ class TamperedError(StorageError):
 
 
 class ConfigurationError(DualResponseError):
-    """The server cannot start safely as it was set up."""
+    """The configuration of the server is not safe or not complete."""
 
     code = "BAD_CONFIGURATION"
     caller_words = Told(
@@ -334,10 +334,10 @@ class ConfigurationError(DualResponseError):
 
 @contextmanager
 def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> Iterator[None]:
-    """Report an unsuited statement as the mistake of the caller who gave its question or its text.
+    """Turn an unsuited statement into an error of the caller who gave the query or the SQL text.
 
     Args:
-        asked: what the caller gave; None for a statement of the application's own, whose error is raised as it is.
+        asked: what the caller gave; None for a statement of the application, whose error is raised unchanged.
         reads_conversions: whether a statement converts values that the question or the text reads.
 
     Raises:
@@ -377,10 +377,10 @@ _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """What is imported inside comes with the extra `name` of dualsql; who misses it is told so.
+    """Imports in the block need the extra `name` of dualsql; if one is missing, the error names the extra.
 
     Raises:
-        ModuleNotFoundError: still that, so that what is optional to an importer stays so.
+        ModuleNotFoundError: of the same class, so that an importer can still treat the module as optional.
     """
     try:
         yield
@@ -403,7 +403,7 @@ def require_package(package: str, message: str, *, hint: str) -> None:
 
 
 _COMPARED = 80
-"""Characters: comparing names costs the product of their lengths, and this one is the caller's."""
+"""Characters. The cost of comparing names grows with the product of their lengths, and this name is the caller's."""
 
 _SAME = tuple(
     frozenset(names.split())
@@ -423,11 +423,11 @@ _SAME = tuple(
         "terms term q search keywords",
     )
 )
-"""Names that mean the same where only one of them is known."""
+"""Synonyms of argument names, for suggestions."""
 
 
 def refuse_unknown(given: Collection[str], known: Collection[str], what: str) -> None:
-    """Raises BadParameterError, which guesses, for a name that is not known here."""
+    """Raise BadParameterError, with a suggestion, for the first unknown name."""
     unknown = next((name for name in given if name not in known), None)
     if unknown is None:
         return

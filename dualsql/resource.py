@@ -43,11 +43,11 @@ class Total(NamedTuple):
     kind: TotalCountKind
 
     def at_least(self, rows: int) -> Total:
-        """The total of a result that has at least so many rows."""
+        """The total of a result with at least so many rows."""
         return Total(rows, "capped") if self.rows is not None and self.rows < rows else self
 
     def at_most(self, rows: int) -> Total:
-        """The total of a result that has at most so many rows."""
+        """The total of a result with at most so many rows."""
         return Total(rows, "estimated") if self.rows is not None and self.rows > rows else self
 
 
@@ -62,10 +62,10 @@ class CountMethod(NamedTuple):
 
 
 def parse_count(asked: Any) -> CountMethod:
-    """What the words say.
+    """Parse the text.
 
     Raises:
-        BadParameterError: they say nothing.
+        BadParameterError: the text is not valid.
     """
     if isinstance(asked, str):
         capped = _CAPPED.fullmatch(asked)
@@ -82,7 +82,7 @@ def parse_count(asked: Any) -> CountMethod:
 
 
 SampleOption = Literal["head", "tail", "random", "spread"] | str
-"""The first rows, the last ones, rows at random ("random:42" are others than "random:43"), or rows at even ranks."""
+"""The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
 
 SampleWay = Literal["head", "tail", "random", "spread"]
 
@@ -121,10 +121,10 @@ def within(what: str, value: int, least: int, most: int) -> int:
 
 
 def parse_sample(asked: Any) -> SampleMethod:
-    """What the words say.
+    """Parse the text.
 
     Raises:
-        BadParameterError: they say nothing.
+        BadParameterError: the text is not valid.
     """
     if isinstance(asked, str):
         seeded = _SEEDED.fullmatch(asked)
@@ -168,19 +168,19 @@ class Addresses:
         return cls(base_url.rstrip("/"), checked_scheme(uri_scheme))
 
     def uri(self, resource_id: str) -> str:
-        """The URI, which the model passes on."""
+        """The URI, for the model."""
         return f"{self.uri_scheme}://{resource_id}"
 
     def url(self, resource_id: str) -> str:
-        """The URL, where the application reads the rows."""
+        """The URL, at which the application reads the rows."""
         return f"{self.base_url}/{resource_id}"
 
 
 def checked_scheme(scheme: str) -> str:
-    """A scheme for URIs of our own.
+    """Check the scheme of resource URIs.
 
     Raises:
-        ConfigurationError: it is none, or one that hosts would follow.
+        ConfigurationError: it is not a scheme, or one that hosts would follow.
     """
     if not _SCHEME.fullmatch(scheme) or scheme in _FETCHABLE:
         raise ConfigurationError(
@@ -190,7 +190,7 @@ def checked_scheme(scheme: str) -> str:
 
 
 def id_in(uri: str) -> str:
-    """The id of a resource, of its URI as a result printed it, or the id itself."""
+    """The id of a resource, from its URI as printed in a result, or from the id itself."""
     wanted = uri.strip()
     return resource_id(wanted) or wanted
 
@@ -203,7 +203,7 @@ WELL_KNOWN = "/.well-known/resource-link-service"
 
 
 def service(base_url: str, settings: Settings) -> dict[str, Any]:
-    """Where the service is, and what holds unless a request says otherwise; times in seconds."""
+    """The URL of the service and its defaults; times in seconds."""
     return {
         "baseUrl": base_url,
         "wellKnown": f"{base_url}{WELL_KNOWN}",
@@ -222,7 +222,7 @@ def service(base_url: str, settings: Settings) -> dict[str, Any]:
 def endpoint(
     method: str, path: str, description: str, *, query: Sequence[str] = (), body: Sequence[str] = ()
 ) -> Mapping[str, Any]:
-    """One endpoint; its path is below the base URL, `query` and `body` are the names of what it takes."""
+    """The description of an endpoint: its path below the base URL, and the names of its parameters."""
     return {
         "method": method,
         "path": path,
@@ -239,7 +239,7 @@ Status = Literal["pending", "ready", "failed"]
 class Principal:
     """A caller. `id` names the person or service, `tenant` the customer that they belong to.
 
-    Both are compared character by character. Raises ValueError for an empty id or tenant, or one that is no text.
+    Both are compared character by character. Raises ValueError for an id or tenant that is empty or not a string.
     """
 
     id: str
@@ -251,7 +251,7 @@ class Principal:
             _check_name(self.tenant)
 
 
-# Both stand in an index, whose entries PostgreSQL bounds at 2,704 bytes.
+# Both are in an index. PostgreSQL limits its entries to 2,704 bytes.
 _LONGEST_NAME = 1_000
 
 
@@ -270,13 +270,13 @@ class Resource:
     Attributes:
         document: the frozen Select (see `dualsql.freeze`), bytes.
         signature: MAC over document, id, owner, tenant, source and created_at.
-        owner, tenant: the principal it is bound to; None for anyone who holds the link.
+        owner, tenant: the principal that it is bound to; None if anyone with the link may read it.
         total_count, total_count_kind: the number of rows; exact, estimated, a lower bound, or not counted.
         lifetime: how long it lives after its creation, or after an access when sliding.
         expires_at: None once pinned. All instants are aware and UTC.
         sample: the sample rows, stored only with `keep_sample`.
-        pending_until: end of the lease of the server that runs the query, which renews it.
-        failure: the error of a failed one.
+        pending_until: the end of the lease, which the server that runs the query renews.
+        failure: the error of a failed query.
     """
 
     id: str
@@ -301,16 +301,16 @@ class Resource:
     failure: ToolProblem | None = None
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether its lifetime was over at `now`."""
+        """Whether it has expired at `now`."""
         return self.expires_at is not None and self.expires_at <= now
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it lives until it is deleted."""
+        """Whether it never expires."""
         return self.expires_at is None
 
     def seen_at(self, now: datetime) -> Self:
-        """The resource at `now`: a pending one whose lease has expired has failed."""
+        """The resource at `now`: if its lease has expired, it has failed."""
         if self.status != "pending" or (self.pending_until is not None and now < self.pending_until):
             return self
         return replace(self, status="failed", failure=INTERRUPTED)
@@ -329,7 +329,7 @@ class Resource:
 
 
 def problem_of(error: DualResponseError) -> ToolProblem:
-    """An error as it is kept with the resource whose query failed."""
+    """The error of a query in the form that is stored with its resource."""
     message, hint = error.told
     return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 

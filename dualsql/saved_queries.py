@@ -85,7 +85,7 @@ class SavedQuery:
         description: what it answers, for a model.
         parameters: types of values, as a function's annotations would be: `{"state": Literal["NJ", "NY"]}`,
             `{"top": Annotated[int, Field(ge=1, le=100)]}`. The others have the type of what they are compared with.
-        source: which of several databases.
+        source: the name of the database, if there are several.
 
     Attributes:
         takes: the parameters, sorted by their names.

@@ -1,4 +1,4 @@
-"""The server: a Select goes in, a dual response comes out. Only the stored document, thawed, is ever run.
+"""The server: a Select goes in, a dual response comes out. Only the thawed document runs.
 
     create_response   freeze -> thaw -> apply rules -> sample and count -> sign -> store
     open_resource     one store read -> check the signature -> check the caller's rights
@@ -68,7 +68,7 @@ from dualsql_client.wire import Profile, ResourceDescription
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(Settings):
-    """The arguments of `DualResponseServer`, which explains them, with each setting as one of them."""
+    """The arguments of `DualResponseServer`, which documents them, and each setting."""
 
     databases: Database | Mapping[str, Database] = field(kw_only=False)
     base_url: str
@@ -94,7 +94,7 @@ class ServerOptions(Settings):
 
 
 class DualResponseServer:
-    """Creates dual responses and serves what they link to.
+    """Creates dual responses and serves the results that they link to.
 
     Use it as an async context manager, as the `lifespan` of a Starlette application, or call `shutdown`.
 
@@ -103,20 +103,20 @@ class DualResponseServer:
         base_url: where `router()` is mounted, as the application reaches it.
         tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
             then decides on text and document size itself.
-        store: where resources are kept; in memory unless told otherwise.
-        secrets: the first signs stored resources, all of them are accepted; at least 32 characters each.
-        hooks: rules, and functions, that narrow every statement at every execution; with any of them, every
-            table has to be filtered or declared shared (see `dualsql.tenancy`).
-        saved_queries: what callers may run by name; each is checked to be one that can be stored.
-        authenticate: tells who sent a REST request; without it every caller is anonymous. Ready-made ones are in
-            `dualsql.identity`.
-        authorize: may say no to a principal whose resource it is.
-        audit: takes an `AuditEvent` for everything that is done, or refused.
+        store: where resources are kept; in memory by default.
+        secrets: the first one signs stored resources, and all of them are accepted; at least 32 characters each.
+        hooks: rules and functions that restrict every statement at every execution. If there is one, every table must
+            be filtered or declared shared (see `dualsql.tenancy`).
+        saved_queries: queries that callers may run by name; each is checked at creation.
+        authenticate: identifies the caller of a REST request; without it, every caller is anonymous. Ready-made ones
+            are in `dualsql.identity`.
+        authorize: may refuse an action of the principal that owns the resource.
+        audit: gets an `AuditEvent` for every action and every refusal.
         settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
             precedence; see `Settings` and docs/settings.md.
 
     Raises:
-        ConfigurationError: the server could not be safe as it was set up.
+        ConfigurationError: the configuration is not safe.
     """
 
     @takes(ServerOptions, made=ServerOptions.of)
@@ -182,7 +182,7 @@ class DualResponseServer:
 
     @property
     def base_url(self) -> str:
-        """Where the REST resources are, without a slash at the end."""
+        """The URL of the REST resources, without a slash at the end."""
         return self._addresses.base_url
 
     # Creating -------------------------------------------------------------------------------------------
@@ -194,41 +194,41 @@ class DualResponseServer:
         Args:
             select: a Select, ORM or Core, or a set operation; text().columns() where `allow_text` is set. None
                 where a `parent` and its `refinement` are given.
-            name: a title that a person understands.
+            name: a title for people.
             sample_size: rows to show. Without it, a result that fits `Settings.text_budget` and
                 `Settings.results_budget` is shown whole, and a larger one by `Settings.default_sample_size` rows.
-            sample: which ones: "head", the first; "tail", the last; "random", which tells its seed, so that
+            sample: which rows: "head", the first; "tail", the last; "random", which reports its seed, so that
                 "random:SEED" shows them again; "spread", from the first to the last at even distances.
             expiration: lifetime, `Settings.default_expiration` unless given; cut to `Settings.maximum_lifetime`.
-            metadata: JSON values kept with the resource and shown to whoever may read it.
-            count: what total_count shall be worth when the sample is not everything: "exact", "estimated" by the
+            metadata: JSON values that are stored with the resource and shown to its readers.
+            count: the kind of total_count if the sample is not the whole result: "exact", "estimated" by the
                 database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
                 longer than `Settings.count_budget`, else estimated.
-            profile: what the columns are like: of "sample" rows or of the "full" result, within
-                `Settings.profile_budget`. The model hears where its sample is misleading; the figures are in the
+            profile: statistics of the columns, of "sample" rows or of the "full" result, within
+                `Settings.profile_budget`. The model is told where its sample is misleading; the statistics are in the
                 response.
-            principal: binds the resource to this person or service; no one else can read it.
-            source: which of several databases.
+            principal: the person or service that owns the resource; no one else can read it.
+            source: the name of the database, if there are several.
             wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
                 "pending", and the query goes on (see docs/pending.md).
-            parent: the resource, or its URI, that a response without a Select is made of; `principal` must be one
-                who may read it.
-            refinement: what of the parent (see docs/querying.md): a question, as JSON or as `dualsql.query` has it.
-            is_text: `select` is what `sql.resolve` made of a caller's SQL. An operation that the database does
-                not have for its types is then the caller's mistake: InvalidSQLError, not QueryExecutionError.
+            parent: the resource, or its URI, that is refined if there is no Select; `principal` must have the right to
+                read it.
+            refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.
+            is_text: `select` comes from a caller's SQL text (`sql.resolve`). An operation that the database does not
+                support for its types is then InvalidSQLError and not QueryExecutionError.
 
         Raises:
-            TypeError: an argument has a name that is not above.
+            TypeError: an argument is unknown.
             BadParameterError, LimitExceededError: an argument is malformed or out of bounds.
             ConfigurationError: there is no such source, or it is not read-only.
             NotFreezableError: the statement cannot be stored as data.
-            NoTotalOrderError: its rows could not be paged without loss.
+            NoTotalOrderError: its rows cannot be paged without loss.
             QueryExecutionError: the database refused the statement.
-            InvalidSQLError: ... that a caller wrote; BadParameterError: ... that a caller's question was made into.
-            CountExecutionError: it refused the count.
-            QueryTimeoutError, DatabaseBusyError: it took too long, or no connection was free.
+            InvalidSQLError, BadParameterError: the database refused a caller's SQL text, or a caller's query.
+            CountExecutionError: the database refused the count.
+            QueryTimeoutError, DatabaseBusyError: the query took too long, or no connection was free.
             TooManyQueriesError: with `wait`, `Settings.maximum_pending` run already.
-            StorageError: the resource could not be kept.
+            StorageError: the resource could not be stored.
         """
         checked = options.checked(self.settings)
         await self._ready()
@@ -239,19 +239,19 @@ class DualResponseServer:
     # Serving --------------------------------------------------------------------------------------------
 
     async def identify(self, request: Request) -> Principal | None:
-        """Who sent the request; None for an anonymous caller.
+        """The principal that sent the request; None for an anonymous caller.
 
         Raises:
-            UnauthenticatedError: its credential is not right.
+            UnauthenticatedError: the credential is not valid.
         """
         return await self._access.identify(request)
 
     async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
-        """The live resource, once it is certain that `principal` may do `action` with it.
+        """Load a live resource and check that `principal` may do `action` with it.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
-            TamperedError: the stored row is not one this server wrote.
+            TamperedError: the stored row was not written by this server.
         """
         await self._ready()
         return await self._access.open(resource_id, principal, action)
@@ -260,7 +260,7 @@ class DualResponseServer:
         """The live resource; None where there is none that `principal` may read.
 
         Raises:
-            ForbiddenError: `Settings.anonymous_actions` keeps anonymous callers from reading.
+            ForbiddenError: `Settings.anonymous_actions` does not allow anonymous callers to read.
         """
         try:
             return await self.open_resource(resource_id, principal, "read")
@@ -278,9 +278,9 @@ class DualResponseServer:
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
-            BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
-            BadCursorError, NoTotalOrderError: the cursor is not good for this, or the result has no cursors.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+            BadParameterError, UnknownColumnError: a value is out of range, or a column is not in the result.
+            BadCursorError, NoTotalOrderError: the cursor is not valid for this request, or the result has no cursors.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
         return await self.read_page_unchecked(
@@ -290,7 +290,7 @@ class DualResponseServer:
     async def read_page_unchecked(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> ResultPage:
-        """As `read_page`, of a resource that was opened already: neither rights nor expiry are checked."""
+        """As `read_page`, for a resource that was opened already: rights and expiry are not checked."""
         await self._ready()
         checked = request.checked(self.settings)
         return await self._pages.read(self._views.target(resource, principal), checked)
@@ -306,8 +306,8 @@ class DualResponseServer:
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
-            BadParameterError, UnknownColumnError: a value is out of bounds, a column is not in the result.
-            BadCursorError, NoTotalOrderError: the cursor or the resumption is not of this, or there can be none.
+            BadParameterError, UnknownColumnError: a value is out of range, or a column is not in the result.
+            BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
         """
         return await self.stream_unchecked(
             await self.open_resource(resource_id, principal, "read"), principal, request
@@ -316,7 +316,7 @@ class DualResponseServer:
     async def stream_unchecked(
         self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
     ) -> ResultStream:
-        """As `stream`, of a resource that was opened already: neither rights nor expiry are checked."""
+        """As `stream`, for a resource that was opened already: rights and expiry are not checked."""
         await self._ready()
         checked = request.checked(self.settings)
         return self._streams.open(self._views.target(resource, principal), checked)
@@ -334,12 +334,12 @@ class DualResponseServer:
 
         Args:
             kind: "sample" looks at the first rows, "full" at all of them; see `Settings.profile_sample`.
-            columns: those that are looked at; None for all that `Settings.maximum_profile_columns` allows.
+            columns: the columns to profile; None for all that `Settings.maximum_profile_columns` allows.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
-            BadParameterError, UnknownColumnError: there is no such kind, or no such column.
+            BadParameterError, UnknownColumnError: the kind or a column is unknown.
         """
         resource = await self.open_resource(resource_id, principal, "read")
         return await self.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
@@ -347,10 +347,10 @@ class DualResponseServer:
     async def describe(
         self, resource_id: str, principal: Principal | None, *, count: Count = "none"
     ) -> ResourceDescription:
-        """What GET answers about a result without its rows.
+        """The metadata of a result, as GET answers it.
 
         Args:
-            count: how to count the rows anew; "none" for the total that is known.
+            count: how to count the rows again; "none" for the known total.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
@@ -363,12 +363,12 @@ class DualResponseServer:
     async def describe_unchecked(
         self, resource: Resource, principal: Principal | None, *, count: Count = "none"
     ) -> ResourceDescription:
-        """As `describe`, of a resource that was opened already: neither rights nor expiry are checked."""
+        """As `describe`, for a resource that was opened already: rights and expiry are not checked."""
         asked = checked_count(count, self.settings)
         return await self._descriptions.describe(resource, principal=principal, asked=asked)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
-        """What may be said of a resource, without a word to the audit."""
+        """The metadata of a resource; not recorded in the audit."""
         return self._descriptions.metadata_of(resource)
 
     async def pin(self, resource_id: str, principal: Principal | None) -> None:
@@ -394,7 +394,7 @@ class DualResponseServer:
         return expires_at
 
     async def delete(self, resource_id: str, principal: Principal | None) -> None:
-        """Delete a result; its links end with it.
+        """Delete a result; its links stop working.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
@@ -411,28 +411,28 @@ class DualResponseServer:
         """As `delete`, with the specification's name and answer: False where `principal` sees no such result."""
         return await _is_done(self.delete(resource_id, principal))
 
-    # For code of the application's own, which has decided already: nobody's rights are checked.
+    # For the application's own code: no rights are checked.
 
     async def get_resource_unchecked(self, resource_id: str) -> Resource | None:
-        """The live resource, whoever owns it; None where there is none."""
+        """The live resource of any owner; None if there is none."""
         await self._ready()
         resource = await self._access.load(resource_id)
         return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
 
     async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """Keep a result until it is deleted; False when it is gone. `principal` is for the audit."""
+        """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
         is_pinned = await self._access.pin(resource_id, principal)
         self.watch.look()
         return is_pinned
 
     async def unpin_unchecked(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
-        """Undo a pin. Returns when the result expires; None when it is gone. `principal` is for the audit."""
+        """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
         expires_at = await self._access.unpin(resource_id, principal)
         self.watch.look()
         return expires_at
 
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """Delete a result; False when there was none. `principal` is for the audit."""
+        """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._access.note("delete", principal, resource_id=resource_id)
         is_deleted = await self._store.delete(resource_id) == 1
         self._jobs.forget(resource_id)
@@ -445,8 +445,8 @@ class DualResponseServer:
         """The principal's own live resources, newest first.
 
         Raises:
-            UnauthenticatedError: nobody is known to ask.
-            BadParameterError: the limit is out of bounds, or the cursor none of ours.
+            UnauthenticatedError: the caller is anonymous.
+            BadParameterError: the limit is out of range, or the cursor was not made by this server.
         """
         await self._ready()
         return await self._access.find(principal, limit=checked_listing(limit), cursor=cursor)
@@ -460,15 +460,15 @@ class DualResponseServer:
             options: see `dualsql.mcp.ToolOptions`.
 
         Raises:
-            ConfigurationError: no SDK for such a server is known and installed; the function is no tool.
+            ConfigurationError: the SDK of the server is unknown or not installed, or the function cannot be a tool.
         """
         return tool(self, server, **options)
 
     def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """What may be seen of tables and saved queries: `catalogue().seen_by(principal)`.
+        """The catalogue of tables and saved queries: `catalogue().seen_by(principal)`.
 
         Args:
-            visible: hides tables besides those that the hooks deny.
+            visible: hides further tables, besides those that the hooks deny.
             scheme: of the URIs.
 
         Raises:
@@ -484,11 +484,11 @@ class DualResponseServer:
         )
 
     def router(self) -> ASGIApp:
-        """The REST resources, to be mounted at the path of `base_url`."""
+        """The REST resources. Mount them at the path of `base_url`."""
         return build_router(self, self._features())
 
     def well_known(self) -> Route:
-        """A route for the root of an application, where `/.well-known/resource-link-service` is looked for."""
+        """A route for the root of an application: `/.well-known/resource-link-service`."""
         return well_known_route(
             self, [endpoint for feature in self._features() for endpoint in feature.endpoints]
         )
@@ -496,13 +496,13 @@ class DualResponseServer:
     def _features(self) -> list[FeatureRoutes]:
         return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
 
-    # Living and dying ---------------------------------------------------------------------------------------
+    # Start and shutdown -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Prove that no source can be written to, then begin housekeeping. Called by itself on first use.
+        """Check that no source can be written to, then start housekeeping. The first use of the server calls it.
 
-        A server that was shut down starts again, in this or another event loop. Engines and stores of yours must be
-        usable there, too: an asyncpg pool, for instance, belongs to the loop that it was first used in.
+        A server that was shut down can start again, in this or another event loop. Your own engines and stores must be
+        usable there too: an asyncpg pool, for example, belongs to the loop in which it was first used.
 
         Raises:
             ConfigurationError: a source can be written to, or the server runs in another event loop.
@@ -513,7 +513,7 @@ class DualResponseServer:
         await self._ready()
 
     async def _ready(self) -> None:
-        """Start on first use; what was shut down stays so until somebody starts it."""
+        """Start on first use. A server that was shut down is not started."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
@@ -545,7 +545,7 @@ class DualResponseServer:
         self._renew()
 
     def _renew(self) -> None:
-        """Replace whatever belongs to the event loop of the last run: locks, places, listeners."""
+        """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
         self._loop, self._is_closed, self._starting = None, False, asyncio.Lock()
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
@@ -554,16 +554,16 @@ class DualResponseServer:
         self.charts.renew()
 
     async def sweep(self) -> int:
-        """Delete now what expired longer than `gone_retention` ago. Returns how many resources."""
+        """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
         return await self._housekeeper.sweep()
 
     async def shutdown(self) -> None:
         """Stop slow queries and housekeeping, write access counts, close the store and the engines made here.
 
-        `start` begins anew. A MemoryStore has forgotten its resources by then.
+        `start` starts the server again. A MemoryStore loses its resources.
         """
         self._loop, self._is_closed = None, True
-        # Each is closed whatever happens to the others.
+        # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
                 closing.push_async_callback(source.close)

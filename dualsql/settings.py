@@ -32,16 +32,16 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCache:
-    """How long the rows of pages are kept, and how many bytes of them in all.
+    """How long rows of pages are cached, and how many bytes of them in all.
 
-    Until then a page may show rows that were changed or deleted since, to callers who were allowed to see them.
+    During that time, a page may show rows that were changed or deleted, to callers who were allowed to see them.
     """
 
     ttl: timedelta = timedelta(seconds=5)
     maximum_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a cache that keeps nothing."""
+        """Raise ConfigurationError for a cache without time or size."""
         if self.ttl <= timedelta() or self.maximum_bytes <= 0:
             raise ConfigurationError("The ttl and the maximum_bytes of a ResultCache must be positive.")
 
@@ -50,8 +50,8 @@ def setting(default: T, meaning: str, *, positive: bool = False) -> T:
     """One field of `Settings`.
 
     Args:
-        meaning: for the reference of settings and for help(): one sentence or two.
-        positive: zero is refused, too. (It would stop everything, or never pause.)
+        meaning: one or two sentences for docs/settings.md and help().
+        positive: zero is refused too, because it would stop everything or never pause.
     """
     about = {"meaning": meaning, "positive": positive}
     if isinstance(default, dict):
@@ -232,7 +232,7 @@ class Settings:
     uri_scheme: str = setting("resource", "Scheme of resource URIs; http and https are refused.")
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a value that could only be a mistake."""
+        """Raise ConfigurationError for an invalid value."""
         for option in fields(Settings):
             _check(option.name, getattr(self, option.name))
 
@@ -246,7 +246,7 @@ class SettingDescription:
     """One setting, as the reference and help() show it.
 
     Attributes:
-        type: as it is written in code, such as "int | None".
+        type: as in code, such as "int | None".
         default: as code.
     """
 
@@ -327,15 +327,15 @@ Settings.__doc__ = f"{Settings.__doc__}\n\nAttributes:\n" + "\n".join(
 def takes(
     options: Callable[P, Options], *, made: Callable[..., Options] | None = None
 ) -> Callable[[Callable[[Owner, Options], T]], Callable[Concatenate[Owner, P], T]]:
-    """A decorator: the method has the parameters of the dataclass `options`, and gets one made of them.
+    """A decorator: the method takes the fields of the dataclass `options` as parameters, and gets an instance of it.
 
-    Type checkers and help() see each field with its type and default, though it is written once.
+    Type checkers and help() show each field with its type and default.
 
     Args:
-        made: makes the dataclass of the arguments; its own constructor unless given.
+        made: makes the dataclass from the arguments; by default its constructor.
 
     Raises:
-        TypeError: a keyword is no field. The message names the field that is spelled most like it.
+        TypeError: a keyword is not a field. The message names the most similar field.
     """
     signature = _signature_of(options)
     make: Callable[..., Options] = made or options

@@ -1,1 +1,1 @@
-"""The application's half over HTTP. Only this package knows status codes."""
+"""The REST resources over HTTP. Only this package knows status codes."""

@@ -32,31 +32,31 @@ _COUNTED = ("access_count", "last_accessed_at")
 
 
 def metadata_etag(metadata: ResourceDescription) -> str:
-    """A weak tag of all that is said of a resource, but how often it was read: asking would change that."""
+    """A weak ETag of a resource's metadata, without its access count, which each request would change."""
     said: Mapping[str, Any] = {key: value for key, value in metadata.items() if key not in _COUNTED}
     return f'W/"{sha256(json.dumps(said)).hexdigest()[:32]}"'
 
 
 def is_known(headers: Headers, etag: str) -> bool:
-    """Whether If-None-Match names this tag, as weak tags are compared."""
+    """Whether If-None-Match contains this tag, by weak comparison."""
     given = ",".join(headers.getlist("if-none-match"))
     return given.strip() == "*" or etag.removeprefix("W/") in _TAG.findall(given)
 
 
 def not_modified(etag: str, *, vary: str | None = None) -> Response:
-    """304: the caller has it already."""
+    """The answer 304: the caller's copy is current."""
     return Response(status_code=304, headers={"ETag": etag} | ({"Vary": vary} if vary else {}))
 
 
 _FORMAT = "x-response-format"
 _KEPT = ("allow", "retry-after", "www-authenticate")
 
-# What is answered was bounded by the settings of the server: this is no second opinion on it.
+# The settings of the server have bounded the answer already.
 _BOUNDS = Bounds(values=100_000_000, characters=2**31)
 
 
 def negotiating(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, whose JSON is a dual-mode answer for callers who ask for one."""
+    """The endpoint, which answers with a dual-mode answer instead of JSON if the caller asks for one."""
 
     async def answer(request: Request) -> Response:
         started = time.perf_counter()
@@ -71,7 +71,7 @@ def negotiating(endpoint: Endpoint) -> Endpoint:
 
 
 def _asked(headers: Headers) -> Wanted | None:
-    """What is asked for; None where no format is, and X-Execution-Context alone asks for none: JSON is for code."""
+    """The dual-mode answer that is asked for. None without a format: X-Execution-Context alone asks for plain JSON."""
     named = {value.strip().lower() for value in headers.getlist(_FORMAT)}
     return wanted(headers) if named in ({"json"}, {"markdown"}) else None
 
@@ -102,7 +102,7 @@ def _enveloped(response: JSONAnswer, asked: Wanted, seconds: float) -> JSONAnswe
 
 
 def _shown(said: dict[str, Any], asked: Wanted) -> Display:
-    """A page's rows, or all that is said of the resource."""
+    """The rows of a page, or the metadata of the resource."""
     if asked.is_structured:
         return Display(type="markdown", content="")
     rows = said.get("data")

@@ -1,4 +1,4 @@
-"""Paths, query strings, JSON bodies and Accept headers to requests. Strict, and bounded first."""
+"""Parses paths, query strings, JSON bodies and Accept headers. Sizes are checked before anything is parsed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 
 _PLAUSIBLE = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
-# No resource has this id, yet the store is asked for it.
+# No resource has this id. The store is still asked, so that the answer takes as long as for any other id.
 _NO_RESOURCE = "-" * 27
 
 
 def resource_id_of(request: Request) -> str:
-    """The id of the resource that a request is addressed to."""
+    """The id of the resource in a request's path."""
     resource_id: str = request.path_params["resource_id"]
     return resource_id if _PLAUSIBLE.fullmatch(resource_id) else _NO_RESOURCE
 
@@ -50,7 +50,7 @@ _INTEGER_FORMS = {"number": False, "string": True}
 
 
 def split_query(query_string: bytes) -> dict[str, str]:
-    """The parameters by name; a name that is given twice is refused."""
+    """The parameters by name. A name that appears twice is refused."""
     if len(query_string) > MAXIMUM_QUERY_BYTES:
         raise BadParameterError(
             f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Send the request as POST."
@@ -74,7 +74,7 @@ def _decode(body: bytes) -> Any:
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:
-    """The JSON object that a body is."""
+    """Parse a body that must be a JSON object."""
     return _object(_decode(body), "The body")
 
 
@@ -85,14 +85,14 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def integer_text(name: str, text: str) -> int:
-    """A whole number out of a query string."""
+    """A whole number from a query string."""
     if len(text) > MAXIMUM_DIGITS or not _DIGITS.fullmatch(text):
         raise _not_an_integer(name)
     return int(text)
 
 
 def integer_value(name: str, value: Any) -> int:
-    """A whole number out of JSON."""
+    """A whole number from JSON."""
     # bool is a kind of int in Python; in JSON, true is not 1.
     if type(value) is not int or value < 0 or value >= 10**MAXIMUM_DIGITS:
         raise _not_an_integer(name)
@@ -108,7 +108,7 @@ def _not_an_integer(name: str) -> BadParameterError:
 
 
 def integer_form(value: Any) -> bool:
-    """Whether whole numbers are wanted as strings."""
+    """Whether whole numbers are to be written as strings."""
     if not isinstance(value, str) or value not in _INTEGER_FORMS:
         raise BadParameterError(
             "big_integers must be 'number' or 'string'.", details={"name": "big_integers"}
@@ -124,13 +124,13 @@ def flag_value(name: str, value: Any) -> bool:
 
 
 def sort_text(text: str) -> tuple[SortKey, ...]:
-    """`-enrollment,name` as keys."""
+    """Parse sort keys such as `-enrollment,name`."""
     keys = [(part[1:], "desc") if part.startswith("-") else (part, "asc") for part in text.split(",")]
     return _distinct([_sort_key(field, order) for field, order in keys])
 
 
 def sort_value(value: Any) -> tuple[SortKey, ...]:
-    """One key, a list of keys, or null."""
+    """Sort keys from JSON: one key, a list of keys, or null."""
     if value is None:
         return ()
     keys = [_object(key, "A sort key") for key in (value if isinstance(value, list) else [value])]
@@ -163,13 +163,13 @@ _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 
 
 async def read_json_body(request: Request, settings: Settings) -> bytes:
-    """The bytes of a body that says it is JSON; whether it is, the parser decides.
+    """Read a body whose Content-Type is JSON, without parsing it.
 
     Raises:
         UnsupportedBodyError: another media type, another charset than UTF-8, or compressed.
-        BodyTooLargeError: announced or arriving beyond `maximum_body_size`; the rest is not read.
-        SlowBodyError: not complete within `body_timeout`.
-        CallerGoneError: the caller hung up before the end.
+        BodyTooLargeError: it is longer than `maximum_body_size`; the rest is not read.
+        SlowBodyError: it is not complete within `body_timeout`.
+        CallerGoneError: the connection closed before the end.
     """
     _require_json(request.headers)
     return await _bounded_body(request, settings)
@@ -232,10 +232,10 @@ _LINK = b"link="
 
 
 def parse_query(query_string: bytes) -> PageRequest | None:
-    """Read `?skip=&limit=&sort=-enrollment,name&big_integers=string`; None when nothing was asked.
+    """Read `?skip=&limit=&sort=-enrollment,name&big_integers=string`; None without page parameters.
 
-    `offset` is another name for `skip`. A column whose name holds a comma or starts with a hyphen
-    cannot be written here; POST can name it.
+    `offset` is another name for `skip`. A column whose name contains a comma or starts with
+    a hyphen can be named only in a POST.
 
     Raises:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
@@ -254,10 +254,10 @@ def parse_query(query_string: bytes) -> PageRequest | None:
 
 
 def parse_count(query_string: bytes) -> str | None:
-    """How the rows shall be counted, of `?count=exact`; None when it is not asked.
+    """The count method in `?count=exact`; None without one.
 
     Raises:
-        BadParameterError: rows are asked for in the same request.
+        BadParameterError: the request also has page parameters.
     """
     values = split_query(query_string)
     if "count" not in values:
@@ -267,12 +267,12 @@ def parse_count(query_string: bytes) -> str | None:
 
 
 def refuse_query(query_string: bytes) -> None:
-    """Accept no query parameters at all: POST says it in its body, PUT and DELETE have nothing to say."""
+    """Refuse all query parameters: POST has its body, and PUT and DELETE have no parameters."""
     refuse_unknown(split_query(query_string), (), "query parameter")
 
 
 def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
-    """Limit and cursor of GET on the collection; the cursor is as opaque as it came."""
+    """Limit and cursor of GET on the collection; the cursor is not decoded."""
     values = split_query(query_string)
     refuse_unknown(values, LISTING_QUERY, "query parameter")
     limit = integer_text("limit", values["limit"]) if "limit" in values else None
@@ -280,10 +280,10 @@ def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
 
 
 def split_link(query_string: bytes) -> tuple[str | None, bytes]:
-    """The signed link of a query string, and the rest of it; neither is in any message.
+    """The signed link of a query string, and the rest of the query string. No message repeats either.
 
     Raises:
-        BadParameterError: two links are given.
+        BadParameterError: the query string has two links.
     """
     parts = query_string.split(b"&")
     links = [part for part in parts if part.startswith(_LINK)]
@@ -298,7 +298,7 @@ def split_link(query_string: bytes) -> tuple[str | None, bytes]:
 def parse_body(body: bytes) -> PageRequest:
     """Read `{"offset": 0, "limit": 100, "sort": {"field": "name", "order": "desc"}}`; all keys are optional.
 
-    `sort` is one key, a list of keys, or null. `big_integers` means what it means in a URL.
+    `sort` is one key, a list of keys, or null. `big_integers` is as in a URL.
 
     Raises:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
@@ -324,7 +324,7 @@ def _one_offset(values: Mapping[str, str]) -> int:
 
 
 def cursor_value(values: Mapping[str, Any]) -> str | None:
-    """The cursor, as opaque as it came; null is none."""
+    """The cursor, not decoded; None for null."""
     cursor = values.get("cursor")
     if cursor is None:
         return None
@@ -348,9 +348,9 @@ _FLAGS = {"true": True, "false": False}
 def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
     """Read `?format=csv&columns=name,city&sort=-enrollment&limit=10&guard_formulas=true`.
 
-    Without a format it is the one that Accept weighs most.
+    Without a format, it is the one with the highest weight in Accept.
 
-    A column whose name holds a comma cannot be written here; POST can name it.
+    A column whose name contains a comma can be named only in a POST.
 
     Raises:
         BadParameterError: a name is unknown or repeated, or a value is malformed.
@@ -396,7 +396,7 @@ def _stream_request(values: Mapping[str, Any], sort: tuple[SortKey, ...], header
 
 
 def writer_options(values: Mapping[str, Any]) -> WriterOptions:
-    """How values are written, of `big_integers`, `guard_formulas` and `text_columns`."""
+    """The writer's options: `big_integers`, `guard_formulas` and `text_columns`."""
     return WriterOptions(
         integer_strings=integer_form(values.get("big_integers", "number")),
         guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
@@ -411,17 +411,17 @@ def _format(value: Any) -> str | None:
 
 
 def _cursor(value: Any) -> str | None:
-    """As opaque as it came; null is none."""
+    """The cursor, not decoded; None for null."""
     if value is not None and not isinstance(value, str):
         raise BadCursorError
     return value
 
 
 def column_names(name: str, value: Any) -> tuple[str, ...]:
-    """The names of columns that a parameter of this name lists.
+    """The column names in the value of the parameter `name`.
 
     Raises:
-        BadParameterError: it is no list of names, or one of them is there twice.
+        BadParameterError: it is not a list of names, or a name is repeated.
     """
     if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
         raise _bad_columns(name, f"{name} must be a list of 1 to {_MOST_COLUMNS} column names.")
@@ -469,7 +469,7 @@ _IDENTITY = "identity"
 
 
 def preferred_media_type(accepted: Sequence[str], offered: Sequence[str]) -> str | None:
-    """The media type of `offered` that the values of Accept weigh most; the first one without any such header."""
+    """The media type of `offered` with the highest weight in Accept; the first one if there is no such header."""
     ranges = dict(_ranges(accepted))
     if not ranges:
         return offered[0]
@@ -480,7 +480,7 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
     """The content coding of `offered` for these values of Accept-Encoding; None for no coding at all.
 
     Raises:
-        NotAcceptableError: the caller takes neither a coding we have nor its absence.
+        NotAcceptableError: the caller accepts neither an offered coding nor an uncoded answer.
     """
     codings = dict(_ranges(accepted))
     weights = {coding: _weight(codings, (coding, "*")) for coding in offered}
@@ -506,7 +506,7 @@ def _weight(ranges: Mapping[str, float], by_precision: Sequence[str]) -> float:
 
 
 def _ranges(values: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Each range of a header and its weight. Parameters but `q` are not looked at."""
+    """Each range of a header and its weight. Parameters other than `q` are ignored."""
     for item in ",".join(values).lower().split(",", _MOST_RANGES)[:_MOST_RANGES]:
         name, *parameters = [part.strip() for part in item.split(";")]
         weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
@@ -523,7 +523,7 @@ def _number(text: str) -> float:
 
 
 def chosen_format(named: str | None, headers: Headers) -> Format:
-    """The format that the request names, or the one that its Accept weighs most.
+    """The format that the request names, or the one with the highest weight in Accept.
 
     Raises:
         BadParameterError: no format has that name.

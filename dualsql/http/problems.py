@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: one body for all, with words written for callers."""
+"""Errors as HTTP answers, all with the same JSON body."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dualsql.log import log_failure, log_unforeseen, new_incident, resource_hash
 from dualsql_client.wire import Problem
 
 PRIVATE_HEADERS = {
-    # The address is the key to the rows: no cache may keep them and no other site may learn it.
+    # The URL gives access to the rows: no cache may keep them, and no other site may learn the URL.
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -30,7 +30,7 @@ PRIVATE_HEADERS = {
 
 
 class JSONAnswer(Response):
-    """A value as JSON, whose numbers, dates and bytes lose nothing."""
+    """A JSON response that writes numbers, dates and bytes without loss."""
 
     media_type = "application/json"
 
@@ -67,13 +67,13 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class CallerGoneError(DualResponseError):
-    """The connection closed before the request was over; nobody reads the answer."""
+    """The connection closed before the request was answered."""
 
     code = "CALLER_GONE"
 
 
 class MethodNotAllowedError(DualResponseError):
-    """A resource has no such method."""
+    """The path does not have this method."""
 
     code = "METHOD_NOT_ALLOWED"
 
@@ -83,13 +83,13 @@ class MethodNotAllowedError(DualResponseError):
 
 
 class NotAcceptableError(DualResponseError):
-    """The rows cannot be had in any form that the caller accepts."""
+    """The server has no format or coding that the caller accepts."""
 
     code = "NOT_ACCEPTABLE"
 
 
 class OldProtocolError(DualResponseError):
-    """The body's end could not be told from a connection that broke."""
+    """Over this protocol, the end of the body could not be told from a broken connection."""
 
     code = "OLD_PROTOCOL"
     default_hint = f"Use HTTP/1.1 (nginx: proxy_http_version 1.1) or format={DEFAULT_FORMAT}."
@@ -102,14 +102,14 @@ class SlowBodyError(DualResponseError):
 
 
 class UnsupportedBodyError(DualResponseError):
-    """The body is something else than plain application/json."""
+    """The body is not uncompressed application/json."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
     default_hint = "Send JSON in UTF-8, not compressed, with Content-Type: application/json."
 
 
 class ForeignRequestError(ForbiddenError):
-    """The request was made for another host, or by another site's page."""
+    """The Host or Origin header is not allowed."""
 
     code = "FOREIGN_REQUEST"
 
@@ -121,7 +121,7 @@ class BodyTooLargeError(LimitExceededError):
 
 
 class ProblemKind(NamedTuple):
-    """How errors of one code are answered. `word` is the body's `error`."""
+    """How errors with one code are answered. `word` is the `error` of the body."""
 
     status: int
     word: str
@@ -173,7 +173,7 @@ KINDS: Mapping[str, ProblemKind] = {
 RETRY_SOON = {"Retry-After": str(RETRY_SECONDS)}
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
-    # Not with 413: closing while the caller still sends makes TCP drop the answer before it is read.
+    # Not for 413: if the connection closes while the caller still sends, TCP can drop the answer.
     408: {"Connection": "close"},
     426: {"Upgrade": "HTTP/1.1", "Connection": "upgrade"},
     503: RETRY_SOON,
@@ -183,7 +183,7 @@ _STATUS_NAMES = {status.value: status.name for status in HTTPStatus}
 
 
 def answering(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, with every exception it raises turned into an answer."""
+    """The endpoint, with each of its exceptions turned into an answer."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -198,7 +198,7 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
     """One route for each method of a path below a resource; GET answers HEAD, too. Other methods get 405.
 
     Args:
-        methods: those that 405 names. With OPTIONS among them, that is answered with the same list for every id.
+        methods: listed in the answer 405. If they include OPTIONS, it is answered with the same list for every id.
     """
     allowed = {"Allow": ", ".join(methods)}
 
@@ -214,10 +214,10 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
 
 
 def problem_response(error: Exception, where: str = "a request") -> Response:
-    """The one error body, with the status that belongs to it.
+    """The error as an answer with its status.
 
-    A 5xx carries `details.incident`, under which the log has the error and its cause, and `where` it arose.
-    An HTTPException, which an `authenticate` callable may raise, keeps its status and headers.
+    A 5xx has `details.incident`; the log has the error, its cause and the request under the same number. An
+    HTTPException, which an `authenticate` callable may raise, keeps its status and headers.
     """
     if isinstance(error, HTTPException):
         return _refusal(error)
@@ -246,7 +246,7 @@ def _answer(error: DualResponseError, incident: str) -> Response:
 
 
 def kind_of(error: DualResponseError) -> ProblemKind:
-    """How to answer `error`: as its own code says, or as the nearest ancestor's that is known here."""
+    """How to answer `error`: by its own code, or else by that of its nearest ancestor in the table."""
     codes = (getattr(ancestor, "code", "") for ancestor in type(error).__mro__)
     return next((KINDS[code] for code in codes if code in KINDS), INTERNAL)
 
@@ -258,7 +258,7 @@ def _hidden() -> DualResponseError:
 
 
 def _log_incident(error: DualResponseError, where: str) -> str:
-    """Log a failure of the server's side. Its number; empty for what is the caller's to mend."""
+    """Log a failure of the server and return its incident number; empty for an error of the caller."""
     if kind_of(error).status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return ""
     incident = new_incident()
@@ -273,7 +273,7 @@ def _log_unforeseen(error: Exception, where: str) -> str:
 
 
 def told(request: Request) -> str:
-    """The request as the log names it: an id opens a resource, and a query string may hold a link or a value."""
+    """The request as the log names it: without the id, which gives access, and without the query string."""
     path, hashes = request.url.path, ""
     for name, value in request.path_params.items():
         path = path.replace(str(value), f"{{{name}}}")
@@ -291,12 +291,12 @@ T = TypeVar("T")
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled as soon as the caller hangs up.
+    """Await `work`, and cancel it when the caller disconnects.
 
-    `receive` must have delivered the whole body, or a body that may be thrown away.
+    The body must have been read, or may be discarded.
 
     Raises:
-        CallerGoneError: the caller hung up before `work` was done.
+        CallerGoneError: the caller disconnected first.
     """
     with _Watch(receive) as watch:
         try:
@@ -308,7 +308,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
 
 
 class _Watch:
-    """Cancels the task that makes it when the caller hangs up before the end of the block."""
+    """Cancels the current task if the caller disconnects before the end of the block."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -318,7 +318,7 @@ class _Watch:
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
-        # Runs when the work waits for something: what is done at once has nobody who could leave.
+        # The task runs only when the work waits for something: work that ends at once needs no watch.
         self._beginning = asyncio.get_running_loop().call_soon(self._begin)
         return self
 
@@ -329,7 +329,7 @@ class _Watch:
             self._watching.cancel()
 
     def called_off(self) -> bool:
-        """Whether it was this watch that cancelled the work, and nobody else did."""
+        """Whether this watch, and nothing else, cancelled the work."""
         return self._has_cancelled and self._task is not None and self._task.uncancel() == 0
 
     def _begin(self) -> None:
@@ -339,8 +339,8 @@ class _Watch:
     def _cancel(self, watching: asyncio.Task[None]) -> None:
         if watching.cancelled() or self._task is None:
             return
-        watching.exception()  # a connection that fails is as good as one that is gone
-        if not self._task.cancelling():  # who unwinds already must not be disturbed
+        watching.exception()  # a failing connection counts as closed
+        if not self._task.cancelling():  # the work has ended or is unwinding
             self._has_cancelled = True
             self._task.cancel()
 

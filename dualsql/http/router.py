@@ -82,12 +82,12 @@ _JSON = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRoutes:
-    """What a feature adds to the REST resources; `dualsql.server` puts them together.
+    """The routes of a feature, such as queries or charts; `dualsql.server` puts all of them together.
 
     Attributes:
         routes: below a resource.
-        endpoints: the same for the well-known document; see `dualsql.resource.endpoint`.
-        representations: by media type, what answers GET of a resource when Accept prefers that type to JSON.
+        endpoints: their description in the well-known document; see `dualsql.resource.endpoint`.
+        representations: by media type, the function that answers GET of a resource when Accept prefers that type.
         listing_representations: the same for the collection.
     """
 
@@ -124,7 +124,7 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
 
 
 class Routes:
-    """One method per verb of a resource."""
+    """The endpoints of a resource, one method for each HTTP method."""
 
     def __init__(self, server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> None:
         self.server = server
@@ -137,7 +137,7 @@ class Routes:
         )
 
     async def read(self, request: Request) -> Response:
-        """GET: what the resource is, its rows counted anew if asked; with paging parameters, a page of its rows."""
+        """GET: the metadata, with a new count if asked; with page parameters, a page of rows."""
         represent = _preferred(request, self._representations)
         if represent is not None:
             return await represent(request)
@@ -161,14 +161,14 @@ class Routes:
         )
 
     async def page(self, request: Request) -> Response:
-        """POST: a page of its rows, as the body asks."""
+        """POST: a page of rows; the parameters are in the body."""
         link, query = split_request(self.server, request)
         refuse_query(query)
         body = await read_json_body(request, self.server.settings)
         return await self._answer_page(request, parse_body(body), link)
 
     async def rows(self, request: Request) -> Response:
-        """GET, POST below the resource: all its rows, as the query or the body asks."""
+        """GET and POST of /rows: all rows as a stream."""
         link, query = split_request(self.server, request)
         if request.method == "POST":
             refuse_query(query)
@@ -182,21 +182,21 @@ class Routes:
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
     async def pin(self, request: Request) -> Response:
-        """PUT: keep the resource until it is deleted."""
+        """PUT of the resource or of /pin: keep it until it is deleted."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
         await self.server.pin(resource_id_of(request), principal)
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
 
     async def unpin(self, request: Request) -> Response:
-        """DELETE below the resource: let it expire again."""
+        """DELETE of /pin: let the resource expire again."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
         expires_at = await self.server.unpin(resource_id_of(request), principal)
         return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
 
     async def delete(self, request: Request) -> Response:
-        """DELETE: end the resource; its links are dead from here on."""
+        """DELETE: delete the resource; its links stop working."""
         refuse_query(request.scope["query_string"])
         principal = await self.server.identify(request)
         await self.server.delete(resource_id_of(request), principal)
@@ -217,7 +217,7 @@ class Routes:
         return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
 
     async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
-        # HEAD shows no rows, so it uses no link up: previews of links in chats and mails send it.
+        # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource = await open_result(self.server, request, link, takes=request.method != "HEAD")
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
@@ -258,7 +258,7 @@ async def open_result(
     """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
 
     Args:
-        takes: rows are about to be read, which uses a single-use link up.
+        takes: rows will be read, which uses up a single-use link.
 
     Raises:
         ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
@@ -271,7 +271,7 @@ async def open_result(
 
 
 def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> Endpoint | None:
-    """What answers in the media type that Accept weighs most; None for JSON."""
+    """The function for the media type that Accept prefers; None for JSON."""
     if not representations:
         return None
     preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *representations])
@@ -285,7 +285,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class HostCheck:
-    """Answer 403 unless the request is addressed to one of `hosts` and comes from one of `origins`."""
+    """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`."""
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], origins: Collection[str]) -> None:
         self.app = app
@@ -297,7 +297,7 @@ class HostCheck:
         await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
-        """Why a request with these headers is not served, if it is not."""
+        """The error for a request with these headers; None if it is allowed."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self.serves(hosts[0]):
             return ForeignRequestError(
@@ -312,19 +312,19 @@ class HostCheck:
         return None
 
     def serves(self, host: str) -> bool:
-        """Whether a Host header is ours: `name` in the list covers every port, `name:port` only that one."""
+        """Whether the Host header is allowed: `name` in the list allows every port, `name:port` only that one."""
         match = _HOST.fullmatch(host.lower())
         return match is not None and not self.hosts.isdisjoint({match["name"], match.group()})
 
 
 def own_hosts(base_url: str) -> frozenset[str]:
-    """Names a server at `base_url` answers to; the loopback names are one when it is on loopback."""
+    """The hosts that a server at `base_url` answers to; on loopback, all names of loopback."""
     name = _host_name(base_url)
     return LOOPBACK_NAMES if name in LOOPBACK_NAMES else frozenset({name})
 
 
 def origin_of(url: str) -> str:
-    """The origin of `url` as browsers write it (RFC 6454, section 6.2). "*" and "null" stay as they are."""
+    """The origin of `url` as browsers write it (RFC 6454, section 6.2). "*" and "null" are returned unchanged."""
     parts = urlsplit(url)
     if not parts.scheme or not parts.hostname:
         return url
@@ -338,7 +338,7 @@ def _host_name(url: str) -> str:
 
 
 class FallbackRoute:
-    """Every path that is not a resource's: the answer of an unknown resource, and no WebSockets."""
+    """Answers every other path as an unknown resource, and refuses WebSockets."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -348,10 +348,10 @@ class FallbackRoute:
 
 
 class CORS(CORSMiddleware):
-    """Starlette's CORS, whose refusals speak as ours do."""
+    """Starlette's CORS middleware with dualsql's error body."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """The answer to a browser that asks before it sends."""
+        """The answer to a CORS preflight request."""
         response = super().preflight_response(request_headers)
         if response.status_code < 400:
             return response
@@ -373,7 +373,7 @@ def _middleware(server: DualResponseServer) -> list[Middleware]:
 
 
 def _cross_origin(origins: list[str]) -> Middleware:
-    # Any header: which one carries the credential is the business of `authenticate`.
+    # Any header: `authenticate` decides which one carries the credential.
     return Middleware(
         CORS,
         allow_origins=origins,

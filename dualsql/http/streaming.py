@@ -1,4 +1,4 @@
-"""All rows as one answer: its content coding, its file name, and sending it while the caller is connected."""
+"""Sends all rows of a result as one streamed answer: content coding, file name, sending while the caller reads."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _TRAILERS = "http.response.trailers"
 
 
 class CutOffError(Exception):
-    """Raised to the server after the body began: without its end, the connection is all that can be closed."""
+    """Raised when a body that has begun cannot be completed: the server then closes the connection."""
 
 
 async def beginning_of(stream: ResultStream) -> bytes:
-    """The bytes up to the first rows, or to the end of a stream without any; the query has run when they are here.
+    """Read the stream up to its first rows, or to its end if it has none. By then the query has run.
 
     Raises:
-        DualResponseError: whatever the query, or the bounds of the server, refused it with.
+        DualResponseError: the query failed, or exceeds a limit of the server.
     """
     begun = []
     async for chunk in stream.chunks:
@@ -64,7 +64,7 @@ async def beginning_of(stream: ResultStream) -> bytes:
 
 
 class RowsAnswer(Response):
-    """Sends a stream that has begun."""
+    """The response of a stream whose first bytes have been read."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class RowsAnswer(Response):
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it all, or raise.
+        """Send the whole stream.
 
         Raises:
-            CutOffError: the body cannot be brought to its end.
+            CutOffError: the body cannot be completed.
         """
         async with aclosing(self._stream.chunks):
             try:
@@ -98,7 +98,7 @@ class RowsAnswer(Response):
                 log_failure(logger, error, "a stream that was cut off")
                 raise CutOffError(error.code) from None
             except TimeoutError:
-                raise CutOffError("Its reader took nothing for too long.") from None
+                raise CutOffError("The reader took no bytes for too long.") from None
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
@@ -124,7 +124,7 @@ class RowsAnswer(Response):
 
 
 class _TimedSend:
-    """Waits for a full socket, but not for ever; then raises TimeoutError."""
+    """Sends with a time limit for a reader that takes no bytes; then raises TimeoutError."""
 
     def __init__(self, send: Send, settings: Settings) -> None:
         self._send = send
@@ -133,27 +133,27 @@ class _TimedSend:
         self._end = self._loop.time() + settings.maximum_stream_duration.total_seconds()
 
     async def send(self, message: Message) -> None:
-        """Hand a message to the server, as soon as it has room."""
+        """Send a message when the socket has room for it."""
         async with asyncio.timeout_at(min(self._loop.time() + self._patience, self._end)):
             await self._send(message)
 
 
 _IN_PLACE = 8 * 1024
-"""Bytes that are compressed faster than a thread is woken."""
+"""Up to so many bytes, compressing takes less time than handing them to a thread."""
 
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 class Compressor(Protocol):
-    """One stream's compression."""
+    """Compresses one stream."""
 
     def compress(self, data: bytes) -> bytes:
-        """All of `data`, so that whoever reads can decompress it at once."""
+        """Compress and flush `data`, so that the reader can decompress all of it now."""
         ...
 
     def finish(self) -> bytes:
-        """What the coding needs at its end."""
+        """The last bytes of the compressed stream."""
         ...
 
 
@@ -191,11 +191,11 @@ def _zstd_module() -> Any:
 _ZSTD = _zstd_module()
 
 CODINGS: Mapping[str, Callable[[], Compressor]] = {"zstd": _Zstd, "gzip": _Gzip} if _ZSTD else {"gzip": _Gzip}
-"""What there is, the best first."""
+"""The content codings that this process supports, the best first."""
 
 
 async def compressed(compressor: Compressor | None, data: bytes) -> bytes:
-    """`data` in its coding; longer pieces in a thread, because the event loop serves others meanwhile."""
+    """`data`, compressed; longer pieces are compressed in a thread, so that they do not block the event loop."""
     if compressor is None or not data:
         return data
     if len(data) <= _IN_PLACE:
@@ -221,7 +221,7 @@ _NAMELESS = "rows"
 
 
 def content_disposition(name: str, extension: str) -> str:
-    """The header that saves `name` as a file of `extension`; ASCII, without line breaks, whatever the name is."""
+    """The header that saves the answer as `name` with `extension`: always ASCII, without line breaks."""
     stem = file_stem(name)
     plain = file_stem(unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode())
     exact = quote(f"{stem}.{extension}", safe="")
@@ -229,8 +229,8 @@ def content_disposition(name: str, extension: str) -> str:
 
 
 def file_stem(name: str) -> str:
-    """A file's name without an extension, that is one on every system: no path, no device, nothing invisible."""
-    # A slice first: a name is as long as its maker liked.
+    """A file name without extension that is valid on every system: no path, device name or invisible character."""
+    # A slice first: the name may be very long.
     visible = "".join(map(_visible, unicodedata.normalize("NFC", name[: _LONGEST * 4])))
     stem = _UNSAFE.sub(" ", visible).strip(" .'-")[:_LONGEST].rstrip(" .'-")
     return _NAMELESS if not stem or _RESERVED.fullmatch(stem) else stem
@@ -253,13 +253,13 @@ async def answer_stream(
     resource: Resource,
     principal: Principal | None,
 ) -> Response:
-    """The rows of a stream that has not begun, from the first one on; for HEAD, its headers alone.
+    """The response for a stream that has not begun; for HEAD, only its headers.
 
     Args:
-        resource, principal: whose rows are streamed, and to whom.
+        resource, principal: the result, and the caller that reads it.
 
     Raises:
-        DualResponseError: what the request or the query is refused with, before a byte was sent.
+        DualResponseError: the request or the query failed before the first byte was sent.
     """
     _require_an_end(stream.format, request)
     coding = chosen_coding(stream.format, request.headers)
@@ -275,7 +275,7 @@ async def answer_stream(
 
 
 def _require_an_end(written: Format, request: Request) -> None:
-    """Refuse to send over HTTP/1.0, whose bodies end with the connection, what has no end of its own."""
+    """Refuse a format without an end mark over HTTP/1.0, where a body ends with the connection."""
     if not written.has_end and request.scope.get("http_version") == "1.0":
         raise OldProtocolError(
             f"{written.name} cannot be sent over HTTP/1.0: a broken download would look complete."

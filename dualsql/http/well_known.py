@@ -1,6 +1,6 @@
-"""What the service can do, at its well-known place. What is listed here is what the routes take.
+"""The well-known document: a description of the service's endpoints.
 
-The pattern's paper (arXiv 2510.05968, section 6): method, path and parameters of each endpoint, below the base URL.
+It lists method, path and parameters of each endpoint below the base URL (arXiv 2510.05968, section 6).
 """
 
 from __future__ import annotations
@@ -23,28 +23,33 @@ if TYPE_CHECKING:
 def describe_service(
     server: DualResponseServer, endpoints: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The whole document, with the endpoints of the features; see `dualsql.resource.endpoint`."""
+    """The document, with the endpoints of the features; see `dualsql.resource.endpoint`."""
     link = ("link",) if server.settings.signed_links else ()
     page = (*PAGE_QUERY, "count", *link)
     return {
         **service(server.base_url, server.settings),
         "endpoints": [
             endpoint("GET", "/", "Your own results, newest first.", query=LISTING_QUERY),
-            endpoint("GET", "/{id}", "What a result is; with paging parameters, a page of it.", query=page),
-            endpoint("POST", "/{id}", "A page of its rows.", query=link, body=PAGE_BODY),
-            endpoint("PUT", "/{id}", "Keep it until it is deleted."),
+            endpoint(
+                "GET",
+                "/{id}",
+                "The metadata of a result; with page parameters, a page of its rows.",
+                query=page,
+            ),
+            endpoint("POST", "/{id}", "A page of the rows of a result.", query=link, body=PAGE_BODY),
+            endpoint("PUT", "/{id}", "Pin a result: it does not expire."),
             endpoint("PUT", "/{id}/pin", "The same."),
-            endpoint("DELETE", "/{id}/pin", "Let it expire again."),
+            endpoint("DELETE", "/{id}/pin", "Unpin a result: it expires one lifetime from now."),
             endpoint("DELETE", "/{id}", "Delete it."),
-            endpoint("GET", "/{id}/rows", "All its rows as a stream.", query=(*ROWS_NAMES, *link)),
-            endpoint("POST", "/{id}/rows", "All its rows as a stream.", query=link, body=ROWS_NAMES),
+            endpoint("GET", "/{id}/rows", "All rows of a result as a stream.", query=(*ROWS_NAMES, *link)),
+            endpoint("POST", "/{id}/rows", "All rows of a result as a stream.", query=link, body=ROWS_NAMES),
             *endpoints,
         ],
     }
 
 
 def well_known_route(server: DualResponseServer, endpoints: Sequence[Mapping[str, Any]] = ()) -> Route:
-    """The route that answers with it."""
+    """The route that serves the document."""
 
     async def answer(_: Request) -> Response:
         return JSONAnswer(describe_service(server, endpoints))

@@ -97,7 +97,7 @@ def log_audit(event: AuditEvent) -> None:
         event.action,
         who.id if who else None,
         who.tenant if who else None,
-        # Not the whole id: whoever reads a log must not gain the right to read the rows.
+        # Not the whole id: it would give readers of the log access to the rows.
         event.resource_id[:6] if event.resource_id else None,
         event.source,
         event.rows,

@@ -63,7 +63,7 @@ class QueryService:
             BadCursorError: the cursor is not of this question.
             LimitExceededError: there are more groups than `Settings.maximum_groups`.
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
         checked = request.checked(self._settings)
         target = self._target(resource, query, principal)

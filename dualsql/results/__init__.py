@@ -1,1 +1,1 @@
-"""One stored result: made, opened, read."""
+"""One stored result: creating, opening and reading it."""

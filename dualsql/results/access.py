@@ -1,4 +1,4 @@
-"""The access check: load a resource, verify its signature, decide, record."""
+"""The access check: load a resource, verify its signature, check the caller's rights, write the audit."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size
 from dualsql_client import conversions
 
 Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
-"""Asked after the resource is found to be the principal's own: it can deny, and never grant."""
+"""Called after the check that the resource belongs to the principal: it can only deny."""
 
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
-"""A store that looks for a viewer finds nothing foreign and nothing long gone: it is all unknown then."""
+"""With a viewer, the store finds no resource of others and none that expired long ago: all count as unknown."""
 
 
 class AccessRefusal(NamedTuple):
-    """What the caller is told, and what only the audit may know."""
+    """A refusal: the error that the caller gets, and the reason that only the audit gets."""
 
     error: DualResponseError
     reason: Reason
@@ -58,10 +58,10 @@ async def decide(
     settings: Settings,
     authorize: Authorize | None = None,
 ) -> AccessRefusal | None:
-    """Why `principal` may not do `action` with the resource, if it may not.
+    """The refusal if `principal` may not do `action` with the resource; None if it may.
 
-    A principal that may not even read gets RESOURCE_NOT_FOUND for every action; one that may read, and not pin or
-    delete, gets FORBIDDEN: it knows already that the resource is there.
+    A principal without the right to read gets RESOURCE_NOT_FOUND for every action. A principal that may read but not
+    pin or delete gets FORBIDDEN: it knows already that the resource exists.
     """
     if resource is None:
         return AccessRefusal(not_found(), "unknown")
@@ -79,7 +79,7 @@ async def decide(
 
 
 def not_found() -> ResourceNotFoundError:
-    """The one answer for all that a caller cannot see."""
+    """The one answer for every resource that a caller may not see."""
     return ResourceNotFoundError("There is no such resource.")
 
 
@@ -112,10 +112,10 @@ logger = logging.getLogger(__name__)
 
 
 def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
-    """The seal made of `secrets`; one of its own for a store that dies with the process.
+    """The seal made of `secrets`; a random one for a store that ends with the process.
 
     Raises:
-        ConfigurationError: resources would outlive the process and no secret was given.
+        ConfigurationError: the store outlives the process and no secret was given.
     """
     if secrets:
         return Seal(secrets)
@@ -128,14 +128,14 @@ def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
 
 
 def sign(seal: Seal, resource: Resource) -> Resource:
-    """The resource with its signature. What an update may change (expiry, counts) stays outside."""
+    """The resource with its signature. The signature does not cover what updates change, such as expiry and counts."""
     return replace(resource, signature=seal.sign(*_signed_parts(resource)))
 
 
 def require_signature(seal: Seal, resource: Resource) -> None:
-    """Raises TamperedError, and logs, if the row was changed, swapped or made by someone else."""
+    """Log and raise TamperedError if the row was changed, swapped or written by anyone else."""
     if not seal.verify(resource.signature, *_signed_parts(resource)):
-        # Not the whole id: whoever reads a log must not gain the right to read the rows.
+        # Not the whole id: it would give readers of the log access to the rows.
         logger.error("The stored resource %s... does not carry a valid signature.", resource.id[:6])
         raise TamperedError("The signature of the stored resource is not valid.")
 
@@ -153,14 +153,14 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Some of a principal's resources, newest first, and where to go on (None at the end)."""
+    """Some of a principal's resources, newest first, and the cursor of the next ones (None at the end)."""
 
     resources: Sequence[Resource]
     next_cursor: str | None
 
 
 class AccessControl:
-    """Lets resources in and out of the store."""
+    """Stores and loads resources, with their checks."""
 
     def __init__(
         self,
@@ -182,10 +182,10 @@ class AccessControl:
         self._audit = audit
 
     async def identify(self, request: Request) -> Principal | None:
-        """Who sent the request; None for an anonymous caller.
+        """The principal that sent the request; None for an anonymous caller.
 
         Raises:
-            UnauthenticatedError: its credential is not right. What else `authenticate` raises goes through.
+            UnauthenticatedError: the credential is not valid. Other errors of `authenticate` are passed on.
         """
         if self._authenticate is None:
             return None
@@ -198,10 +198,10 @@ class AccessControl:
             raise
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
-        """The resource, expired or not, once its signature is found to be ours; see `ResourceStore.get`.
+        """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.
 
         Raises:
-            TamperedError: the row is not one this server wrote.
+            TamperedError: the row was not written by this server.
         """
         resource = await self._store.get(resource_id, viewer)
         if resource is not None:
@@ -209,15 +209,15 @@ class AccessControl:
         return None if resource is None else resource.seen_at(datetime.now(UTC))
 
     def viewer(self, principal: Principal | None) -> Requester:
-        """`principal`, looking now."""
+        """`principal` as a viewer at this time."""
         return Requester(principal=principal, since=datetime.now(UTC) - self._settings.gone_retention)
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
-        """The live resource, once it is certain that `principal` may do `action` with it.
+        """Load a live resource and check that `principal` may do `action` with it.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
-            TamperedError: the stored row is not one this server wrote.
+            TamperedError: the stored row was not written by this server.
         """
         resource = await self.load(resource_id, self.viewer(principal))
         refusal = await decide(
@@ -241,12 +241,12 @@ class AccessControl:
         return resource
 
     async def pin(self, resource_id: str, principal: Principal | None) -> bool:
-        """Take the expiry of a resource away; False when it does not exist or has expired."""
+        """Remove the expiry of a resource; False if it does not exist or has expired."""
         await self.note("pin", principal, resource_id=resource_id)
         return await self._store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
 
     async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
-        """Give a pinned resource one lifetime from now; another keeps its expiry. None when it does not exist."""
+        """Let a pinned resource expire one lifetime from now; others keep their expiry. None if it does not exist."""
         await self.note("unpin", principal, resource_id=resource_id)
         resource = await self._store.get(resource_id)
         if resource is None:
@@ -269,7 +269,7 @@ class AccessControl:
         reason: str | None = None,
         link_id: str | None = None,
     ) -> None:
-        """Write a deed down.
+        """Record an action in the audit.
 
         Raises:
             StorageError: the audit sink failed.
@@ -301,11 +301,11 @@ class AccessControl:
         return extended
 
     async def keep(self, resource: Resource, principal: Principal | None, *, rows: int) -> None:
-        """Sign and store a new resource, once its principal's quota has room for it.
+        """Sign and store a new resource within its principal's quota.
 
         Raises:
-            LimitExceededError: it has none, and what fills it is pinned.
-            StorageError: the resource could not be kept.
+            LimitExceededError: the quota is full of pinned resources.
+            StorageError: the resource could not be stored.
         """
         signed = sign(self._seal, resource)
         if principal is not None:
@@ -314,11 +314,11 @@ class AccessControl:
         await self._store.save(signed)
 
     async def find(self, principal: Principal | None, *, limit: int, cursor: str | None) -> Listing:
-        """The principal's own live resources.
+        """List the principal's own live resources.
 
         Raises:
-            UnauthenticatedError: nobody is known to ask.
-            BadParameterError: the cursor is none of ours.
+            UnauthenticatedError: the caller is anonymous.
+            BadParameterError: the cursor was not made by this server.
         """
         if principal is None:
             if self._authenticate is None:  # nobody can ever have any
@@ -336,7 +336,7 @@ class AccessControl:
         return Listing(shown, _write_cursor(found[limit - 1]) if len(found) > limit else None)
 
     async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:
-        """A row that was changed behind our back is left out, and logged; the rest is still to be seen."""
+        """Whether the listing shows the resource: its signature is valid, and `authorize` allows reading it."""
         try:
             require_signature(self._seal, resource)
         except TamperedError:

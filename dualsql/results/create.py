@@ -53,7 +53,7 @@ async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMe
     """The sample rows and the total number of rows.
 
     Raises:
-        NoTotalOrderError: the rows have no total order, so only the first ones can be shown.
+        NoTotalOrderError: the rows have no total order, so only the first ones can be sampled.
     """
     if asked.way == "head":
         return await view.sample(size, count)
@@ -75,7 +75,7 @@ async def _others(view: View, size: int, count: CountMethod, asked: SampleMethod
 
 async def _spread(view: View, size: int) -> Sample:
     ordered = view.ordered()
-    plan.spread(ordered, ())  # refused before anything is counted
+    plan.spread(ordered, ())  # raises before anything is counted
     total = await view.total(CountMethod("exact"))
     assert total.rows is not None
     select = plan.spread(ordered, plan.even_ranks(total.rows, size))
@@ -89,17 +89,17 @@ _MOST_KEPT = 500
 """Statements. Those of one tool differ only in bound values and share one cache key of SQLAlchemy."""
 
 StatementForms = Callable[[View], Iterable[tuple[str, AnySelect]]]
-"""Statements that readers will make of a view, each with its name."""
+"""Statements that features derive from a view, each with its name."""
 
 
 class CompileChecks:
-    """Compiles every form of a statement that readers will ask for; nothing is sent to the database.
+    """Compiles every statement that readers may need; nothing is sent to the database.
 
-    A form that SQLAlchemy cannot write is refused when the response is created, where the developer reads the error,
-    and not when somebody reads a page. Statements that differ only in bound values are compiled once.
+    If SQLAlchemy cannot compile one of them, creating the response fails, where the developer sees the error, and not
+    a later page. Statements that differ only in bound values are compiled once.
 
     Args:
-        forms: pages and streams are known here; what else readers ask for is given by the features that serve it.
+        forms: the statements of features, besides those of pages and streams.
     """
 
     def __init__(self, *forms: StatementForms) -> None:
@@ -107,7 +107,7 @@ class CompileChecks:
         self._known: Any = util.LRUCache(_MOST_KEPT)
 
     def require(self, view: View) -> None:
-        """Compile all forms of the view's statement under its rules.
+        """Compile all statements that are derived from the view, under its rules.
 
         Raises:
             NotFreezableError: SQLAlchemy cannot compile one of them.
@@ -122,7 +122,7 @@ class CompileChecks:
         names = sorted(view.rules.values)
         try:
             for _, select in chain.from_iterable(forms(view) for forms in self._forms):
-                # In the cache that pages use, so that the first page is not compiled again.
+                # In the cache that pages use, so that the first page need not be compiled again.
                 internals.compiled_with_cache(select, dialect, view.source.compiled, names)
         except UNCOMPILABLE as error:
             raise NotFreezableError(
@@ -138,14 +138,14 @@ def page_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
     rows = view.ordered()
     yield "page", plan.keyed_page(rows, offset=0, limit=1).select
     if not rows.order.obstacle:
-        # The values are bound: any will do.
+        # The values are bound parameters: the numbers do not matter.
         place = KeysetPosition(values=("",) * len(rows.order.keys))
         yield "page after a row", plan.page_beside(rows, place, limit=1).select
         yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
 
 
 class ProfiledSample(NamedTuple):
-    """The columns' statistics, and notes on what the sample does not show of them."""
+    """Statistics of the columns, and notes on columns that the sample misrepresents."""
 
     profile: Profile
     notes: ProfileNotes
@@ -215,9 +215,9 @@ class Creator:
         return answered.response
 
     async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
-        """The dual response of a stored resource; the sample is empty if the rows take too long to read.
+        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
 
-        Neither rights nor expiry are checked here: `AccessControl.open` gives a resource that may be read.
+        Rights and expiry are not checked here: call `AccessControl.open` first.
 
         Raises:
             ResourcePendingError, ResourceFailedError: its query still runs, or failed.
@@ -237,7 +237,7 @@ class Creator:
         return self._respond(resource, view, Sample(rows, UNCOUNTED))
 
     async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
-        """Stop the query of a pending resource, in whichever process it runs; False if it had ended.
+        """Stop the query of a pending resource, in any process; False if it had ended.
 
         Rights are not checked here; `principal` is for the audit.
         """
@@ -245,7 +245,7 @@ class Creator:
         return await self._jobs.cancel(resource)
 
     def _work(self, source: Source, document: bytes, options: CreateOptions) -> QueryWork:
-        """The work of a query that may outlast its caller: it runs in the background pool, under `pending_timeout`."""
+        """The work of a query that may outlast its caller: it runs in the background pool, with `pending_timeout`."""
         view = self._views.open(source.in_background(), document, options.principal)
         self._compile_checks.require(view)
         background = replace(
@@ -367,7 +367,7 @@ class Creator:
 
 
 def _frozen(source: Source, options: CreateOptions) -> bytes:
-    """The document of the Select; a refinement that is too large to store is reported as its caller's mistake."""
+    """The document of the Select. If a refinement is too large to store, the error is the caller's."""
     try:
         return source.freeze(options.statement)
     except NotFreezableError as error:
@@ -381,7 +381,7 @@ def _frozen(source: Source, options: CreateOptions) -> bytes:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Log any other error than our own, and raise NotFreezableError without its message: callers see no internals."""
+    """Log any error that is not dualsql's own, and raise NotFreezableError without its message."""
     try:
         yield
     except DualResponseError:

@@ -31,11 +31,11 @@ _VALUES = Values({})
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place, and what the page that gave the cursor saw of it.
+    """A keyset position, and what the page that gave the cursor knew about it.
 
     Attributes:
-        row: how many rows were before the place.
-        has_rows_behind: there were rows on its other side.
+        row: the number of rows before the position.
+        has_rows_behind: there were rows on the other side of it.
     """
 
     place: KeysetPosition
@@ -45,10 +45,10 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorScope:
-    """All that a cursor is good for.
+    """What a cursor is valid for.
 
     Attributes:
-        order: a fingerprint of the keys that the rows are ordered by.
+        order: a fingerprint of the sort keys.
     """
 
     resource_id: str
@@ -57,13 +57,13 @@ class CursorScope:
 
 
 class Cursors:
-    """Writes and reads cursors with the secrets of a seal: the first writes, every one of them reads."""
+    """Writes cursors with the first secret of a seal, and reads them with any of its secrets."""
 
     def __init__(self, seal: Seal) -> None:
         self._keys = seal.subkeys(_PURPOSE)
 
     def write(self, cursor: Cursor | None, scope: CursorScope) -> str | None:
-        """The cursor as text; None for none, when it would be too long, or holds what has no exact text."""
+        """The cursor as text. None for no cursor, for one that is too long, and for values without an exact text."""
         if cursor is None:
             return None
         try:
@@ -74,7 +74,7 @@ class Cursors:
         return text if len(text) <= MAXIMUM_LENGTH else None
 
     def read(self, text: str, scope: CursorScope) -> Cursor:
-        """What `write` was given for the same scope.
+        """Read a cursor that `write` made for the same scope.
 
         Raises:
             BadCursorError: any other text.
@@ -101,7 +101,7 @@ def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
 
 @lru_cache(1_000)
 def _cipher_for(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
-    """With 64 bytes of key; each part carries its length, so that no two scopes look alike."""
+    """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
     told = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
     key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha512)
     return AESSIV(key)
@@ -113,7 +113,7 @@ def _packed(cursor: Cursor) -> bytes:
     document = [
         cursor.row, cursor.has_rows_behind, place.is_backward, place.passed, place.left, values
     ]  # fmt: skip
-    # PostgreSQL and SQLite may hold what is no text in Unicode; it comes back as it was.
+    # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
     return _JSON.encode(document).encode("utf-8", "surrogatepass")
 
 
@@ -130,7 +130,7 @@ def _unpacked(payload: bytes) -> Cursor:
 
 
 def _plain(value: Any) -> Any:
-    """The value in a class of Python's own: asyncpg has a UUID that is faster to make."""
+    """The value in a standard class: asyncpg has a UUID class of its own."""
     return UUID(int=value.int) if isinstance(value, UUID) else value
 
 
@@ -145,6 +145,6 @@ def _decoded(text: str) -> bytes:
         sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (NotBase64, ValueError):
         raise BadCursorError from None
-    if _encoded(sealed) != text:  # Python skips what is not of the alphabet
+    if _encoded(sealed) != text:  # Python skips characters outside the alphabet
         raise BadCursorError
     return sealed

@@ -40,7 +40,7 @@ class Descriptions:
         return self.metadata_of(resource)
 
     async def _counted(self, resource: Resource, principal: Principal | None, asked: CountMethod) -> Resource:
-        """The resource with a new total, which is kept if whoever else may read it would have counted the same."""
+        """The resource with a new total, which is stored if every reader of the resource would count the same rows."""
         total = await self._views.of(resource, principal).total(asked)
         if not self._views.hides_rows or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
@@ -48,7 +48,7 @@ class Descriptions:
         return replace(resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
-        """What may be said of a resource, without a word to the audit."""
+        """The metadata of a resource; not recorded in the audit."""
         accessed = self._accesses.last(resource.id) or resource.last_accessed_at
         metadata = ResourceDescription(
             status="pinned" if resource.status == "ready" and resource.is_pinned else resource.status,

@@ -1,4 +1,4 @@
-"""Signed links: the right of a person to read one resource for a while."""
+"""Signed links: URLs that let a person read one resource for a limited time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LABEL = "dualsql.link/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a link says.
+    """The content of a signed link.
 
     Attributes:
-        link: its id, the resource and its end, as the store keeps them.
-        principal: as whom it reads.
-        formats: in which the rows may be had.
-        is_single_use: it ends with the first answer.
+        link: its id, its resource and its expiry, as the store keeps them.
+        principal: the principal in whose name it reads.
+        formats: the allowed formats of the rows.
+        is_single_use: it is valid for one answer.
     """
 
     link: LinkRecord
@@ -41,7 +41,7 @@ class Grant:
     is_single_use: bool
 
     def is_good_for(self, resource_id: str, wanted: str, now: datetime) -> bool:
-        """Whether it says that this resource may be read so, at this time."""
+        """Whether the link allows reading this resource in this format at this time."""
         return self.link.resource_id == resource_id and wanted in self.formats and now < self.link.expires_at
 
 
@@ -124,7 +124,7 @@ class ExchangedLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Makes, opens and ends signed links. For people: never show one to a model."""
+    """Creates, opens and revokes signed links. They are for people: never show one to a model."""
 
     access: AccessControl
     store: ResourceStore
@@ -141,17 +141,17 @@ class Links:
         expires_in: timedelta = timedelta(minutes=15),
         single_use: bool = False,
     ) -> str:
-        """A URL by which anyone reads the resource as `principal` does.
+        """Create a URL at which anyone can read the resource as `principal` does.
 
-        For formats without "json" it is that of the stream, in the first of them: what a person can click on.
+        Without "json" among the formats, it is the URL of the stream in the first of them, for a browser.
 
         Args:
-            formats: in which the rows may be had; "json" is for pages, too.
-            single_use: it ends with the first page, or stream, that is read.
+            formats: the allowed formats of the rows; "json" also allows pages.
+            single_use: the link is valid for one page or stream.
 
         Raises:
             ConfigurationError: `signed_links` is not set.
-            ResourceNotFoundError, ResourceExpiredError: the resource is not the principal's to show.
+            ResourceNotFoundError, ResourceExpiredError: `principal` may not read the resource.
             BadParameterError: an argument is out of bounds.
         """
         if not self.settings.signed_links:
@@ -178,19 +178,19 @@ class Links:
     async def open(
         self, resource_id: str, token: str, *, wanted: str = "json", takes: bool = True
     ) -> tuple[Principal | None, Resource]:
-        """As whom a link reads, and the resource.
+        """Open a link: the principal in whose name it reads, and the resource.
 
         Args:
-            wanted: the format asked for.
-            takes: rows are about to be read, which uses a single-use link up.
+            wanted: the requested format.
+            takes: rows will be read, which uses up a single-use link.
 
         Raises:
-            ResourceNotFoundError: the link is not good for this, or not any more: one answer for all of it.
-            ResourceExpiredError: the link is good, and the resource is not any more.
+            ResourceNotFoundError: the link is not valid for this request. The answer does not say why.
+            ResourceExpiredError: the link is valid, and the resource has expired.
         """
         grant = read_token(token, self.seal) if self.settings.signed_links else None
         if grant is None or not grant.is_good_for(resource_id, wanted, datetime.now(UTC)):
-            await self.access.load(resource_id, self.access.viewer(None))  # what an unknown id costs
+            await self.access.load(resource_id, self.access.viewer(None))  # takes as long as an unknown id
             raise await self._refusal(resource_id, grant, "not a link")
         resource = await self.access.open(resource_id, grant.principal, "read")
         is_taken = takes and grant.is_single_use and resource.status == "ready"
@@ -217,7 +217,7 @@ class Links:
         return ExchangedLink(write_token(grant, self.seal), grant.link.expires_at)
 
     async def revoke(self, link: str) -> bool:
-        """End a link, given as `create` returned it. False when it had ended, or is none of ours."""
+        """Revoke a link, given as the URL that `create` returned. False if it had ended or was not made here."""
         grant = read_token(link.rpartition(_PARAMETER)[2], self.seal)
         if grant is None:
             return False
@@ -227,10 +227,10 @@ class Links:
         return await self.store.delete_links(link_id=grant.link.id) == 1
 
     async def revoke_all(self, resource_id: str, principal: Principal | None) -> int:
-        """End all links of a resource that `principal` may read. Returns how many.
+        """Revoke all links of a resource that `principal` may read. Returns their number.
 
         Raises:
-            ResourceNotFoundError, ResourceExpiredError: the resource is not the principal's to share.
+            ResourceNotFoundError, ResourceExpiredError: `principal` may not read the resource.
         """
         await self.access.open(resource_id, principal, "read")
         await self.access.note("revoke", principal, resource_id=resource_id)

@@ -1,4 +1,7 @@
-"""The options of new responses, and the bounds of requests. Too long a lifetime is cut; all else is refused."""
+"""The options of new responses, and the limits of requests.
+
+A lifetime that is too long is shortened. Other values that are out of range are refused.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_count(count: Any, settings: Settings) -> CountMethod:
-    """How to count; a cap may be as large as `Settings.maximum_offset`."""
+    """How to count; a cap may be at most `Settings.maximum_offset`."""
     asked = parse_count(count)
     if asked.way == "capped":
         within("the cap of a count", asked.cap, 1, settings.maximum_offset)
@@ -75,7 +78,7 @@ def checked_profile(kind: Any) -> ProfileKind:
 
 
 def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
-    """The lifetime asked for, cut to the longest the operator allows."""
+    """The requested lifetime, at most the maximum of the settings."""
     wanted = settings.default_expiration if asked is None else asked
     if not isinstance(wanted, timedelta) or wanted < timedelta():
         raise BadParameterError(
@@ -131,7 +134,7 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
     """The registry of a server's `tables`.
 
     Raises:
-        ConfigurationError: `tables` cannot be one, or contradicts the settings.
+        ConfigurationError: `tables` has a wrong type, or contradicts the settings.
     """
     if not isinstance(tables, Registry):
         return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
@@ -146,10 +149,10 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
 def checked_saved_queries(
     queries: Iterable[SavedQuery], sources: Mapping[str, Source]
 ) -> dict[str, SavedQuery]:
-    """The saved queries by name; each was frozen once, to see that it can be stored.
+    """The saved queries by name; each is frozen once to check that it can be stored.
 
     Raises:
-        ConfigurationError: one cannot, names no source of ours, or has the name of another.
+        ConfigurationError: a query cannot be stored, names an unknown source, or repeats a name.
     """
     found = saved_queries(queries)
     for query in found.values():
@@ -168,7 +171,7 @@ ProfileOption = Literal["none", "sample", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultOptions:
-    """The options of a response that a tool may set for all of its results."""
+    """The options that a tool may set for all of its responses."""
 
     sample_size: int | None = None
     sample: SampleOption = "head"
@@ -210,7 +213,7 @@ class CreateOptions(ResultOptions):
     """The statement of the parent converts values; set with the statement of the refinement."""
 
     def checked(self, settings: Settings) -> CreateOptions:
-        """The same options, each within its bounds and with the defaults of the settings.
+        """The options with the defaults of the settings, each checked.
 
         Raises:
             BadParameterError, LimitExceededError: an option is malformed or out of bounds.
@@ -230,7 +233,7 @@ class CreateOptions(ResultOptions):
 
     @property
     def statement(self) -> Statement:
-        """The Select to store, which a refinement has once its parent was read."""
+        """The Select to store; for a refinement, once its parent has been read."""
         assert self.select is not None
         return self.select
 
@@ -257,7 +260,7 @@ class CreateOptions(ResultOptions):
 
     @property
     def asked(self) -> Asked | None:
-        """Which part of the statement the caller wrote; see `dualsql.errors.blaming`."""
+        """What the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`."""
         if self.is_text:
             return "text"
         return None if self.refinement is None else "question"

@@ -26,13 +26,12 @@ class ResultPage:
 
     Attributes:
         rows: objects by column name; values are what `formats.json.dumps` takes.
-        total_count, total_count_kind: as of creation, or of a later count; of this reading where the page tells it,
-            or tells better.
-        offset: of a page by cursor, counted from the page that gave the cursor.
-        has_next, has_previous: a further row was there.
-        cached: the rows were read a short time ago, see `Settings.result_cache`.
-        order: "partial" when the rows may be in another order at the next reading.
-        next_cursor, previous_cursor: None at the ends, and where only offsets lead on.
+        total_count, total_count_kind: as of creation or of a later count, corrected by what this page shows.
+        offset: for a page by cursor, counted from the page that gave the cursor.
+        has_next, has_previous: there is a further row.
+        cached: the rows come from the cache, see `Settings.result_cache`.
+        order: "partial" if the rows may have another order at the next read.
+        next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
     """
 
     columns: Sequence[Column]
@@ -49,7 +48,7 @@ class ResultPage:
     expires_at: datetime | None
 
     def to_wire(self) -> Page:
-        """The page as the REST endpoints answer it."""
+        """The page as JSON, as the REST endpoints answer."""
         following = self.offset + len(self.rows)
         return Page(
             data=list(self.rows),
@@ -73,14 +72,14 @@ class ResultPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """Which rows of a result are asked for, and how they are written.
+    """A request for a page of a result.
 
     Attributes:
-        offset: rows before the first one.
-        limit: the most rows; None for `Settings.default_page_size`.
+        offset: the number of rows before the page.
+        limit: the maximum number of rows; None for `Settings.default_page_size`.
         sort: the order of the rows; empty for the result's own.
         cursor: `next_cursor` or `previous_cursor` of another page with the same sort, instead of an offset.
-        integer_strings: write whole numbers as strings, for readers that keep numbers as doubles.
+        integer_strings: write whole numbers as strings, for readers that store numbers as doubles.
     """
 
     offset: int = 0
@@ -94,10 +93,10 @@ class PageRequest:
         return replace(self, limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
-        """The most rows that the page will have.
+        """The maximum number of rows of the page.
 
         Raises:
-            BadParameterError: an offset and a cursor are given, or a number is out of bounds.
+            BadParameterError: both an offset and a cursor are given, or a number is out of range.
         """
         if self.cursor is not None and self.offset:
             raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
@@ -118,15 +117,15 @@ class ResultPages:
         self._access = access
 
     async def read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
-        """The page that is asked for; the audit is told, and a sliding expiry starts again.
+        """Read the page. It is recorded in the audit, and a sliding expiry starts again.
 
         Args:
             request: as `PageRequest.checked` gave it.
 
         Raises:
             UnknownColumnError: a sort key names no column of the result.
-            NoTotalOrderError, BadCursorError: a cursor was given, and there can be none, or it is not a good one.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database refused, or took too long.
+            NoTotalOrderError, BadCursorError: a cursor was given, and the result has none, or it is not valid.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
         with blaming(target.asked, reads_conversions=target.reads_conversions):
             page = await self._read(target, request)
@@ -171,10 +170,10 @@ class ResultPages:
 
 
 def _seen_total(known: Total, leaf: _PageRows, *, is_counted: bool) -> Total:
-    """The total, corrected by what a page showed: rows are inserted and deleted after a result was counted.
+    """The total, corrected by the rows of the page: rows may have been inserted or deleted since the count.
 
     Args:
-        is_counted: the offset was counted in this reading, from the first row on.
+        is_counted: this read counted the offset from the first row.
     """
     if leaf.has_next or not is_counted:
         return known.at_least(leaf.end + leaf.has_next)
@@ -182,7 +181,7 @@ def _seen_total(known: Total, leaf: _PageRows, *, is_counted: bool) -> Total:
 
 
 class _PageRows(NamedTuple):
-    """The rows of a page in the result's order, without the one too many."""
+    """The rows of a page in the result's order, without the extra row that was read."""
 
     rows: Rows
     offset: int
@@ -201,7 +200,7 @@ def _leaf(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRo
         return _PageRows(rows, offset, has_previous=offset > 0, has_next=has_more)
     if not start.place.is_backward:
         return _PageRows(rows, start.row, has_previous=start.has_rows_behind, has_next=has_more)
-    # Rows that came in since then would make the number negative.
+    # Rows inserted since then would make the number negative.
     offset = max(start.row - len(rows), 0) if has_more else 0
     return _PageRows(
         rows[::-1], offset, has_previous=has_more, has_next=start.has_rows_behind, is_backward=True
@@ -211,10 +210,10 @@ def _leaf(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRo
 def _marks(
     leaf: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
 ) -> tuple[Cursor | None, Cursor | None]:
-    """The cursors to read on from the page, and to turn back before it."""
+    """The cursors of the next and the previous page."""
     far, near = (leaf.offset, leaf.end) if leaf.is_backward else (leaf.end, leaf.offset)
     if not leaf.rows:
-        # What it was to lie beside has gone, and so has all beyond.
+        # The row of the cursor and all rows after it were deleted.
         return None, None if start is None else Cursor(start.place.reversed(), near, has_rows_behind=False)
     travelled = leaf.rows[::-1] if leaf.is_backward else leaf.rows
     if rows.order.is_unique:

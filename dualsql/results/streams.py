@@ -1,4 +1,4 @@
-"""A result as one stream of bytes, and the rest of a stream that broke: byte for byte what was missing, or refused."""
+"""A result as one stream of bytes, and resuming a broken stream with exactly the bytes that are missing."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _LABEL = "dualsql.resume/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """A request to go on.
+    """A request to resume a stream.
 
     Attributes:
-        token: as the broken stream announced it.
-        after: how many complete rows there are already.
+        token: as the broken stream gave it.
+        after: the number of complete rows that the caller has.
         last: `row_digest` of the last of them.
     """
 
@@ -56,16 +56,16 @@ class Resumption:
 
     @property
     def skipped(self) -> int:
-        """Rows that are not read again: all that are there already, but the one that is compared."""
+        """The number of rows that are not read again: those the caller has, without the last one if it is compared."""
         return self.after - (self.last is not None)
 
 
 TokenParts = Sequence[str | bytes | None]
-"""All that a token is good for; the format is not part of it."""
+"""What a token is valid for; the format is not part of it."""
 
 
 def obstacle_to_resuming(written: Format, *, is_ordered: bool) -> str | None:
-    """Why a stream cannot be gone on with, as `NO_RESUME_HEADER` says it; None if it can be."""
+    """Why a stream cannot be resumed, for `NO_RESUME_HEADER`; None if it can."""
     if written.resuming is None:
         return "FORMAT"
     return None if is_ordered else "NO_TOTAL_ORDER"
@@ -77,11 +77,11 @@ def resume_token(seal: Seal, parts: TokenParts) -> str:
 
 
 def require_resumable(seal: Seal, asked: Resumption, parts: TokenParts, written: Format) -> None:
-    """Refuse a token that was not made for this stream.
+    """Check that the token belongs to this stream.
 
     Raises:
         BadCursorError: the token is of another stream.
-        BadParameterError: streams of this format do not go on, or its rows have no digest.
+        BadParameterError: streams of this format cannot be resumed, or its rows have no digest.
     """
     if not _is_token_of(seal, asked.token, parts):
         raise BadCursorError
@@ -109,11 +109,11 @@ def _is_token_of(seal: Seal, token: str, parts: TokenParts) -> bool:
 def token_parts(
     scope: CursorScope, columns: Sequence[str], options: WriterOptions, start: str | None
 ) -> TokenParts:
-    """What a token is good for: a stream of one resource, order and principal, with these columns, from `start` on.
+    """What a token is valid for: a stream of one resource, order and principal, with these columns, from `start` on.
 
     Args:
         columns: names, in the order they are written.
-        start: the cursor that the stream began at.
+        start: the cursor at which the stream began.
     """
     who = scope.principal
     texts = repr(options.text_columns) if options.text_columns else ""
@@ -132,13 +132,13 @@ def token_parts(
 async def rest_of(
     batches: AsyncGenerator[Chunk, None], resumption: Resumption, written: Format
 ) -> AsyncGenerator[Chunk, None]:
-    """What follows the rows that the caller has.
+    """The rows after those that the caller has.
 
     Args:
-        batches: from the last row that the caller has when its digest is known, else from the first one it lacks.
+        batches: from the caller's last row if its digest is known, otherwise from the first missing row.
 
     Raises:
-        ResultChangedError: the last row that the caller has is another one by now.
+        ResultChangedError: the caller's last row has changed.
     """
     resuming = written.resuming
     assert resuming is not None, "require_resumable was asked"
@@ -162,20 +162,20 @@ def _after_known(first: Chunk | None, digest: str, first_row: FirstRow) -> Chunk
 
 
 def result_changed() -> ResultChangedError:
-    """The refusal to go on with other data than what was begun with."""
+    """The error for a stream whose data have changed since it broke."""
     return ResultChangedError("The rows have changed since the stream broke.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequest:
-    """What of a result is streamed, and how.
+    """A request for a stream of a result.
 
     Attributes:
         format: one of `dualsql.formats.table.FORMATS`.
-        columns: names of the columns wanted, in order; None for all.
-        limit: the most rows; None for all of them.
-        cursor: of a page (`next_cursor`), from which on there are rows; with the same sort.
-        resumption: go on with a stream of the same request that broke.
+        columns: the names of the columns, in order; None for all.
+        limit: the maximum number of rows; None for all.
+        cursor: the `next_cursor` of a page with the same sort; the stream begins there.
+        resumption: resume a broken stream of the same request.
     """
 
     format: str = DEFAULT_FORMAT
@@ -190,7 +190,7 @@ class StreamRequest:
         """The same request.
 
         Raises:
-            BadParameterError: a number is out of bounds.
+            BadParameterError: a number is out of range.
         """
         within("the number of sort keys", len(self.sort), 0, settings.maximum_sort_keys)
         if self.limit is not None:
@@ -210,9 +210,9 @@ class StreamEnding:
     """How far a stream got.
 
     Attributes:
-        rows: handed out; those that a resumption begins after are not among them.
-        is_complete: there were no more.
-        error: what ended it; None for a stream that is complete, or was cut off by its reader.
+        rows: the number of rows sent, without those before a resumption.
+        is_complete: all rows were sent.
+        error: what ended the stream; None if it is complete or its reader disconnected.
     """
 
     rows: int = 0
@@ -221,7 +221,7 @@ class StreamEnding:
 
 
 class Slots:
-    """Counts the streams that run at once."""
+    """Limits the number of streams that run at once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -241,12 +241,12 @@ class Slots:
 
 @dataclass(slots=True, kw_only=True)
 class StreamRun:
-    """One stream as it runs.
+    """One running stream.
 
     Attributes:
-        rows: the statement in the order that the request asks for.
-        start: where the rows begin; None for the first one.
-        columns: those that are written.
+        rows: the statement in the requested order.
+        start: the position where the rows begin; None for the first row.
+        columns: the columns to write.
     """
 
     target: ReadTarget
@@ -262,7 +262,7 @@ class StreamRun:
     is_told: bool = False
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """See `ResultStream.chunks`. The audit learns before the query runs, and is told at the end how far it got."""
+        """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
         with self.slots, blaming(target.asked, reads_conversions=target.reads_conversions):
             await self.access.note("stream", target.principal, resource=target.resource)
@@ -273,7 +273,7 @@ class StreamRun:
                         yield chunk
             finally:
                 if not self.is_told:
-                    # In a task of its own: whoever reads may be cancelled again and again while this unwinds.
+                    # In a task of its own: the reader may be cancelled several times while this unwinds.
                     self.target.view.source.finish(self._tell())
 
     async def _chunks(self) -> AsyncGenerator[Chunk, None]:
@@ -305,7 +305,7 @@ class StreamRun:
         return rest_of(batches, resumption, self.format) if resumption and self._known else batches
 
     def select(self, *, skip: int = 0) -> AnySelect:
-        """The rows of the stream behind the first `skip`."""
+        """The Select of the stream's rows after the first `skip`."""
         limit = self.request.limit
         return self._cut(skip, None if limit is None else max(0, limit - skip))
 
@@ -315,7 +315,7 @@ class StreamRun:
         return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)
 
     async def _check_known(self) -> None:
-        """Where no digest tells it, see that there is still a row where the last known one was."""
+        """Without a digest, check that the caller's last row still exists."""
         if self.request.resumption is None or not self._known or self.request.resumption.last is not None:
             return
         if not await self.target.view.fetch(self._cut(self._known - 1, 1)):
@@ -323,14 +323,14 @@ class StreamRun:
 
     @property
     def _known(self) -> int:
-        """Rows that the reader has already."""
+        """The number of rows that the reader has."""
         return self.request.resumption.after if self.request.resumption else 0
 
     def _summary(self) -> StreamEnd:
         return StreamEnd(rows=self._known + self.ending.rows, complete=self.ending.is_complete)
 
     def _failure(self, error: DualResponseError) -> bytes:
-        """The last record. Where there is no place for one the error goes through, which cuts the connection."""
+        """The error as the last record. A format without one raises the error, which closes the connection."""
         self.ending.error = error
         said = self.writer.failure(error, self._summary()) if self.ending.rows else None
         if said is None:
@@ -352,7 +352,7 @@ class StreamRun:
 
 async def _next(batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
     try:
-        # Never around a `yield`: the time would then run out inside whoever reads the stream.
+        # Never around a `yield`: the timeout would then be raised in the reader's code.
         async with asyncio.timeout_at(deadline):
             return await anext(batches, None)
     except TimeoutError:
@@ -379,11 +379,11 @@ class ResultStream:
     """A stream that is about to begin.
 
     Attributes:
-        chunks: the bytes, in pieces of whole rows; reading them runs the query, closing them stops it. What fails
-            before the first row is raised, and so is what a format has no last record for.
-        resume: the token to go on with after a break; None where that cannot be, for the reason `no_resume`.
-        etag: the same for the same rows in the same form; None where the data may move.
-        ending: filled in as the chunks are read.
+        chunks: the bytes, in pieces of whole rows. Reading them runs the query; closing them stops it. An error
+            before the first row is raised, as is any error if the format has no last record for it.
+        resume: the token to resume the stream with; None if it cannot be resumed, for the reason `no_resume`.
+        etag: equal for the same rows in the same form; None if the data may change.
+        ending: filled in while the chunks are read.
     """
 
     name: str
@@ -408,11 +408,11 @@ class Streams:
         self._slots = Slots(settings.maximum_streams)
 
     def open(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
-        """The stream that is asked for. Nothing runs before its first chunk is asked for.
+        """Open a stream. Nothing runs before its first chunk is requested.
 
         Raises:
-            BadParameterError, UnknownColumnError: there is no such format, or no such column in the result.
-            BadCursorError, NoTotalOrderError: the cursor or the resumption is not of this, or there can be none.
+            BadParameterError, UnknownColumnError: the format or a column is unknown.
+            BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
         """
         view, written = target.view, format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
@@ -466,7 +466,7 @@ class Streams:
 
 
 def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) -> None:
-    """Refuse rows that could look like the last record: a stream that was cut off behind one would look complete."""
+    """Refuse rows that could look like the last record: a stream cut off after such a row would look complete."""
     if len(columns) == 1 and columns[0].name in written.end_keys:
         raise BadParameterError(
             f"The column {columns[0].name!r} cannot be streamed alone: its rows look like a stream's last record.",
@@ -476,7 +476,7 @@ def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) 
 
 
 def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
-    """What the operator calls the present state of a source's data; None where it moves.
+    """The tag of the present state of a source's data, from `Settings.snapshots`; None if the data may change.
 
     Raises:
         ConfigurationError: the operator's function returned something else.
@@ -491,10 +491,10 @@ def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
 
 
 def etag_of(run: StreamRun, snapshot: str) -> str:
-    """A weak ETag (RFC 9110, section 8.8.1). Callers who see other rows, or see them otherwise, have another one.
+    """A weak ETag (RFC 9110, section 8.8.1). Callers who see other rows or other values get another one.
 
-    It covers what decides the bytes: the SQL that would run, the values bound in it, the settings that the
-    database's own policies read, and the form that rows are written in.
+    It covers everything that decides the bytes: the SQL, its bound values, the settings that the database's own
+    policies read, and the format.
     """
     view = run.target.view
     compiled = run.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))

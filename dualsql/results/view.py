@@ -1,4 +1,4 @@
-"""A stored statement as one principal sees it. All that is derived from it runs under the same rules."""
+"""A stored statement as one principal sees it. Every statement derived from it has the same rules."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import SortKey
 
 _MOST_BYTES = 512 * 1024
-"""Of documents; a thawed statement takes some hundred times as much memory."""
+"""Bytes of documents; a thawed statement takes about a hundred times as much memory."""
 
 _MOST_ORDERS = 16
-"""Of one document: its own, and those that readers sort by."""
+"""Orders kept for one document: its own, and those that readers sort by."""
 
 
 class Derived:
-    """What is derived of one statement: its shape, and the orders that it is read in.
+    """What is derived from one statement: its shape and its orders.
 
     Attributes:
-        shape: as `plan.shape` gives it.
-        names: of its columns, as a driver tells them.
+        shape: as `plan.shape` returns it.
+        names: of its columns, as a driver reports them.
     """
 
     def __init__(self, statement: Statement, meanings: Meanings = STANDARD) -> None:
@@ -62,12 +62,12 @@ class Derived:
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
-        """The statement in the order asked for, where `form` hides columns.
+        """The statement in the requested order. `form` says which columns are masked.
 
         Raises:
             UnknownColumnError: a sort key names no column of the result.
         """
-        # A form is the same for all whom the same rules hold for, whoever they are.
+        # All principals with the same rules share one form.
         key = (form, tuple((part["field"], part.get("order")) for part in sort))
         found = self._orders.get(key)
         if found is None:
@@ -79,7 +79,7 @@ class Derived:
 
 
 class Plans:
-    """What was derived of the documents that were read last, at most `most_bytes` of them."""
+    """Caches what was derived from the documents read last, at most `most_bytes` of documents."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -96,7 +96,7 @@ class Plans:
         thaw: Callable[[bytes], Statement],
         meanings: Meanings = STANDARD,
     ) -> Derived:
-        """What is derived of a document on a source; `thaw` reads it when it is not known yet."""
+        """What is derived from a document on a source; on a cache miss, `thaw` reads the document."""
         key = (source, document)
         found = self._found.get(key)
         if found is not None:
@@ -115,11 +115,11 @@ class Plans:
             self._bytes -= len(document)
 
 
-# Their representation says all there is to them: 1 is not 1.0 nor True, and 1.0 not 1.00, though they are equal.
+# Types whose class and repr identify a value: 1, 1.0 and True are equal, and so are Decimal 1.0 and 1.00.
 _PLAIN = (bool, int, float, str, bytes, Decimal, datetime, date, time_of_day, timedelta, UUID, type(None))
 
 _FIXED = 256
-"""Bytes of a page without its values, and of a row."""
+"""Bytes of memory of a page without its values, and of a row."""
 
 
 class _CachedRows(NamedTuple):
@@ -130,7 +130,7 @@ class _CachedRows(NamedTuple):
 
 
 class RowCache:
-    """The pages that were read last, within the bounds of `settings`."""
+    """Caches the pages read last, within the limits of `settings`."""
 
     def __init__(self, settings: ResultCache, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = settings.ttl.total_seconds()
@@ -140,7 +140,7 @@ class RowCache:
         self.bytes = 0
 
     def get(self, question: object) -> Rows | None:
-        """The rows that answered the question a short time ago; the caller's to do with as it likes."""
+        """The cached rows, which the caller may change; None if there are none."""
         found = self._kept.get(question)
         if found is None:
             return None
@@ -151,15 +151,15 @@ class RowCache:
         return found.rows if found.is_fixed else deepcopy(found.rows)
 
     def keep(self, question: object, rows: Rows) -> None:
-        """Keep the answer, if there is room for it."""
+        """Cache the rows, if they fit."""
         self._drop(question)
         weight = _FIXED + sum(_FIXED + _weight(row) for row in rows)
         if weight > self._most_bytes:
             return
-        # Rows of SQLAlchemy hold on to their result.
+        # Rows of SQLAlchemy keep a reference to their result.
         own = tuple(tuple(row) for row in rows)
         is_fixed = all(type(value) in _PLAIN for row in own for value in row)
-        # What a page shows may be changed by whoever gets it.
+        # A copy: the caller may change the rows.
         copied = own if is_fixed else deepcopy(own)
         self._kept[question] = _CachedRows(copied, is_fixed, weight, self._clock() + self._seconds)
         self.bytes += weight
@@ -173,7 +173,7 @@ class RowCache:
 
 
 def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
-    """What makes the question; None where it cannot be told from any other."""
+    """The cache key; None if the question has no unambiguous one."""
     key = internals.cache_key(select)
     if key is None:
         return None
@@ -185,7 +185,7 @@ def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object
 
 
 def _written(values: Iterable[Any]) -> tuple[Any, ...] | None:
-    """The values, each told from every other; None where one has no such form."""
+    """The values in an unambiguous form; None if a value has none."""
     found: list[Any] = []
     for value in values:
         if type(value) in _PLAIN:
@@ -198,7 +198,7 @@ def _written(values: Iterable[Any]) -> tuple[Any, ...] | None:
 
 
 def _weight(value: Any) -> int:
-    """Bytes of a value and of all it holds."""
+    """Bytes of memory of a value and of everything in it."""
     own = sys.getsizeof(value)
     if isinstance(value, str | bytes):
         return own
@@ -211,7 +211,7 @@ def _weight(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One statement, in its one shape, on its source."""
+    """A statement on its source, in its shape."""
 
     source: Source
     derived: Derived
@@ -231,7 +231,7 @@ class View:
         return self.shape.columns
 
     async def turn(self, page: KeyedSelect) -> tuple[Rows, bool]:
-        """The rows of a page of this statement, and whether they were kept from an earlier reading."""
+        """The rows of a page of this statement, and whether they come from the cache."""
         select = page.select
         question = None if self.results is None else question_of(select, self.rules, self.source)
         if self.results is None or question is None:
@@ -244,7 +244,7 @@ class View:
         return rows, False
 
     async def fetch(self, select: AnySelect, *, added: int = 0) -> Rows:
-        """The rows of a part of this statement, as they are now, with as many columns more as are `added`."""
+        """The current rows of a part of this statement, with `added` further columns."""
         return await fetch_page(
             self.source,
             select,
@@ -254,16 +254,16 @@ class View:
         )
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
-        """The rows of a question about this statement, which may read all of it."""
+        """The rows of a query over this statement, which may read all of its rows."""
         described = ("",) * len(select.selected_columns)
         return await fetch_rows(self.source, select, self.rules, described=described, timeout=timeout)
 
     async def sample(self, size: int, asked: CountMethod) -> Sample:
-        """The first rows, and how many there are in all."""
+        """The first rows, and the total."""
         return await self.sampled(self._page(0, size + 1), size, asked)
 
     async def sampled(self, select: AnySelect, size: int, asked: CountMethod) -> Sample:
-        """The rows of `select`, but for the last of `size + 1`, and how many the statement has in all."""
+        """At most `size` rows of `select`, and the total of the statement."""
         return await fetch_sample(
             select,
             self._counter(),
@@ -273,7 +273,7 @@ class View:
         )
 
     async def total(self, asked: CountMethod) -> Total:
-        """How many rows there are, counted as it was asked for."""
+        """The number of rows, by the given count method."""
         return await self._counter().total(asked)
 
     def _counter(self) -> RowCounter:
@@ -288,7 +288,7 @@ class View:
     def stream(
         self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
     ) -> AsyncGenerator[Chunk, None]:
-        """What `writer` makes of these columns of the rows of a part of this statement, piece by piece."""
+        """The given columns of a part of this statement as the bytes of `writer`, in pieces."""
         return stream_rows(
             StreamJob(
                 source=self.source,
@@ -301,7 +301,7 @@ class View:
         )
 
     def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
-        """The statement in the order asked for."""
+        """The statement in the requested order."""
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
     def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
@@ -310,13 +310,13 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTarget:
-    """What is read, and for whom: the rows of a resource, or the answer to a question about them.
+    """What is read: the rows of a resource, or of a query over them, as one principal sees them.
 
     Attributes:
         view: the statement as the principal sees it.
-        key: names the target in cursors and in the tokens of streams; those of one are not valid for another.
-        total: the number of rows, as far as it is known.
-        asked: what of the statement its caller wrote; see `dualsql.errors.blaming`.
+        key: identifies the target; cursors and resume tokens of one target are not valid for another.
+        total: the number of rows, if known.
+        asked: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
         parent: the statement that a question reads; None where the rows are those of the resource.
     """
 
@@ -346,26 +346,26 @@ class Views:
 
     @property
     def has_functions(self) -> bool:
-        """Whether plain functions narrow statements, whatever these do."""
+        """Whether there are hooks that are functions."""
         return self._policy.has_functions
 
     @property
     def hides_rows(self) -> bool:
-        """Whether one principal may see other rows than the next."""
+        """Whether the policy hides rows or values from anyone."""
         return not self._policy.shows_all
 
     def open(self, source: Source, document: bytes, principal: Principal | None) -> View:
-        """The document's statement, narrowed to whoever asks now.
+        """Thaw a document and apply the rules of a principal.
 
         Raises:
             TamperedError, NotFreezableError: see `freeze.thaw`.
-            ForbiddenError: the rules have nothing to go by for this principal.
+            ForbiddenError: a rule requires a value that this principal does not have.
             NoTotalOrderError: the narrowed statement cannot be paged.
         """
         policy = self._policy
         rules = policy.rules_for(principal)
         if policy.has_functions:
-            # They make another statement for each principal, and are given none that somebody else is given too.
+            # Hooks that are functions make another statement for each principal, so their statements are not shared.
             context = HookContext(principal=principal, source=source.name)
             derived = Derived(policy.apply_functions(source.thaw(document), context), source.meanings)
         else:
@@ -394,7 +394,7 @@ class Views:
 
 
 def _require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
-    """Raises ConfigurationError for a tag of a source that is not there."""
+    """Raise ConfigurationError if `snapshots` names an unknown source."""
     unknown = sorted(set(tags) - set(known))
     if unknown:
         raise ConfigurationError(

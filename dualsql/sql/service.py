@@ -96,7 +96,7 @@ class SQLService:
 
         Args:
             parameters: values of each `:name` in the text.
-            visible: hides tables besides those that the hooks deny.
+            visible: hides further tables, besides those that the hooks deny.
 
         Raises:
             InvalidSQLError, UnknownTableError, UnknownColumnError, ForbiddenSQLError: see `dualsql.sql.read_select`.
