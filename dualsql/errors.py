@@ -375,6 +375,49 @@ _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
 }
 
 
+_SESSIONS = "Session AsyncSession sessionmaker async_sessionmaker scoped_session async_scoped_session"
+_CONNECTIONS = "Connection AsyncConnection"
+_INSTEAD: Mapping[str, Mapping[str, str]] = {
+    "databases": {
+        **dict.fromkeys(
+            _SESSIONS.split(), "Pass its engine: dualsql opens sessions of its own, read-only ones."
+        ),
+        **dict.fromkeys(_CONNECTIONS.split(), "Pass its engine: dualsql opens connections of its own."),
+        "NoneType": "Pass a URL or an engine. Is the environment variable set that the URL is read from?",
+    },
+    "store": {
+        **dict.fromkeys(
+            ("str", "URL"), "Make a store of it: store=SQLResourceStore(url), with secrets=[...]."
+        ),
+        **dict.fromkeys(
+            ("Engine", "AsyncEngine"), "Make a store: SQLResourceStore takes an async engine or a URL."
+        ),
+        "type": "Pass an object of the class: store=MemoryStore().",
+    },
+    "server": {
+        "function": "The decorator takes the MCP server: @dual.tool(mcp).",
+        "str": 'The MCP server comes first: @dual.tool(mcp, name="search_colleges").',
+        "Starlette": "Pass the MCP server that the tools are registered on, not the web application.",
+    },
+    "tables": {
+        "str": "Pass the declarative base, the mapped classes or the Tables themselves, not their names.",
+        "module": "Pass what the module defines: its declarative base, or its MetaData.",
+        "Engine": "Read the tables first: metadata.reflect(engine); or use `dualsql serve`, which reads them itself.",
+    },
+}
+"""What to pass in place of an object, by the argument it was passed as and by the name of its class or of a base."""
+
+
+def refuse_mistaken(argument: str, given: object) -> None:
+    """Raises ConfigurationError, with what to pass instead, for what people pass as this argument by mistake."""
+    instead = _INSTEAD[argument]
+    known = next((cls.__name__ for cls in type(given).__mro__ if cls.__name__ in instead), None)
+    if known is not None:
+        named = "None" if given is None else f"of the class {type(given).__name__}"
+        what = f"the class {given.__name__} itself" if isinstance(given, type) else named
+        raise ConfigurationError(f"{argument} cannot be {what}."[:200], hint=instead[known])
+
+
 @contextmanager
 def extra(name: str) -> Iterator[None]:
     """Imports in the block need the extra `name` of dualsql; if one is missing, the error names the extra.

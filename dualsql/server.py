@@ -11,6 +11,7 @@ Methods that take an id and a principal check the principal's rights. A method t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from starlette.types import ASGIApp
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
-from dualsql.databases import Database, open_sources, prove
+from dualsql.databases import Database, missing_tables, open_sources, prove
 from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.http.router import FeatureRoutes, build_router
 from dualsql.http.well_known import well_known_route
@@ -64,6 +65,8 @@ from dualsql.tenancy import Hook, Policy
 from dualsql.web.routes import web_routes
 from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import Profile, ResourceDescription
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +202,7 @@ class DualResponseServer:
                 `Settings.results_budget` is shown whole, and a larger one by `Settings.default_sample_size` rows.
             sample: which rows: "head", the first; "tail", the last; "random", which reports its seed, so that
                 "random:SEED" shows them again; "spread", from the first to the last at even distances.
-            expiration: lifetime, `Settings.default_expiration` unless given; cut to `Settings.maximum_lifetime`.
+            expiration: lifetime, `Settings.default_expiration` unless given; at most `Settings.maximum_lifetime`.
             metadata: JSON values that are stored with the resource and shown to its readers.
             count: the kind of total_count if the sample is not the whole result: "exact", "estimated" by the
                 database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
@@ -529,9 +532,20 @@ class DualResponseServer:
                 await self._store.open()
                 for source in self._sources.values():
                     await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
+                await self._say_what_is_missing()
                 self._housekeeper.start()
                 self._jobs.start()
                 self._loop = loop
+
+    async def _say_what_is_missing(self) -> None:
+        """Log the tables that no database has: every query of one is going to fail."""
+        timeout = self.settings.query_timeout
+        found = [await missing_tables(source, timeout=timeout) for source in self._sources.values()]
+        missing = sorted(set(found[0]).intersection(*found))
+        if missing:
+            logger.warning(
+                "No database has the tables: %s. Queries of them will fail.", ", ".join(missing)[:1000]
+            )
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         """Leave an event loop that has ended without a shutdown."""

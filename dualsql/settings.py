@@ -235,6 +235,11 @@ class Settings:
         """Raise ConfigurationError for an invalid value."""
         for option in fields(Settings):
             _check(option.name, getattr(self, option.name))
+        if self.default_expiration > self.maximum_lifetime:
+            raise ConfigurationError(
+                f"default_expiration is {self.default_expiration}, and maximum_lifetime {self.maximum_lifetime}.",
+                hint="Set both: a resource that is not pinned never lives longer than maximum_lifetime.",
+            )
 
 
 _SETTINGS = {option.name: option for option in fields(Settings)}

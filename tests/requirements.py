@@ -27,7 +27,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S1.4 Sample size, expiration and metadata can be set for one response.": (
             "server/test_create.py::test_exactly_one_row_more_than_the_sample_is_counted",
             "server/test_create.py::test_values_out_of_bounds",
-            "server/test_lifecycle.py::test_a_lifetime_is_capped",
+            "server/test_lifecycle.py::test_a_lifetime_beyond_the_maximum_is_refused",
         ),
         "S1.5 A resource expires. The default is 15 minutes.": (
             "server/test_lifecycle.py::test_fifteen_minutes_unless_told_otherwise",
@@ -396,6 +396,7 @@ BEYOND: dict[str, str] = {
     "store/test_accesses.py": "counting behind the store's back: cut off, refused, overflowing",
     "server/test_cancelling.py": "a caller that is cancelled again and again",
     "client/test_http_libraries.py": "both httpx libraries, and every error they can raise",
+    "client/test_mistakes.py": "what newcomers write by mistake, to the client",
     "client/test_rows.py": "typed values",
     "client/test_kept.py": "raw results, for SDKs that keep only texts",
     "client/test_docs.py": "what the page about the client prints",
@@ -521,6 +522,7 @@ BEYOND: dict[str, str] = {
     "columns/mappings/test_served.py": "mapped classes as they are served: formats, pages, questions",
     "plan/test_options.py": "criteria around a Select",
     "plan/test_text.py": "statements written as text",
+    "server/test_mistakes.py": "what newcomers pass by mistake is refused with what to pass instead",
     "server/test_sqlmodel.py": "SQLModel's base, metadata and select() give the rows of a session",
     "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
     "web/test_browser.py": "the grid in a real browser: keys, filters, groups, hostile cells, accessibility",

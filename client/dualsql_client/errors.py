@@ -179,6 +179,11 @@ class UntrustedOriginError(FetchError):
 
 MAXIMUM_TEXT = 2_000
 
+_NOT_FOUND = 404
+_FOREIGN = (
+    "The server answered with status 404, and not as dualsql does: nothing of dualsql is at this address."
+)
+_NOT_THERE = "Check base_url, of the client and of DualResponseServer: it is where router() is mounted."
 _UNROUTED = frozenset({405, 501})
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _BY_STATUS: Mapping[int, type[FetchError]] = {404: ResourceNotFoundError, 410: ResourceExpiredError}
@@ -198,14 +203,16 @@ def fetch_error(status: int, body: object) -> FetchError:
         code = None
     kind = _BY_CODE.get(code or "") or _BY_STATUS.get(status, FetchError)
     details = problem.get("details")
+    is_foreign = status == _NOT_FOUND and not problem.keys() & {"code", "error", "message"}
     error = kind(
-        _text(problem, "message") or f"The server answered with status {status}.",
+        _text(problem, "message")
+        or (_FOREIGN if is_foreign else f"The server answered with status {status}."),
         status=status,
         code=code,
-        hint=_text(problem, "hint"),
+        hint=_NOT_THERE if is_foreign else _text(problem, "hint"),
         details=details if isinstance(details, dict) else None,
     )
-    error.is_unrouted = status in _UNROUTED or (status == 404 and body is None)
+    error.is_unrouted = status in _UNROUTED or (status == _NOT_FOUND and body is None)
     return error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,10 +32,10 @@ from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import described
 from dualsql_client.preview import html, preview, rich_group
 from dualsql_client.progress import Meter
-from dualsql_client.query import Asking, StreamOptions, beside, page_request, rows_request
+from dualsql_client.query import Asking, Sort, StreamOptions, beside, page_request, rows_request
 from dualsql_client.streaming import RowStream, format_of, read_table, write
 from dualsql_client.transport import Allowance, Transport, settled
-from dualsql_client.wire import Column, PageBody, Row, SortKey, StreamFormat, TotalCountKind
+from dualsql_client.wire import Column, PageBody, Row, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ class ParsedDualResponse(Asking):
         *,
         offset: int = 0,
         limit: int | None = None,
-        sort: SortKey | Sequence[SortKey] | None = None,
+        sort: Sort | None = None,
         typed: bool = False,
         cursor: str | None = None,
     ) -> FetchResult:
@@ -112,7 +112,8 @@ class ParsedDualResponse(Asking):
         Args:
             offset: position of its first row, from 0.
             limit: the most rows it may have; None for the server's default.
-            sort: one key or several, the first decides first: `{"field": "enrollment", "order": "desc"}`.
+            sort: the order, the first key decides first: "-enrollment,name", where `-` is descending, or
+                `{"field": "enrollment", "order": "desc"}`, or several keys.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
             cursor: `next_cursor` or `previous_cursor` of a page, in place of an offset; with the same sort.
 

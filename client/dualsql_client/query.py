@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from dualsql_client.parsed import ParsedDualResponse
 
 
+Sort = str | SortKey | Sequence[str | SortKey]
+"""An order: "-enrollment,name", {"field": "enrollment", "order": "desc"}, or several keys; the first decides first."""
+
 Value = str | int | float | bool | Decimal | date | datetime | time | timedelta | UUID | bytes
 """What a column is compared with."""
 
@@ -208,7 +211,7 @@ class StreamOptions(TypedDict, total=False):
         columns: names of the columns wanted, in that order; all by default.
         text_columns: names of those that are given as text, whatever they hold: for Arrow and what is made of it,
             where a cell does not fit its column's type.
-        sort: one key or several, as for `fetch`.
+        sort: an order, as for `fetch`: "-enrollment,name".
         limit: the most rows.
         on_progress: called with the rows so far and their total, as they arrive.
         progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function that is called
@@ -217,7 +220,7 @@ class StreamOptions(TypedDict, total=False):
 
     columns: Sequence[str]
     text_columns: Sequence[str]
-    sort: SortKey | Sequence[SortKey] | None
+    sort: Sort | None
     limit: int
     on_progress: OnProgress | None
     progress: bool | Tell
@@ -234,7 +237,7 @@ def beside(cursor: str, offset: int) -> PageBody:
     return PageBody(cursor=cursor)
 
 
-def page_request(start: PageBody, limit: int | None, sort: SortKey | Sequence[SortKey] | None) -> PageBody:
+def page_request(start: PageBody, limit: int | None, sort: Sort | None) -> PageBody:
     """The body of POST /{id}."""
     request = start.copy()
     if limit is not None:
@@ -258,8 +261,17 @@ def rows_request(options: StreamOptions) -> RowsBody:
     return request
 
 
-def _sort_keys(sort: SortKey | Sequence[SortKey]) -> SortKey | list[SortKey]:
-    return sort if isinstance(sort, dict) else list(sort)
+def _sort_keys(sort: Sort) -> SortKey | list[SortKey]:
+    if isinstance(sort, str):
+        return [sort_key(written.strip()) for written in sort.split(",")]
+    if isinstance(sort, Mapping):
+        return sort
+    return [sort_key(key) if isinstance(key, str) else key for key in sort]
+
+
+def sort_key(written: str) -> SortKey:
+    """The key that is written as `name`, or as `-name`, which is descending."""
+    return {"field": written.removeprefix("-"), "order": "desc" if written.startswith("-") else "asc"}
 
 
 class Asking:

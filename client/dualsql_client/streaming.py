@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from errno import ENOENT
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -72,6 +73,9 @@ def _batch(block: Block, schema: Any) -> Any:
 _BUFFER_BYTES = 1024 * 1024
 
 
+_SPREADSHEETS = frozenset({".xls", ".xlsx", ".ods", ".numbers"})
+
+
 def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
     """The format of that name, or that the suffix names.
 
@@ -80,7 +84,8 @@ def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
     """
     found = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
     if found is None and name is None:
-        raise ValueError(f"The file's suffix must be one of {', '.join(BY_SUFFIX)}.")
+        excel = " A spreadsheet opens .csv." if path.suffix.lower() in _SPREADSHEETS else ""
+        raise ValueError(f"The file's suffix must be one of {', '.join(BY_SUFFIX)}.{excel}")
     if found is None:
         raise ValueError(f"A file can be of {', '.join(BY_NAME)}, not {name}.")
     return found
@@ -92,6 +97,8 @@ async def write(blocks: AsyncIterable[Block], path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "There is no such folder", str(path.parent))
     part = path.with_name(f".{path.name}.{token_hex(4)}.part")
     file = part.open("xb", buffering=_BUFFER_BYTES)
     try:

@@ -15,8 +15,8 @@ from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import checked_keywords
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
-from dualsql_client.query import Question, StreamOptions
-from dualsql_client.wire import Column, Profile, ProfileKind, Row, SortKey, StreamFormat, TotalCountKind
+from dualsql_client.query import Question, Sort, StreamOptions
+from dualsql_client.wire import Column, Profile, ProfileKind, Row, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,7 +233,7 @@ class SyncParsedDualResponse:
         *,
         offset: int = 0,
         limit: int | None = None,
-        sort: SortKey | Sequence[SortKey] | None = None,
+        sort: Sort | None = None,
         typed: bool = False,
         cursor: str | None = None,
     ) -> FetchResult:
@@ -242,7 +242,8 @@ class SyncParsedDualResponse:
         Args:
             offset: position of its first row, from 0.
             limit: the most rows it may have; None for the server's default.
-            sort: one key or several, the first decides first: `{"field": "enrollment", "order": "desc"}`.
+            sort: the order, the first key decides first: "-enrollment,name", where `-` is descending, or
+                `{"field": "enrollment", "order": "desc"}`, or several keys.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
             cursor: `next_cursor` or `previous_cursor` of a page, in place of an offset; with the same sort.
 

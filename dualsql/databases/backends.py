@@ -404,6 +404,7 @@ class Backend:
             in threads.
         package: what `pip install` takes to bring that driver.
         spellings: names that URLs have for it and SQLAlchemy does not know, and SQLAlchemy's names.
+        file_suffixes: of files that are such a database, with the dot.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
         adapt_url: the URL as its driver takes it.
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
@@ -418,6 +419,7 @@ class Backend:
     driver: str = ""
     package: str = ""
     spellings: Mapping[str, str] = field(default_factory=dict)
+    file_suffixes: tuple[str, ...] = ()
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     adapt_url: Callable[[URL], URL] = _as_given
     require_url: Callable[[URL], None] = _anything
@@ -471,6 +473,11 @@ def known_names() -> list[str]:
 def known_databases() -> list[str]:
     """What people call them."""
     return list(dict.fromkeys(backend.capabilities.name for _, backend in _known()))
+
+
+def kind_of_file(suffix: str) -> str | None:
+    """What SQLAlchemy calls the databases that are files with this suffix."""
+    return next((name for name, backend in _known() if suffix.lower() in backend.file_suffixes), None)
 
 
 def _known() -> Iterator[tuple[str, Backend]]:

@@ -243,5 +243,6 @@ BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=DuckDBGuard(),
     package="'dualsql[duckdb]'",
+    file_suffixes=(".duckdb",),
     engine_options={"connect_args": CONNECT_ARGUMENTS},
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
 from typing import Any
 
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from dualsql.databases.backends import Backend, backend_named, known_names
+from dualsql.databases.backends import Backend, backend_named, kind_of_file, known_databases, known_names
 from dualsql.errors import ConfigurationError
 
 
@@ -21,17 +23,27 @@ def async_url(url: str | URL) -> URL:
     parsed = parsed_url(url)
     name, _, driver = parsed.drivername.partition("+")
     backend = backend_named(name)
-    if backend is not None:
-        name = backend.spellings.get(name, name)
+    if backend is None:
+        raise unknown_database(name)
+    name = backend.spellings.get(name, name)
     parsed = parsed.set(drivername=f"{name}+{driver}" if driver else name)
     if driver and _is_async(parsed):
         return parsed
-    if backend is None or not backend.driver:
+    if not backend.driver:
         raise ConfigurationError(
             f"dualsql knows no async driver for the database {name[:40]!r}.",
             hint=f"Use one of {', '.join(sorted(filter(_has_async_driver, known_names())))}.",
         )
     return backend.adapt_url(parsed.set(drivername=f"{name}+{backend.driver}"))
+
+
+def unknown_database(name: str) -> ConfigurationError:
+    """The error for a kind of database that dualsql does not know how to keep read-only."""
+    *others, last = known_databases()
+    return ConfigurationError(
+        f"dualsql cannot keep the database {name[:40]!r} read-only.",
+        hint=f"Supported databases: {', '.join(others)} and {last}.",
+    )
 
 
 def _has_async_driver(name: str) -> bool:
@@ -68,9 +80,20 @@ def parsed_url(url: str | URL) -> URL:
         return make_url(url)
     except (ArgumentError, ValueError):
         # The cause quotes the URL and with it the password: it is not chained.
-        raise ConfigurationError(
-            "The database URL is malformed.", hint="Write it as driver://user:password@host:port/database."
-        ) from None
+        raise ConfigurationError("The database URL is malformed.", hint=_url_for(url)) from None
+
+
+# The name of a file alone has no password to hide.
+_FILE = re.compile(r"[\w./\\ -]+", re.ASCII)
+
+
+def _url_for(given: str | URL) -> str:
+    """How to write a URL; of the name of a file, that file's."""
+    text = str(given)
+    kind = kind_of_file(PurePath(text).suffix) if _FILE.fullmatch(text) else None
+    if kind is None:
+        return "Write it as driver://user:password@host:port/database."
+    return f"Write the file's URL: {kind}:///{text[:200]}"
 
 
 def _backend_of(url: URL) -> Backend | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from sqlalchemy import Table, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Table, inspect, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.backends import FailureKind
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
 
 
 async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
@@ -58,6 +62,28 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
         raise
     await connection.execute(text(f"DROP TABLE {table}"))
     return False
+
+
+async def missing_tables(source: Source, *, timeout: timedelta) -> list[str]:
+    """The registered tables that the database does not have, by name; none where it will not tell."""
+    try:
+        async with asyncio.timeout(timeout.total_seconds()), source.engine.connect() as connection:
+            return await connection.run_sync(partial(_missing, source))
+    except (SQLAlchemyError, NotImplementedError, TimeoutError) as error:
+        logger.debug("the tables of %r could not be listed", source.name, exc_info=error)
+        return []
+
+
+def _missing(source: Source, connection: Connection) -> list[str]:
+    inspector = inspect(connection)
+    wanted = [table for table in source.registry.tables.values() if isinstance(table, Table)]
+    listed = {schema: set(inspector.get_table_names(schema)) for schema in {table.schema for table in wanted}}
+    return [
+        table.fullname
+        for table in wanted
+        # A view, or another spelling, which lists of tables do not have.
+        if table.name not in listed[table.schema] and not inspector.has_table(table.name, table.schema)
+    ]
 
 
 async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:

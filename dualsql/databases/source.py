@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.backends import Backend, Guard, PageReader, Refusal, backend_of, known_databases
+from dualsql.databases.backends import Backend, Guard, PageReader, Refusal, backend_of
 from dualsql.databases.engines import (
     async_url,
     has_pool,
@@ -27,9 +27,10 @@ from dualsql.databases.engines import (
     new_synchronous_engine,
     parsed_url,
     require_there,
+    unknown_database,
 )
 from dualsql.databases.threads import ThreadedEngine
-from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError
+from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError, refuse_mistaken
 from dualsql.freeze import Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
@@ -245,11 +246,7 @@ def open_source(
     engine = _engine_of(database, settings)
     backend = backend_of(engine.dialect)
     if backend is None:
-        *others, last = known_databases()
-        raise ConfigurationError(
-            f"dualsql cannot keep a {engine.dialect.name} database read-only.",
-            hint=f"Supported databases: {', '.join(others)} and {last}.",
-        )
+        raise unknown_database(engine.dialect.name)
     capabilities = backend.capabilities
     role = settings.read_only_roles.get(name)
     if role is not None and not capabilities.has_roles:
@@ -284,6 +281,7 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
         return database
     if isinstance(database, Engine):
         return _threaded(database)
+    refuse_mistaken("databases", database)
     url = parsed_url(database)
     if is_synchronous(url):
         return _threaded(new_synchronous_engine(url, **_pool(settings)))

@@ -36,9 +36,8 @@ def _note_mapper(codec: Encoder | Decoder, mapper: Mapper[Any]) -> None:
 def _write_mapper(enc: Encoder, kind: NodeKind, mapper: Mapper[Any]) -> dict[str, Any]:
     name = enc.registry.name_of(mapper)
     if name is None:
-        refuse(
-            f"the mapped class {mapper.class_.__qualname__}", "Register it: pass it or its base to Registry."
-        )
+        cls = mapper.class_.__qualname__
+        refuse(f"the mapped class {cls}", enc.registry.how_to_register(cls))
     _note_mapper(enc, mapper)
     return {"name": name}
 

@@ -27,7 +27,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 def _write_table(enc: Encoder, kind: NodeKind, table: Any) -> dict[str, Any]:
     name = enc.registry.name_of(table)
     if name is None:
-        refuse(f"the table {table.name!r}"[:120], "Register it: pass its MetaData or the Table to Registry.")
+        refuse(f"the table {table.name!r}"[:120], enc.registry.how_to_register("the_table"))
     return {"name": name}
 
 

@@ -29,7 +29,7 @@ from sqlalchemy.sql.sqltypes import TypeDecorator
 from sqlalchemy.sql.type_api import TypeEngine
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.freeze import names, types
 from dualsql.freeze.document import malformed
 from dualsql.freeze.types import FUNCTIONS, OP_STRINGS
@@ -113,6 +113,14 @@ class Registry:
     def name_of(self, item: Any) -> str | None:
         """The registered name of a table or mapper."""
         return self._names.get(id(item))
+
+    def how_to_register(self, what: str) -> str:
+        """What to do about a table or a class that is not registered."""
+        known = ", ".join(sorted(self.tables)[:10]) or "none"
+        return (
+            f"Pass it, too: tables=[Base, {what}]. Registered tables: {known}{', ...' * (len(self.tables) > 10)}. "
+            "What is defined after the server was made is not registered: import its module before."
+        )
 
     def column_keys(self, table: Any) -> dict[int, str]:
         """id of a column -> its key in `table.c`, for a registered table."""
@@ -210,6 +218,7 @@ class Registry:
             for mapper in found.mappers:
                 self._add_mapper(mapper)
         else:
+            refuse_mistaken("tables", source)
             raise ConfigurationError(
                 f"Registry() does not accept {source!r}."[:200],
                 hint="Pass a declarative base, a MetaData, mapped classes or Tables.",

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, get_args
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, PrincipalParameters, Tool, signature_of
@@ -146,6 +146,7 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
         if module is not None:
             break
     else:
+        refuse_mistaken("server", server)
         raise ConfigurationError(
             f"A {type(server).__name__} is no MCP server that is known here.", hint=_EXTRAS
         )

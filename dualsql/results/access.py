@@ -22,6 +22,7 @@ from dualsql.errors import (
     ResourceNotFoundError,
     TamperedError,
     UnauthenticatedError,
+    refuse_mistaken,
 )
 from dualsql.freeze import Seal
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
@@ -117,6 +118,7 @@ def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
     Raises:
         ConfigurationError: the store outlives the process and no secret was given.
     """
+    refuse_mistaken("store", store)
     if secrets:
         return Seal(secrets)
     if isinstance(store, MemoryStore):
@@ -132,11 +134,18 @@ def sign(seal: Seal, resource: Resource) -> Resource:
     return replace(resource, signature=seal.sign(*_signed_parts(resource)))
 
 
+_NOT_OURS = (
+    "The stored resource %s... does not carry a valid signature: it was changed, or another secret signed it. All "
+    "servers on one store need the same secrets. To rotate: first secrets=[old, new] on every server, then "
+    "secrets=[new, old]; remove the old one after maximum_lifetime."
+)
+
+
 def require_signature(seal: Seal, resource: Resource) -> None:
     """Log and raise TamperedError if the row was changed, swapped or written by anyone else."""
     if not seal.verify(resource.signature, *_signed_parts(resource)):
         # Not the whole id: it would give readers of the log access to the rows.
-        logger.error("The stored resource %s... does not carry a valid signature.", resource.id[:6])
+        logger.error(_NOT_OURS, resource.id[:6])
         raise TamperedError("The signature of the stored resource is not valid.")
 
 
@@ -322,7 +331,11 @@ class AccessControl:
         """
         if principal is None:
             if self._authenticate is None:  # nobody can ever have any
-                raise not_found()
+                raise ResourceNotFoundError(
+                    "There is no list of results: this server does not know its callers.",
+                    hint="Open a result at the link in its tool result.",
+                    developer_hint="DualResponseServer(authenticate=...) tells who calls.",
+                )
             raise UnauthenticatedError("Listing resources requires a principal.")
         after = None if cursor is None else _read_cursor(cursor)
         found = await self._store.find(principal, now=datetime.now(UTC), limit=limit + 1, after=after)

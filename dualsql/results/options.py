@@ -78,13 +78,24 @@ def checked_profile(kind: Any) -> ProfileKind:
 
 
 def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
-    """The requested lifetime, at most the maximum of the settings."""
+    """The lifetime asked for.
+
+    Raises:
+        BadParameterError: it is no lifetime.
+        LimitExceededError: it is longer than the operator allows.
+    """
     wanted = settings.default_expiration if asked is None else asked
     if not isinstance(wanted, timedelta) or wanted < timedelta():
         raise BadParameterError(
             "expiration must be a timedelta from 0.", hint="For example timedelta(minutes=30)."
         )
-    return min(wanted, settings.maximum_lifetime)
+    if wanted > settings.maximum_lifetime:
+        raise LimitExceededError(
+            f"expiration is {wanted}, and maximum_lifetime {settings.maximum_lifetime}.",
+            hint="Ask for a shorter one.",
+            developer_hint="Ask for a shorter one, or set DualResponseServer(maximum_lifetime=...).",
+        )
+    return wanted
 
 
 def checked_wait(wait: Any) -> timedelta | None:

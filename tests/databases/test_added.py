@@ -93,7 +93,7 @@ def test_an_entry_point_that_is_no_database_is_refused(name: str) -> None:
 def test_the_error_for_an_unknown_database_names_those_that_are_added() -> None:
     with pytest.raises(ConfigurationError) as caught:
         async_url("nosuch://host/database")
-    assert "kiosk," in str(caught.value.hint)
+    assert "Kiosk" in str(caught.value.hint)
 
 
 def test_without_it_the_database_is_unknown(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ class TestAuthorize:
 
 async def test_what_nobody_owns_cannot_be_kept_for_ever_by_anybody(institutions_url: str) -> None:
     async with people(institutions_url) as application:
-        path = await application.create(expiration=timedelta(days=365))
+        path = await application.create(expiration=timedelta(hours=24))
         for headers in STRANGERS:
             assert (await application.http.get(path, headers=headers)).status_code == 200
             assert problem_of(await application.http.put(path, headers=headers), 403)["code"] == "FORBIDDEN"

@@ -13,7 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 
 from dualsql import (
+    ConfigurationError,
     DualResponseServer,
+    LimitExceededError,
     PageRequest,
     ResourceExpiredError,
     ResourceNotFoundError,
@@ -38,10 +40,16 @@ async def test_fifteen_minutes_unless_told_otherwise(dual: DualResponseServer) -
     assert longer.expires_at == longer.created_at + timedelta(hours=1)
 
 
-async def test_a_lifetime_is_capped(make_server: MakeServer) -> None:
+async def test_a_lifetime_beyond_the_maximum_is_refused(make_server: MakeServer) -> None:
     server = make_server(maximum_lifetime=timedelta(hours=2))
-    response = await server.create_response(ALL, name="x", expiration=timedelta(days=400))
-    assert response.expires_at == response.created_at + timedelta(hours=2)
+    longest = await server.create_response(ALL, name="x", expiration=timedelta(hours=2))
+    assert longest.expires_at == longest.created_at + timedelta(hours=2)
+    with pytest.raises(LimitExceededError, match=r"400 days.*2:00:00.*maximum_lifetime=\.\.\."):
+        await server.create_response(ALL, name="x", expiration=timedelta(days=400))
+    with pytest.raises(
+        ConfigurationError, match="default_expiration is 0:15:00, and maximum_lifetime 0:05:00"
+    ):
+        make_server(maximum_lifetime=timedelta(minutes=5))
 
 
 async def test_an_expired_resource_says_so_for_a_day(make_server: MakeServer) -> None:

@@ -22,7 +22,7 @@ from dualsql_client.errors import DualResponseClientError, MissingExtraError, No
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import printable
 from dualsql_client.query import StreamOptions
-from dualsql_client.wire import SortKey, StreamFormat
+from dualsql_client.wire import StreamFormat
 
 MAXIMUM_FILE_BYTES = 64 * 1024 * 1024
 
@@ -262,12 +262,7 @@ def _options(columns: str | None, sort: str | None, limit: int | None) -> Stream
     if columns is not None:
         options["columns"] = [name.strip() for name in columns.split(",")]
     if sort is not None:
-        options["sort"] = [sort_key(written.strip()) for written in sort.split(",")]
+        options["sort"] = sort
     if limit is not None:
         options["limit"] = limit
     return options
-
-
-def sort_key(written: str) -> SortKey:
-    """`-name` is descending."""
-    return {"field": written.removeprefix("-"), "order": "desc" if written.startswith("-") else "asc"}

@@ -39,6 +39,7 @@ BACKEND = Backend(
     guard=SQLiteGuard(),
     driver="aiosqlite",
     package="aiosqlite",
+    file_suffixes=(".db", ".sqlite", ".sqlite3"),
     require_url=_require_file,
     has_pool=lambda url: not _is_in_memory(url),
     page_reader=file_reader,
