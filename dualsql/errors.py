@@ -392,7 +392,6 @@ _INSTEAD: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(
             ("Engine", "AsyncEngine"), "Make a store: SQLResourceStore takes an async engine or a URL."
         ),
-        "type": "Pass an object of the class: store=MemoryStore().",
     },
     "server": {
         "function": "The decorator takes the MCP server: @dual.tool(mcp).",
@@ -413,8 +412,7 @@ def refuse_mistaken(argument: str, given: object) -> None:
     instead = _INSTEAD[argument]
     known = next((cls.__name__ for cls in type(given).__mro__ if cls.__name__ in instead), None)
     if known is not None:
-        named = "None" if given is None else f"of the class {type(given).__name__}"
-        what = f"the class {given.__name__} itself" if isinstance(given, type) else named
+        what = "None" if given is None else f"of the class {type(given).__name__}"
         raise ConfigurationError(f"{argument} cannot be {what}."[:200], hint=instead[known])
 
 

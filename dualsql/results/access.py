@@ -22,7 +22,6 @@ from dualsql.errors import (
     ResourceNotFoundError,
     TamperedError,
     UnauthenticatedError,
-    refuse_mistaken,
 )
 from dualsql.freeze import Seal
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
@@ -118,7 +117,6 @@ def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
     Raises:
         ConfigurationError: the store outlives the process and no secret was given.
     """
-    refuse_mistaken("store", store)
     if secrets:
         return Seal(secrets)
     if isinstance(store, MemoryStore):

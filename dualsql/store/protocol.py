@@ -9,7 +9,7 @@ from functools import wraps
 from inspect import isclass, isfunction
 from typing import Any, NamedTuple, Protocol, cast
 
-from dualsql.errors import ConfigurationError, DualResponseError, StorageError
+from dualsql.errors import ConfigurationError, DualResponseError, StorageError, refuse_mistaken
 from dualsql.resource import Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
@@ -215,6 +215,7 @@ def checked_store(store: ResourceStore) -> ResourceStore:
         raise ConfigurationError(
             f"store= takes an object, and {store.__name__} is a class.", hint=f"store={store.__name__}(...)"
         )
+    refuse_mistaken("store", store)
     lacking = [name for name in required_methods() if not callable(getattr(store, name, None))]
     if lacking:
         raise ConfigurationError(
