@@ -41,7 +41,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
     (
         "databases",
         "oracle://u:hunter2@h/x",
-        "'oracle' read-only. Supported databases: SQLite, PostgreSQL, MariaDB and DuckDB",
+        "'oracle' read-only.*SQLite, PostgreSQL, MariaDB and DuckDB",
     ),
     ("databases", "oracle+oracledb://u:hunter2@h/x", "'oracle' read-only. Supported databases"),
     ("databases", "mssql+pyodbc://u:hunter2@h/x", "'mssql' read-only. Supported databases"),
