@@ -103,8 +103,12 @@ class TextDialect:
         parser: sqlglot's name of the dialect.
         functions: that a text may call besides those of all databases, in lower case.
         table_functions: that stand in FROM, and the columns they have.
-        absent_aggregates: those of all databases that this one lacks in every version; they are refused with a
-            suggestion, and not by the database's error.
+        absent: functions of all databases that this one lacks in every version; they are refused with a suggestion, and
+            not by the database's error.
+        since: functions that it has from a version on.
+        instead: by name: what to write for a function that this database lacks, or has under another name.
+        system_tables: what the names of its own tables and schemas begin with; a model that asks for one is told of
+            the catalogue.
         whole_quotient: what `/` gives of two whole numbers.
         quotient: what it gives of other numbers; None where that is the type that they have in common.
         averages_in_doubles: avg() and its kin give numbers of eight bytes.
@@ -131,7 +135,10 @@ class TextDialect:
     parser: str = ""
     functions: Mapping[str, FunctionResult] = field(default_factory=dict)
     table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    absent_aggregates: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+    since: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
+    system_tables: tuple[str, ...] = ()
     whole_quotient: SQLType = field(default_factory=types.Numeric)
     quotient: SQLType | None = None
     averages_in_doubles: bool = False

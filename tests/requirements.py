@@ -378,6 +378,7 @@ BEYOND: dict[str, str] = {
     "results/cost/test_result_cache.py": "rows that are kept for a while, and for whom",
     "results/cost/test_page_serving.py": "what a worker keeps between two requests",
     "results/counts/test_later.py": "what was not counted at first; whose count it is",
+    "sql/test_hints.py": "what a text that cannot run is answered with: the engine's own function, the catalogue",
     "sql/test_attacks.py": "no hostile text becomes a statement",
     "mcp/test_hostile_values.py": "values that no database takes, as each tool's arguments and parameters, are refused",
     "client/test_hostile_values.py": "values of an answer that Python cannot use are the client's error",

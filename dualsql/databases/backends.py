@@ -165,6 +165,10 @@ class FailureKind(Enum):
     """The database ran out of disk or memory."""
     UNSUITED = auto()
     """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
+    DIVISION = auto()
+    """The statement divides by zero."""
+    OVERFLOW = auto()
+    """A number that the statement computes is out of the range of its type."""
     VALUE = auto()
     """A value is none of the type that it is converted to, or compared with."""
     SIZE = auto()

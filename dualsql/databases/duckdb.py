@@ -99,6 +99,8 @@ class DuckDBGuard(Guard):
             return FailureKind.FULL
         if kind == "IOException":
             return FailureKind.UNREACHABLE
+        if kind == "OutOfRangeException":
+            return FailureKind.OVERFLOW
         if kind == "ConversionException":
             return FailureKind.VALUE
         if kind in _UNSUITED and "not found" not in str(error):
@@ -186,6 +188,21 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
 _TEXT = TextDialect(
     parser="duckdb",
     functions=_FUNCTIONS,
+    absent=frozenset(
+        """btrim every iif initcap json_agg json_object_agg jsonb_agg jsonb_object_agg quote_literal soundex to_char
+        total""".split()
+    ),
+    instead={
+        "btrim": "Write trim(x, y).",
+        "every": "Write bool_and(x).",
+        "iif": "Write CASE WHEN x THEN y ELSE z END.",
+        **dict.fromkeys(("json_agg", "jsonb_agg"), "Write json_group_array(x)."),
+        **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "Write json_group_object(x, y)."),
+        "to_char": "Write strftime(x, '%Y-%m').",
+        "total": "Write coalesce(sum(x), 0).",
+        "date_format": "Write strftime(x, '%Y-%m').",
+    },
+    system_tables=("duckdb_", "pg_", "sqlite_"),
     whole_quotient=types.Double(),
     quotient=types.Double(),
     averages_in_doubles=True,

@@ -65,6 +65,8 @@ _FAULTS = {
     2003: FailureKind.UNREACHABLE,  # CR_CONN_HOST_ERROR
     2006: FailureKind.BROKEN,  # CR_SERVER_GONE_ERROR
     2013: FailureKind.BROKEN,  # CR_SERVER_LOST
+    1365: FailureKind.DIVISION,  # ER_DIVISION_BY_ZERO
+    1690: FailureKind.OVERFLOW,  # ER_DATA_OUT_OF_RANGE
     1267: FailureKind.UNSUITED,  # ER_CANT_AGGREGATE_2COLLATIONS
     1271: FailureKind.UNSUITED,  # ER_CANT_AGGREGATE_NCOLLATIONS
     4078: FailureKind.UNSUITED,  # ER_ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION
@@ -282,13 +284,36 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(types.NullType(), "json_array json_object"),
 }
 
+_INSTEAD: Mapping[str, str] = {
+    "any_value": "Write min(x).",
+    "bool_and": "Write min(x).",
+    "every": "Write min(x).",
+    "bool_or": "Write max(x).",
+    "btrim": "Write trim(x).",
+    "iif": "Write CASE WHEN x THEN y ELSE z END.",
+    "strpos": "Write locate(y, x).",
+    "total": "Write coalesce(sum(x), 0).",
+    "trunc": "Write floor(x), or round(x, 2).",
+    "unicode": "Write ascii(x).",
+    **dict.fromkeys(("json_agg", "jsonb_agg", "json_group_array"), "Write group_concat(x)."),
+    "array_agg": "Write group_concat(x).",
+    "strftime": "Write date_format(x, '%Y-%m').",
+    "to_char": "Write date_format(x, '%Y-%m').",
+    "date_trunc": "Write date_format(x, '%Y-%m-01').",
+    "julianday": "Write datediff(a, b).",
+    "date_part": "Write year(x), month(x) or day(x).",
+}
+
+
 _TEXT = TextDialect(
     parser="mysql",
     functions=_FUNCTIONS,
-    absent_aggregates=frozenset(
-        """array_agg bool_and bool_or corr covar_pop covar_samp every mode regr_count regr_intercept regr_r2
-        regr_slope total""".split()
+    absent=frozenset(
+        """any_value array_agg bool_and bool_or btrim cbrt corr covar_pop covar_samp every grouping iif initcap json_agg
+        json_group_array json_group_object json_object_agg jsonb_agg jsonb_object_agg mode quote_literal regr_count
+        regr_intercept regr_r2 regr_slope strpos total trunc typeof unicode""".split()
     ),
+    instead=_INSTEAD,
     interval_hint="date_add is not supported: compute the date first, and pass it as a parameter.",
     sorts_rollups=False,
     names_value_columns=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -84,6 +84,16 @@ def _timeout(limit: timedelta | None, seconds: float) -> QueryTimeoutError:
     )
 
 
+_OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
+    FailureKind.DIVISION: ("The query divides by zero.", "Write x / NULLIF(y, 0)."),
+    FailureKind.OVERFLOW: (
+        "The query computes a number that is out of the range of its type.",
+        "Write CAST(x AS DOUBLE PRECISION) before adding up or multiplying.",
+    ),
+}
+"""Failures that only the data cause: their class is told, and no value."""
+
+
 def _translated(
     fault: FailureKind | None, error: Exception, failure: type[QueryExecutionError]
 ) -> DualResponseError:
@@ -107,7 +117,8 @@ def _translated(
         return DatabaseBusyError("The database closed the connection.")
     cause = error.orig if isinstance(error, StatementError) else error
     if not isinstance(cause, _OF_ONE_VALUE):
-        return failure("The database could not run the query.")
+        message, hint = _OF_DATA.get(fault, ("The database could not run the query.", None))
+        return failure(message, hint=hint)
     told = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
     return failure(told.message, hint=told.hint)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy import Dialect
+
 from dualsql.capabilities import Capabilities
 from dualsql.freeze.document import AnySelect
 from dualsql.plan import Shape
@@ -43,9 +45,14 @@ def read_result_query(values: Any) -> ResultQuery:
 
 
 def build_select(
-    query: ResultQuery, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool = False
+    query: ResultQuery,
+    result: Shape,
+    capabilities: Capabilities,
+    dialect: Dialect,
+    *,
+    is_fenced: bool = False,
 ) -> AnySelect:
-    """The Select that answers `query` about `result`, on a database of SQLAlchemy's `dialect`.
+    """The Select that answers `query` about `result`, on the database of `dialect`.
 
     Args:
         is_fenced: the caller may not see all rows: expressions of a SQL text are computed for visible rows only.

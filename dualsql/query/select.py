@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, CompoundSelect, FromClause, MetaData, select
+from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, MetaData, select
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
@@ -269,7 +269,7 @@ def read_sql_query(values: Any) -> SQLQuery:
 
 
 def build_sql_select(
-    text: SQLQuery, result: Shape, capabilities: Capabilities, dialect: str, *, is_fenced: bool
+    text: SQLQuery, result: Shape, capabilities: Capabilities, dialect: Dialect, *, is_fenced: bool
 ) -> AnySelect:
     """The Select of the SQL text, which reads only `result`; with `is_fenced`, nothing is computed for hidden rows.
 
@@ -287,12 +287,13 @@ def build_sql_select(
     made = read_select(
         text.sql,
         _NOTHING,
-        dialect,
+        dialect.name,
         dict(text.parameters),
         relations=known,
         orders=orders,
         hides=hides,
         meanings=result.meanings,
+        version=getattr(dialect, "server_version_info", None),
     )
     if isinstance(made, CompoundSelect):
         made = select(*made.subquery("answer").c)

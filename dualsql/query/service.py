@@ -157,9 +157,7 @@ def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
 
 def _answer(query: ResultQuery, view: View, *, is_fenced: bool = False) -> AnySelect:
     source = view.source
-    return build_select(
-        query, view.shape, source.capabilities, source.engine.dialect.name, is_fenced=is_fenced
-    )
+    return build_select(query, view.shape, source.capabilities, source.engine.dialect, is_fenced=is_fenced)
 
 
 def _refuse_functions() -> NoReturn:

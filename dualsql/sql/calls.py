@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sqlalchemy import ColumnElement, case, distinct, func, literal, null, types
 from sqlglot import exp
 
 from dualsql.columns.dialect_types import aggregate_order_by
 from dualsql.columns.instants import instant, instants, is_instant
-from dualsql.sql.functions import absent, is_aggregate, known_functions, one_of, result_of
+from dualsql.errors import ForbiddenSQLError
+from dualsql.sql.functions import absent, instead, is_aggregate, known_functions, one_of, result_of
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
@@ -30,18 +31,31 @@ _LARGEST_FRAME = 2**31 - 1
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     """`name(arguments)`, if there is such a function here."""
     wanted = name.lower()
-    result = result_of(wanted, translator.dialect)
+    result = result_of(wanted, translator.dialect, translator.version)
     if result is None:
-        close = get_close_matches(wanted, known_functions(translator.dialect), n=3)
-        guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
-        instead = absent(wanted, translator.dialect)
-        forbid(f"The function {name[:60]}()", hint=instead or guess, suggestions=close)
+        _refuse(translator, wanted)
     if wanted in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
     try:
         return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
     except TypeError:  # SQLAlchemy knows some functions by a class, whose arguments are counted
         invalid(f"{wanted}() takes another number of arguments.", hint="Check the arguments of the function.")
+
+
+def _refuse(translator: Translator, name: str) -> NoReturn:
+    """Say that there is no such function, and what to write instead."""
+    dialect, version = translator.dialect, translator.version
+    close = get_close_matches(name, known_functions(dialect, version), n=3, cutoff=0.75)
+    guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
+    hint = instead(name, dialect) or guess
+    if not absent(name, dialect, version) and name not in dialect.instead:
+        forbid(f"The function {name[:60]}()", hint=hint, suggestions=close)
+    engine = translator.capabilities.name
+    if name in dialect.since and version is not None:
+        engine += " " + ".".join(map(str, version[:2]))
+    raise ForbiddenSQLError(
+        f"{engine} has no function {name[:60]}().", hint=hint, details={"suggestions": close}
+    )
 
 
 def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:

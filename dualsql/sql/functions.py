@@ -158,20 +158,37 @@ _WINDOWS: Mapping[str, Result] = {
     **_named(_same, "first_value lag last_value lead nth_value"),
 }
 
-_INSTEAD = dict.fromkeys(
-    ("median", "percentile_cont", "percentile_disc"),
-    "Number the rows with row_number() OVER (ORDER BY x), and take those in the middle of count(*) OVER ().",
+_RANKED = (
+    "Number the rows with row_number() OVER (ORDER BY x), and take those in the middle of count(*) OVER ()."
 )
+_INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("median", "percentile_cont", "percentile_disc"), _RANKED),
+    **dict.fromkeys(
+        ("random", "rand", "newid", "uuid", "gen_random_uuid"),
+        "Each page runs the query again, so its rows may not change by chance: order by columns.",
+    ),
+    **dict.fromkeys(("nvl", "isnull"), "Write coalesce(x, y)."),
+    "len": "Write length(x).",
+}
+"""Where the database has nothing of its own to say."""
+
+Version = tuple[int, ...]
 
 
-def absent(name: str, dialect: TextDialect) -> str | None:
-    """What to write in the place of an aggregate that the database lacks; None for one that it has."""
-    return _INSTEAD.get(name) if name in dialect.absent_aggregates else None
+def absent(name: str, dialect: TextDialect, version: Version | None) -> bool:
+    """Whether the database, or this version of it, lacks a function that others have."""
+    since = dialect.since.get(name)
+    return name in dialect.absent or (since is not None and version is not None and version < since)
 
 
-def result_of(name: str, dialect: TextDialect) -> Result | None:
+def instead(name: str, dialect: TextDialect) -> str | None:
+    """What to write in the place of a function that is not served here, where that is known."""
+    return dialect.instead.get(name) or _INSTEAD.get(name)
+
+
+def result_of(name: str, dialect: TextDialect, version: Version | None = None) -> Result | None:
     """What a function gives, or None when there is no such function here."""
-    if name in dialect.absent_aggregates:
+    if absent(name, dialect, version):
         return None
     own = dialect.functions.get(name)
     if own is not None:
@@ -194,6 +211,7 @@ def gathers(name: str, arguments: int, dialect: TextDialect) -> bool:
     return name in _AGGREGATES or name in _OTHER_AGGREGATES
 
 
-def known_functions(dialect: TextDialect) -> list[str]:
+def known_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
     """Every name, for suggestions."""
-    return sorted({*dialect.functions, *_COMMON, *_AGGREGATES, *_WINDOWS} - dialect.absent_aggregates)
+    named = {*dialect.functions, *_COMMON, *_AGGREGATES, *_WINDOWS}
+    return sorted(name for name in named if not absent(name, dialect, version))

@@ -69,6 +69,8 @@ def add_execute_query(
         *,
         caller: Principal | None,
     ) -> Answer:
+        # A model fills in what it does not need: an empty text is no argument.
+        query, query_name, source_name = query or None, query_name or None, source_name or None
         if (query is None) == (query_name is None):
             raise MalformedCallError("Give exactly one of query and query_name.")
         resolve = dual.sql.resolve if query_name is None else dual.saved_queries.resolve

@@ -20,7 +20,7 @@ from sqlglot.tokens import SQLGLOTC_INSTALLED
 
 from dualsql.capabilities import TextDialect
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
-from dualsql.sql.scope import WorkBudget, forbid, invalid, too_deep
+from dualsql.sql.scope import CATALOGUE, WorkBudget, forbid, invalid, too_deep
 
 MAXIMUM_LENGTH = 64 * 1024
 MAXIMUM_TOKENS = 3_000
@@ -155,9 +155,14 @@ def _query(statement: Any) -> Query:
     return statement
 
 
+_CATALOGUE_COMMANDS = frozenset({"SHOW", "PRAGMA", "DESCRIBE", "DESC", "EXPLAIN", "USE"})
+
+
 def _check_kind(tokens: list[Token]) -> None:
     # What the parser does not know it would keep as text, and write to the log.
     if tokens and tokens[0].token_type not in _QUERIES:
+        if tokens[0].text.upper() in _CATALOGUE_COMMANDS:
+            forbid("A statement that is not a SELECT", hint=CATALOGUE)
         _forbid_kind()
 
 

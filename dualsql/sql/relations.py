@@ -32,7 +32,7 @@ from dualsql.sql.values import require_equality, require_same
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
-_DEFAULT_SCHEMAS = frozenset({"", "public", "main"})
+_DEFAULT_SCHEMAS = frozenset({"", "public", "main", "default"})
 _LARGEST_VALUES = 500
 """Rows of VALUES; as many SELECTs as SQLite joins by UNION ALL."""
 
@@ -177,7 +177,11 @@ def _registered(translator: Translator, name: str, schema: str, scope: Scope) ->
     if not found and not schema:  # the only one of its name, in whatever schema
         found = named
     if len(found) != 1:
-        unknown_table(f"{schema}.{name}" if schema else name, [*translator.tables, *scope.ctes])
+        unknown_table(
+            f"{schema}.{name}" if schema else name,
+            [*translator.tables, *scope.ctes],
+            system=translator.dialect.system_tables,
+        )
     return found[0]
 
 

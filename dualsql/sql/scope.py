@@ -45,9 +45,25 @@ def too_deep() -> InvalidSQLError:
     return InvalidSQLError("The SQL is nested too deeply.", hint="Use WITH to name the inner parts.")
 
 
-def unknown_table(name: str, known: Iterable[str]) -> NoReturn:
-    """Refuse a table that is not served; tables that are there and not served are not told apart."""
+CATALOGUE = "Look at the tables with list_tables, and at the columns of one with describe_table."
+"""For a text that asks the database what it holds."""
+
+_STANDARD_CATALOGUE = "information_schema"
+
+
+def unknown_table(name: str, known: Iterable[str], *, system: tuple[str, ...] = ()) -> NoReturn:
+    """Refuse a table that is not served; tables that are there and not served are not told apart.
+
+    Args:
+        system: what the names of the database's own tables begin with.
+    """
     tables = sorted(known)
+    if any(part.startswith((_STANDARD_CATALOGUE, *system)) for part in name.lower().split(".")):
+        raise UnknownTableError(
+            f"There is no table {name[:_SHOWN]!r}.",
+            hint=CATALOGUE,
+            details={"table": name[:_SHOWN], "suggestions": [], "tables": tables[:_LISTED]},
+        )
     close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
     suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
     listed = ", ".join(tables[:_LISTED]) or "none"
@@ -58,11 +74,13 @@ def unknown_table(name: str, known: Iterable[str]) -> NoReturn:
     )
 
 
-def unknown_column(name: str, known: Iterable[str]) -> NoReturn:
+def unknown_column(name: str, known: Iterable[str], *, hint: str = "") -> NoReturn:
     """Refuse a column that nothing in the FROM clause has."""
     # What has no name of its own has one of SQLAlchemy's, such as "%(140 anon)s".
     names = [one for one in dict.fromkeys(known) if "%(" not in one]
-    raise UnknownColumnError(name, names[:_LISTED], of="The query")
+    error = UnknownColumnError(name, names[:_LISTED], of="The query")
+    error.hint = hint or error.hint
+    raise error
 
 
 def shown(node: exp.Expression) -> str:
@@ -210,14 +228,29 @@ class Scope:
             relation = self.relation(table.name)  # a schema before it says no more: aliases are unique
             found = self.work.column_of(relation, node.this)
             if found is None:
-                unknown_column(f"{table.name}.{node.name}", self.columns_of(relation))
+                hint = self._elsewhere(node.this, relation)
+                unknown_column(f"{table.name}.{node.name}", self.columns_of(relation), hint=hint)
             return found
         for scope in self.outward():
             found = scope.own_column(node.this)
             if found is not None:
                 return found
         alias = self.outputs.get(node.name.lower())
-        return unknown_column(node.name, self._columns()) if alias is None else alias
+        if alias is not None:
+            return alias
+        is_text = node.this.args.get("quoted")
+        hint = f"Text is written in single quotes: '{node.name[:_SHOWN]}'." if is_text else ""
+        return unknown_column(node.name, self._columns(), hint=hint)
+
+    def _elsewhere(self, name: exp.Identifier, relation: FromClause) -> str:
+        """Which other relations have the column, in words."""
+        found = [
+            f"{alias}.{name.name[:_SHOWN]}"
+            for scope in self.outward()
+            for alias, other in scope.relations.items()
+            if other is not relation and self.work.column_of(other, name) is not None
+        ]
+        return f"Write {' or '.join(found[:3])}." if found else ""
 
     def own_column(self, name: exp.Identifier) -> ColumnElement[Any] | None:
         """The column of that name among this scope's relations."""

@@ -108,11 +108,13 @@ class SQLService:
         # Callers without access are refused before any name of a table is resolved.
         rules = self._sources.policy.rules_for(principal).form
         name = self._sources.chosen(source)
+        dialect = self._sources.dialects[name]
         made = read_select(
             sql,
             self._sources.registry,
-            self._sources.dialects[name].name,
+            dialect.name,
             parameters,
+            version=getattr(dialect, "server_version_info", None),
             is_visible=self._sources.is_visible(principal, name, visible),
             hides=rules.filters,
             meanings=self._sources.sources[name].meanings,

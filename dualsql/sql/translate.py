@@ -107,6 +107,7 @@ def read_select(
     orders: CarriedOrders | None = None,
     hides: Callable[[FromClause], bool] | None = None,
     meanings: Meanings = STANDARD,
+    version: tuple[int, ...] | None = None,
 ) -> AnySelect | AnyCompound:
     """The Select that `sql` is, made of the registry's tables.
 
@@ -119,6 +120,7 @@ def read_select(
         meanings: what the values of types are.
         hides: whether rows of a table, or relation, are kept from who asks; what the text computes is then computed of
             the others alone. None hides nothing.
+        version: of the database, such as (3, 40, 1); functions that it lacks are refused by name. None if not known.
 
     Raises:
         InvalidSQLError: it cannot be read, or makes no sense.
@@ -132,7 +134,13 @@ def read_select(
     is_fenced = hides if hides is not None and can_fail(tree, capabilities.text) else _nothing
     tables = _tables(registry, is_visible)
     translator = Translator(
-        tables, capabilities, parameters or {}, is_fenced=is_fenced, orders=orders, meanings=meanings
+        tables,
+        capabilities,
+        parameters or {},
+        is_fenced=is_fenced,
+        orders=orders,
+        meanings=meanings,
+        version=version,
     )
     try:
         named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
@@ -179,6 +187,7 @@ class Translator:
         dialect: what a text for that database may hold.
         orders: the orders that relations carry.
         meanings: what the values of types are.
+        version: of the database; None if not known.
     """
 
     def __init__(
@@ -190,7 +199,9 @@ class Translator:
         is_fenced: Callable[[FromClause], bool],
         meanings: Meanings,
         orders: CarriedOrders | None = None,
+        version: tuple[int, ...] | None = None,
     ) -> None:
+        self.version = version
         self.tables = tables
         self.capabilities = capabilities
         self.dialect = capabilities.text

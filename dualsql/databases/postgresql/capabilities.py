@@ -259,11 +259,56 @@ def _at_time_zone(zone: Expression, value: Expression) -> Expression:
     return func.timezone(zone, value, type_=types.DateTime(timezone=not has_zone))
 
 
+_INSTEAD: Mapping[str, str] = {
+    "group_concat": "Write string_agg(x, ',').",
+    "json_group_array": "Write json_agg(x).",
+    "json_group_object": "Write json_object_agg(x, y).",
+    "hex": "Write to_hex(x).",
+    "ifnull": "Write coalesce(x, y).",
+    "iif": "Write CASE WHEN x THEN y ELSE z END.",
+    "instr": "Write strpos(x, y).",
+    "log2": "Write log(2, x).",
+    "median": "Write percentile_cont(0.5) WITHIN GROUP (ORDER BY x).",
+    "total": "Write coalesce(sum(x), 0).",
+    "typeof": "describe_table has the types of columns.",
+    "unicode": "Write ascii(x).",
+    "any_value": "Write min(x).",
+    "regexp_count": "Write x ~ 'pattern' to test, or regexp_replace().",
+    "regexp_like": "Write x ~ 'pattern'.",
+    "regexp_substr": "Write substring(x from 'pattern').",
+    "year": "Write extract(year FROM x).",
+    "month": "Write extract(month FROM x).",
+    "day": "Write extract(day FROM x).",
+    "hour": "Write extract(hour FROM x).",
+    "strftime": "Write to_char(x, 'YYYY-MM').",
+    "date_format": "Write to_char(x, 'YYYY-MM').",
+    "date": "Write CAST(x AS DATE).",
+    "datetime": "Write CAST(x AS TIMESTAMP).",
+    "julianday": "Subtract dates: a - b is a number of days.",
+    "datediff": "Subtract dates: a - b is a number of days.",
+    "date_add": "Write x + INTERVAL '1 month'.",
+    "date_sub": "Write x - INTERVAL '1 month'.",
+    "curdate": "Write CURRENT_DATE.",
+}
+
+
 _TEXT = TextDialect(
     parser="postgres",
     functions=_FUNCTIONS,
     table_functions=_TABLE_FUNCTIONS,
-    absent_aggregates=frozenset({"median", "total"}),
+    absent=frozenset(
+        """group_concat hex ifnull iif instr json_group_array json_group_object log2 median soundex total typeof
+        unicode""".split()
+    ),
+    since={
+        "any_value": (16,),
+        "regexp_count": (15,),
+        "regexp_like": (15,),
+        "regexp_substr": (15,),
+        "date_bin": (14,),
+    },
+    instead=_INSTEAD,
+    system_tables=("pg_",),
     whole_quotient=types.Integer(),
     position="strpos",
     has_btrim=True,

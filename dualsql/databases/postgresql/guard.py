@@ -40,6 +40,8 @@ _FAULTS = {
     "57P02": FailureKind.BROKEN,  # crash_shutdown
     "57P03": FailureKind.UNREACHABLE,  # cannot_connect_now
     "57P04": FailureKind.BROKEN,  # database_dropped: also a standby's conflict with a dropped database
+    "22003": FailureKind.OVERFLOW,  # numeric_value_out_of_range
+    "22012": FailureKind.DIVISION,  # division_by_zero
     "08000": FailureKind.BROKEN,  # connection_exception
     "08003": FailureKind.BROKEN,  # connection_does_not_exist
     "08006": FailureKind.BROKEN,  # connection_failure

@@ -187,6 +187,8 @@ class SQLiteGuard(Guard):
     def fault_of(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.fault_of`."""
         code = getattr(error, "sqlite_errorcode", None)
+        if str(error) == "integer overflow":  # which has the code of any other error
+            return FailureKind.OVERFLOW
         return None if code is None else _FAULTS.get(code & 0xFF)
 
 

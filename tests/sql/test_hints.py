@@ -1,0 +1,184 @@
+"""A text that cannot be run is answered with what can: the engine's own function, the catalogue, the right alias."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import duckdb
+import pytest
+from sqlalchemy import BigInteger, Column, MetaData, Table, insert, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql import DualResponseServer, QueryExecutionError
+from dualsql.errors import DualResponseError, ForbiddenSQLError
+from dualsql.sql import read_select
+from dualsql.sql.functions import known_functions
+from tests.engines import text_of
+from tests.sql.test_reading import REGISTRY
+
+CATALOGUE = "Look at the tables with list_tables, and at the columns of one with describe_table."
+OLD_SQLITE, OLD_POSTGRESQL = (3, 40, 1), (15, 4)
+
+
+def refused(sql: str, dialect: str = "sqlite", version: tuple[int, ...] | None = None) -> DualResponseError:
+    with pytest.raises(DualResponseError) as caught:
+        read_select(sql, REGISTRY, dialect, version=version)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SHOW TABLES",
+        "PRAGMA table_info(school)",
+        "DESCRIBE school",
+        "EXPLAIN SELECT 1",
+        "SELECT * FROM sqlite_master",
+        "SELECT * FROM information_schema.tables",
+    ],
+)
+def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) -> None:
+    assert refused(sql).hint == CATALOGUE
+
+
+def test_the_system_tables_of_another_engine_are_tables_like_any_other() -> None:
+    assert refused("SELECT * FROM pg_tables", "postgresql").hint == CATALOGUE
+    assert refused("SELECT * FROM pg_tables", "sqlite").hint != CATALOGUE
+
+
+@pytest.mark.parametrize(
+    ("dialect", "version", "call", "said", "hint"),
+    [
+        (
+            "sqlite",
+            OLD_SQLITE,
+            "concat(name, state)",
+            "SQLite 3.40 has no function concat().",
+            "Write a || b.",
+        ),
+        (
+            "sqlite",
+            None,
+            "to_char(opened, 'YYYY')",
+            "SQLite has no function to_char().",
+            "strftime('%Y-%m', x)",
+        ),
+        ("sqlite", None, "month(opened)", "SQLite has no function month().", "strftime('%m', x)"),
+        (
+            "sqlite",
+            None,
+            "date_trunc('month', opened)",
+            "no function date_trunc()",
+            "strftime('%Y-%m-01', x)",
+        ),
+        ("sqlite", None, "median(rate)", "no function median()", "row_number() OVER"),
+        ("sqlite", None, "stddev(rate)", "no function stddev()", "avg(x * x)"),
+        ("sqlite", None, "random()", "The function random() cannot be run here.", "order by columns"),
+        (
+            "postgresql",
+            None,
+            "group_concat(name)",
+            "PostgreSQL has no function group_concat()",
+            "string_agg(x, ',')",
+        ),
+        ("postgresql", None, "median(rate)", "no function median()", "percentile_cont(0.5) WITHIN GROUP"),
+        (
+            "postgresql",
+            OLD_POSTGRESQL,
+            "any_value(name)",
+            "PostgreSQL 15.4 has no function any_value()",
+            "min(x)",
+        ),
+        ("postgresql", None, "strftime('%Y', opened)", "no function strftime()", "to_char(x, 'YYYY-MM')"),
+        (
+            "mysql",
+            None,
+            "date_trunc('month', opened)",
+            "no function date_trunc()",
+            "date_format(x, '%Y-%m-01')",
+        ),
+    ],
+)
+def test_a_function_that_the_engine_lacks_is_named_and_its_own_is_offered(
+    dialect: str, version: tuple[int, ...] | None, call: str, said: str, hint: str
+) -> None:
+    error = refused(f"SELECT {call} FROM school", dialect, version)
+    assert isinstance(error, ForbiddenSQLError)
+    assert said in error.message and hint in error.hint
+
+
+def test_a_version_that_has_the_function_runs_it() -> None:
+    read_select("SELECT concat(name, state) FROM school", REGISTRY, "sqlite", version=(3, 44, 0))
+    read_select("SELECT any_value(name) FROM school", REGISTRY, "postgresql", version=(16, 1))
+
+
+def test_text_in_double_quotes_and_a_wrong_alias() -> None:
+    assert (
+        refused('SELECT id FROM school WHERE name = "NJ"').hint == "Text is written in single quotes: 'NJ'."
+    )
+    joined = "SELECT p.rate FROM program p JOIN school s ON s.id = p.school_id"
+    assert refused(joined).hint == "Write s.rate."
+
+
+_SYNTAX = {"char_length", "coalesce", "greatest", "grouping", "ifnull", "least", "nullif", "percentile_cont",
+           "percentile_disc", "trim", "localtimestamp", "group_concat", "string_agg"}  # fmt: skip
+"""What the engines read as grammar, or what is written in another way for each."""
+
+_LISTED = {
+    "sqlite": "SELECT DISTINCT name FROM pragma_function_list",
+    "postgresql": "SELECT DISTINCT proname FROM pg_proc",
+}
+
+
+async def test_each_function_that_a_text_may_call_is_there(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        there = {
+            str(name).lower() for (name,) in await connection.execute(text(_LISTED[engine.dialect.name]))
+        }
+    version: Any = engine.dialect.server_version_info
+    known = known_functions(text_of(engine.dialect.name), version)
+    assert [name for name in known if name not in there | _SYNTAX] == []
+
+
+def test_each_function_of_duckdb_is_there() -> None:
+    listed: Any = duckdb.sql("SELECT DISTINCT function_name FROM duckdb_functions()")
+    there = {row[0] for row in listed.fetchall()}
+    assert [name for name in known_functions(text_of("duckdb")) if name not in there | _SYNTAX] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("1 / (id - id)", "The query divides by zero."),
+        ("9223372036854775807 + id", "out of the range of its type"),
+    ],
+)
+async def test_an_error_that_only_the_data_raise_says_its_class(
+    engine: AsyncEngine, call: str, said: str
+) -> None:
+    if engine.dialect.name == "sqlite":
+        if "/" in call:
+            return  # it gives NULL
+        call = "sum(9223372036854775807)"
+    metadata = MetaData()
+    numbers = Table("numbers", metadata, Column("id", BigInteger, primary_key=True))
+    async with engine.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+        await connection.execute(insert(numbers), [{"id": 1}, {"id": 2}])
+    async with DualResponseServer(engine, base_url="http://127.0.0.1/resources", tables=metadata) as dual:
+        found = dual.sql.resolve(f"SELECT {call} AS x FROM numbers")
+        with pytest.raises(QueryExecutionError) as caught:
+            await dual.create_response(found.select, name="x", is_text=True)
+    assert said in caught.value.message and "log" not in caught.value.hint
+    assert not any(digit in caught.value.message for digit in "0123456789")
+
+
+def test_what_is_offered_is_served() -> None:
+    """No hint names a function that is refused in its turn."""
+    for dialect in ("sqlite", "postgresql", "mysql", "duckdb"):
+        offered: Any = text_of(dialect)
+        known = {*known_functions(offered), "cast", "substring", "case", "over", "group", "extract"}
+        for name, hint in offered.instead.items():
+            called = re.findall(r"(\w+)\(", hint.lower())
+            assert [word for word in called if word not in known] == [], (dialect, name)
