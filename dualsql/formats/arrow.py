@@ -218,7 +218,7 @@ def _digits(value: Any) -> Any:
 def _range(value: Any) -> Any:
     """A range, or several of them in JSON."""
     if isinstance(value, ranges.Range):
-        return str(value)
+        return json.text(value)
     return json.dumps(value).decode() if isinstance(value, list | tuple) else value
 
 

@@ -7,6 +7,7 @@ import enum
 import ipaddress
 import json
 import math
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ import orjson
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.dialect_types import Range
+from dualsql.columns.dialect_types import Range, ranges
 from dualsql.columns.exact import Digits
 from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, plain_type
 from dualsql.columns.result import ResultColumn
@@ -309,6 +310,8 @@ def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     if isinstance(plain, types.ARRAY):
         inner = _type_converter(plain.item_type, dialect)
         return None if inner is None else lambda values: _each(inner, values)
+    if isinstance(plain, ranges.AbstractMultiRange):
+        return lambda value: value if isinstance(value, str) else _multirange(value)
     if isinstance(plain, types.Enum) and plain.enum_class is not None:
         # The string the database holds, so that every way to read the column gives the same.
         stored: Converter = plain.bind_processor(dialect) or str  # type: ignore[no-untyped-call]
@@ -338,6 +341,31 @@ def _interval(value: dt.timedelta) -> str:
     return f"{sign}P{size.days}DT{minutes // 60}H{minutes % 60}M{seconds}{fraction}S"
 
 
+def _range(value: Any) -> str:
+    """A range; as PostgreSQL writes it, where Python has no class for a bound."""
+    bounds = (value.lower, value.upper)
+    if not any(type(bound) is Unfit for bound in bounds):
+        return str(value)
+    return f"{value.bounds[0]}{_bound(bounds[0])},{_bound(bounds[1])}{value.bounds[1]}"
+
+
+def _bound(value: Any) -> str:
+    if value is None:
+        return ""
+    written = value.text if isinstance(value, Unfit) else str(value)
+    written = _WHOLE_HOURS.sub("", written.replace("T", " "))
+    return f'"{written}"' if " " in written else written
+
+
+_WHOLE_HOURS = re.compile("(?<=[+-][0-9]{2}):00(?= BC|$)")
+
+
+def _multirange(value: Any) -> Any:
+    """The ranges of a multirange; as PostgreSQL writes it, where Python has no class for a bound."""
+    is_odd = any(type(bound) is Unfit for one in value for bound in (one.lower, one.upper))
+    return f"{{{','.join(map(_range, value))}}}" if is_odd else value
+
+
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     (Decimal, _decimal),
     (Digits, lambda value: orjson.Fragment(value.text)),
@@ -346,7 +374,7 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
     (dt.timedelta, _interval),
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
-    (Range, str),
+    (Range, _range),
     ((set, frozenset, tuple), list),
     (
         (

@@ -34,6 +34,7 @@ from sqlalchemy import (
     text,
     types,
 )
+from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.columns.kinds.results import Served, served, unfit_of, values_of
@@ -379,3 +380,62 @@ async def test_a_log_position_is_shown_as_the_database_writes_it(postgresql_url:
         assert values_of(await server.rows(result, "ndjson"), "ndjson", "at") == ["16/B374D848", None]
         assert values_of(await server.rows(result, "csv"), "csv", "at") == ["16/B374D848", None]
         assert [row["at"] for row in (await result.fetch()).data] == ["16/B374D848", None]
+
+
+RANGES: dict[str, tuple[Any, list[str], list[Any]]] = {
+    "days": (
+        pg.DATERANGE(),
+        ["[2024-01-01,2024-02-01)", "[0044-03-15 BC,20000-01-01)", "[-infinity,infinity)", "empty", "(,)"],
+        ["[2024-01-01,2024-02-01)", '["0044-03-15 BC",20000-01-01)', "[-infinity,infinity)", "empty", "(,)"],
+    ),
+    "moments": (
+        pg.TSRANGE(),
+        ["(0044-03-15 12:00:00.5 BC,2024-01-01 10:00]", "[2024-01-01,infinity]"],
+        ['("0044-03-15 12:00:00.5 BC","2024-01-01 10:00:00"]', "[2024-01-01 00:00:00,infinity]"],
+    ),
+    "instants": (
+        pg.TSTZRANGE(),
+        ["(0044-03-15 12:00+00 BC,20000-01-01 10:00+00]", "(,2024-01-01 02:00+02)"],
+        ['("0044-03-15 12:00:00+00 BC","20000-01-01 10:00:00+00"]', "(,2024-01-01 00:00:00+00:00)"],
+    ),
+    "several": (
+        pg.DATEMULTIRANGE(),
+        ["{[2024-01-01,2024-02-01)}", "{[0044-03-15 BC,2024-01-01),[20000-01-01,)}"],
+        [["[2024-01-01,2024-02-01)"], '{["0044-03-15 BC",2024-01-01),[20000-01-01,)}'],
+    ),
+}
+"""By name: the type, ranges as PostgreSQL takes them, and as JSON shows them."""
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
+async def test_ranges_with_ends_beyond_python(postgresql_url: str, driver: str) -> None:
+    """The same text with every driver and in every format, and nothing of Python in it."""
+    metadata = MetaData()
+    async with opened(postgresql_url) as engine, engine.begin() as connection:
+        for name, (type_, given, _) in RANGES.items():
+            Table(name, metadata, Column("id", Integer, primary_key=True), Column("v", type_))
+            await connection.exec_driver_sql(
+                f"CREATE TABLE {name} (id int PRIMARY KEY, v {type_.__visit_name__})"
+            )
+            rows = ", ".join(f"({number}, '{one}')" for number, one in enumerate(given))
+            await connection.exec_driver_sql(f"INSERT INTO {name} VALUES {rows}")
+    url = make_url(postgresql_url).set(drivername=f"postgresql+{driver}")
+    database: Any = create_engine(url) if driver == "psycopg2" else create_async_engine(url)
+    async with served(database, metadata) as server:
+        for name, (_, given, shown) in RANGES.items():
+            expected = given if (driver, name) == ("psycopg2", "several") else shown
+            table = metadata.tables[name]
+            result = await server.result(select(table).order_by(table.c.id))
+            found = [row["v"] for row in (await result.fetch()).data]
+            assert [str(one).replace('"', "") for one in found] == [
+                str(one).replace('"', "") for one in expected
+            ]
+            assert values_of(await server.rows(result, "ndjson"), "ndjson", "v") == found
+            for written in ("csv", "arrow", "parquet"):
+                texts = values_of(await server.rows(result, written), written, "v")
+                assert [one.replace('"', "") for one in texts] == [
+                    str(one).replace('"', "").replace("'", "") for one in found
+                ]
+    closing = database.dispose()
+    if closing is not None:
+        await closing
