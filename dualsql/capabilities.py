@@ -129,6 +129,7 @@ class TextDialect:
         has_superaggregates: ROLLUP, CUBE and GROUPING SETS are.
         sorts_rollups: an ORDER BY may stand beside ROLLUP.
         names_value_columns: an alias of VALUES names its columns.
+        has_json_arrows: `->` and `->>` read a part of a document; else json_extract() and json_unquote() do.
         comparisons_can_fail: a comparison of a text with a number is an error where the text is none.
     """
 
@@ -159,6 +160,7 @@ class TextDialect:
     has_superaggregates: bool = True
     sorts_rollups: bool = True
     names_value_columns: bool = True
+    has_json_arrows: bool = True
     comparisons_can_fail: bool = False
 
 

@@ -317,6 +317,7 @@ _TEXT = TextDialect(
     interval_hint="date_add is not supported: compute the date first, and pass it as a parameter.",
     sorts_rollups=False,
     names_value_columns=False,
+    has_json_arrows=False,
 )
 
 

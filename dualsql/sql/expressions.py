@@ -337,7 +337,10 @@ def _json(text: str, kind: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         found = only(node, "this", "expression", "only_json_types")
         value, path = (translator.expression(found[name], scope) for name in ("this", "expression"))
-        return value.op(text, precedence=15, return_type=kind)(path)
+        if translator.dialect.has_json_arrows:
+            return value.op(text, precedence=15, return_type=kind)(path)
+        found_there: Element = func.json_extract(value, path)
+        return func.json_unquote(found_there, type_=kind) if text == "->>" else found_there
 
     return read
 

@@ -195,6 +195,17 @@ def _check(url: URL) -> None:
         )
 
 
+def require_folder(url: URL) -> None:
+    """Refuse a SQLite file in a folder that is not there: SQLite makes files, and no folders."""
+    name = url.database or ""
+    folder = Path(name).parent
+    if url.get_backend_name() == "sqlite" and not name.startswith("file:") and not folder.is_dir():
+        raise ConfigurationError(
+            f"The folder of the resource store does not exist: {folder}",
+            hint="Create it, or name another file.",
+        )
+
+
 def _is_in_memory(url: URL) -> bool:
     if url.get_backend_name() != "sqlite":
         return False

@@ -24,7 +24,7 @@ from sqlalchemy import URL, Connection, NullPool, inspect
 from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.engines import storage_errors, store_url
+from dualsql.store.engines import require_folder, storage_errors, store_url
 from dualsql.store.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
@@ -132,6 +132,7 @@ def _in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _connected(url: URL, work: Callable[[Connection], T]) -> T:
+    require_folder(url)
     connect_args = {"async_creator_fn": _open_sqlite} if url.get_driver_name() == "aiosqlite" else {}
     async with new_engine(url, poolclass=NullPool, connect_args=connect_args).begin() as connection:
         return await connection.run_sync(work)

@@ -17,16 +17,17 @@ from sqlalchemy import (
     Numeric,
     String,
     Table,
+    insert,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from dualsql import Registry
+from dualsql import DualResponseServer, Registry
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
 from dualsql.freeze import freeze, thaw
 from dualsql.freeze.types import FUNCTIONS
 from dualsql.sql import read_select
 from dualsql.sql.functions import known_functions
-from tests.engines import text_of
+from tests.engines import opened, text_of
 
 METADATA = MetaData()
 Table(
@@ -291,3 +292,17 @@ def test_what_grows_when_names_are_written_out_is_refused(dialect: str) -> None:
         for times in (13, 24):
             with pytest.raises(InvalidSQLError):
                 read_select(GROWING[form](times), REGISTRY, dialect)
+
+
+async def test_a_part_of_a_document_on_mariadb(mariadb_url: str) -> None:
+    """MariaDB has the functions of the operators that MySQL's texts are full of."""
+    schools = Table("schools", MetaData(), Column("id", Integer, primary_key=True), Column("doc", String(80)))
+    async with opened(mariadb_url) as engine, engine.begin() as connection:
+        await connection.run_sync(schools.metadata.create_all)
+        await connection.execute(insert(schools), [{"id": 1, "doc": '{"a": {"b": "x"}}'}])
+    sql = "SELECT doc -> '$.a' AS a, doc ->> '$.a.b' AS b FROM schools WHERE doc ->> '$.a.b' = 'x'"
+    async with DualResponseServer(
+        mariadb_url, base_url="http://127.0.0.1:8000/resources", tables=schools.metadata
+    ) as dual:
+        made = await dual.create_response(dual.sql.resolve(sql).select, name="Parts")
+    assert [dict(row) for row in made.sample] == [{"a": '{"b": "x"}', "b": "x"}]

@@ -36,13 +36,19 @@ def test_a_wrong_url_is_one_line_without_its_password() -> None:
     assert "pa55word" not in refused.output
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    refused = RUN.invoke(app, ["migrate", "--database", f"sqlite:///{tmp_path}/none/store.sqlite"])
+    assert refused.exit_code == 1
+    assert f"does not exist: {tmp_path}/none" in refused.output and "again" not in refused.output
+
+
 def test_a_file_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:
     failures: list[threading.ExceptHookArgs] = []
     usual, threading.excepthook = threading.excepthook, failures.append
     try:
         for _ in range(100):
             with pytest.raises(StorageError):
-                current_revision(f"sqlite:///{tmp_path}/no/folder/store.sqlite")
+                current_revision(f"sqlite:///{tmp_path}")  # a folder
     finally:
         threading.excepthook = usual
     assert failures == []
