@@ -527,6 +527,7 @@ BEYOND: dict[str, str] = {
     "server/test_sqlmodel.py": "SQLModel's base, metadata and select() give the rows of a session",
     "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
     "web/test_browser.py": "the grid in a real browser: keys, filters, groups, hostile cells, accessibility",
+    "web/test_home.py": "the home page of a served database, and signing in to it",
     "web/test_pages.py": "results and listings as pages for a browser, without scripts",
     "charts/test_charts.py": "charts are computed from all rows, for whoever looks",
     "charts/test_pictures.py": "the renderer asks nobody, and hostile texts stay texts",

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import typer
 from mcp.server import MCPServer
 from sqlalchemy import URL, MetaData
+from starlette.applications import Starlette
 
 from dualsql.capabilities import capabilities_of
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
@@ -25,12 +26,13 @@ from dualsql.databases.engines import parsed_url
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.identity import Authenticate
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
-from dualsql.serve.application import Started, answer_once_started, mcp_path
+from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path
 from dualsql.serve.hosts import over_http, over_stdio
 from dualsql.serve.listening import is_loopback, is_wildcard, listen, origin_of, running, stop_on_sigterm
 from dualsql.server import DualResponseServer
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import ResourceStore
+from dualsql.web.home import TokenSession
 
 _LISTED = 20  # relations that are left out, by name
 
@@ -73,9 +75,10 @@ async def _built(options: ServeOptions, origin: str, authenticate: Authenticate 
             _selection(options),
             base_url=f"{origin}/resources",
             read_only_role=options.read_only_role,
-            authenticate=authenticate,
+            authenticate=_session(options, origin) or authenticate,
             store=await _store(options),
             secrets=secrets(),
+            pages=True,
         )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     return built
@@ -117,6 +120,19 @@ def _authenticate(options: ServeOptions) -> Authenticate | None:
     return None if options.authenticate is None else required(_import_function(options.authenticate))
 
 
+def _session(options: ServeOptions, origin: str) -> TokenSession | None:
+    """How browsers sign in, where there is one token."""
+    if options.token is None:
+        return None
+    bearer = one_token(options.token)
+    return TokenSession(bearer, options.token, TOKEN_PRINCIPAL, base_url=f"{origin}/resources")
+
+
+def _app(options: ServeOptions, built: Built, mcp: MCPServer[Any]) -> Starlette:
+    origin = built.server.base_url.removesuffix("/resources")
+    return serve_app(built.server, mcp, session=_session(options, origin))
+
+
 def _import_function(place: str) -> Authenticate:
     """The async function at "module:function"; modules of the working directory are found too."""
     module, _, name = place.partition(":")
@@ -140,7 +156,7 @@ Build = Callable[[], Coroutine[Any, Any, Built]]
 
 async def _over_http(options: ServeOptions, build: Build, listener: Any) -> None:
     built = await build()
-    app = serve_app(built.server, _build_mcp(options, built.server))
+    app = _app(options, built, _build_mcp(options, built.server))
     async with running(app, listener) as server:
         _show(_announcement(options, built), options)
         # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
@@ -174,7 +190,7 @@ _UNUSED = "http://127.0.0.1/resources"
 async def _serve_rest(options: ServeOptions, build: Build, listener: Any, started: Started) -> None:
     built = await build()
     mcp = _build_mcp(options, built.server)
-    async with running(serve_app(built.server, mcp), listener):
+    async with running(_app(options, built, mcp), listener):
         started.with_(mcp)
         _show(_announcement(options, built), options)
         await asyncio.Event().wait()
@@ -236,6 +252,7 @@ def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
     url = f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
     yield f"MCP endpoint    {url}"
     yield f"REST resources  {base_url}/<id>"
+    yield f"For a browser   {url.removesuffix('mcp')}"
     pasted = (
         over_stdio(options.name, *_command(options))
         if options.stdio

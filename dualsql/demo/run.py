@@ -53,6 +53,7 @@ async def _make_app(origin: str, database: str, console: Console) -> Starlette:
         store=SQLResourceStore(database),
         secrets=[keep_secret(default_folder())],
         default_sample_size=10,
+        pages=True,
         anonymous_actions=ALL_ACTIONS,  # nobody signs in to a demo, and it pins a result
     )
     return build_app(dual)
@@ -61,7 +62,8 @@ async def _make_app(origin: str, database: str, console: Console) -> Starlette:
 def _addresses(origin: str) -> str:
     return (
         f"MCP endpoint    {origin}/mcp\n"
-        f"REST resources  {origin}/resources/<id>\n\n"
+        f"REST resources  {origin}/resources/<id>\n"
+        f"For a browser   {origin}/\n\n"
         "For a host's configuration:\n"
         f'  {{"mcpServers": {{"college-scorecard": {{"type": "http", "url": "{origin}/mcp"}}}}}}\n\n'
         "Press Ctrl-C to stop."

@@ -25,7 +25,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.databases import Database, ReflectedTables, Selection, open_source, reach, reflect
@@ -38,12 +38,18 @@ from dualsql.mcp import ToolOptions, add_catalogue, add_execute_query, add_resou
 from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
 from dualsql.resource import Principal
+from dualsql.serve.hosts import over_http
 from dualsql.server import DualResponseServer
 from dualsql.settings import Settings
+from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords
 
 MINIMUM_TOKEN_LENGTH = 16
 """Characters of a token."""
+
+
+TOKEN_PRINCIPAL = Principal(id="token")
+"""Whoever has the one token of a server."""
 
 
 def one_token(token: str, principal: Principal | None = None) -> Authenticate:
@@ -62,7 +68,7 @@ def one_token(token: str, principal: Principal | None = None) -> Authenticate:
             f"The token must have {MINIMUM_TOKEN_LENGTH} or more printable ASCII characters, without spaces.",
             hint='Create one with: python -c "import secrets; print(secrets.token_urlsafe(32))"',
         )
-    return required(static_tokens({token: principal or Principal(id="token")}))
+    return required(static_tokens({token: principal or TOKEN_PRINCIPAL}))
 
 
 def required(authenticate: Authenticate) -> Authenticate:
@@ -285,7 +291,11 @@ MAXIMUM_REQUEST_SIZE = 1024 * 1024
 
 
 def serve_app(
-    dual: DualResponseServer, mcp: MCPServer[Any] | None = None, *, context: ContextProvider | None = None
+    dual: DualResponseServer,
+    mcp: MCPServer[Any] | None = None,
+    *,
+    context: ContextProvider | None = None,
+    session: TokenSession | None = None,
 ) -> Starlette:
     """A Starlette application with REST at the path of `dual.base_url` and MCP at /mcp beside it.
 
@@ -295,6 +305,7 @@ def serve_app(
     Args:
         mcp: a server of yours; by default that of `build_mcp`.
         context: called for every MCP request; see `provided`.
+        session: how browsers sign in to the pages, where `Settings.pages` is set.
     """
     server = build_mcp(dual) if mcp is None else mcp
     # Called for the session manager that it makes. The rest of that application is made below, for MCP and REST.
@@ -311,15 +322,24 @@ def serve_app(
             yield
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)
+    path = mcp_path(dual.base_url)
     return Starlette(
         routes=[
-            Route(mcp_path(dual.base_url), endpoint, middleware=_cors(dual)),
+            Route(path, endpoint, middleware=_cors(dual)),
             dual.well_known(),
             Mount(urlsplit(dual.base_url).path, dual.router()),
+            *(_home(dual, server.name, path, session) if dual.settings.pages else []),
         ],
         middleware=[_host_check(dual)],
         lifespan=lifespan,
     )
+
+
+def _home(dual: DualResponseServer, name: str, path: str, session: TokenSession | None) -> list[BaseRoute]:
+    parts = urlsplit(dual.base_url)
+    url = f"{parts.scheme}://{parts.netloc}{path}"
+    snippets = list(over_http(name, url, has_token=session is not None))
+    return Home(server=dual, title=name, snippets=snippets, session=session).routes()
 
 
 def mcp_path(base_url: str) -> str:

@@ -124,10 +124,11 @@ def render(
 
     Args:
         root: the path from the page to the collection of resources, with a slash at its end.
+        values: what the template shows; with `is_known`, its head links to the caller's results.
     """
     text = (
         _environment()
         .get_template(template)
-        .render(root=root, assets=f"{root}assets/{fingerprint()}/", **values)
+        .render(**{"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, **values})
     )
     return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")

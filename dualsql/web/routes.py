@@ -46,11 +46,11 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
         return FeatureRoutes(routes=(), endpoints=())
     require_templates()
     pages = WebPages(server)
-    result, listing = _as_page(pages.result), _as_page(pages.listing)
+    result, listing = as_page(pages.result), as_page(pages.listing)
     return FeatureRoutes(
         routes=[
             Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
-            *method_routes(VIEW, {"GET": result, "POST": _as_page(pages.open_link)}, VIEW_METHODS),
+            *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
         ],
         endpoints=[endpoint("GET", "/{id}/view", "A page for a browser.")],
         representations={HTML: result},
@@ -81,7 +81,12 @@ class WebPages:
             wanted = PageRequest(offset=wanted.offset, cursor=wanted.cursor, sort=wanted.sort, limit=ROWS)
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
-            return render("waiting.html", root_of(request), {"resource": resource}, headers=headers)
+            return render(
+                "waiting.html",
+                root_of(request),
+                {"resource": resource, "is_known": principal is not None},
+                headers=headers,
+            )
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         shown = self._shown(resource, principal, page, wanted, is_link=link is not None)
@@ -152,6 +157,7 @@ class WebPages:
             "sort": sort,
             "lineage": resource.metadata.get("lineage"),
             "is_link": is_link,
+            "is_known": principal is not None and not is_link,
             "limit": self.server.settings.maximum_page_size,
             "chart": _chart_words(resource),
             "may_pin": not is_link and (resource.owner is not None or "pin" in allowed),
@@ -202,15 +208,19 @@ def _turn(cursor: str | None, has_more: bool, offset: int, sort: str) -> str | N
     return f"?{urlencode(where | ({'sort': sort} if sort else {}))}"
 
 
-def _as_page(page: Endpoint) -> Endpoint:
-    """The endpoint, whose errors are pages, too."""
+def as_page(page: Endpoint, root: str | None = None) -> Endpoint:
+    """The endpoint, whose errors are pages, too.
+
+    Args:
+        root: the path from the page to the collection; `root_of` the request unless given.
+    """
 
     async def answer(request: Request) -> Response:
         try:
             return await page(request)
         except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
             response = problem_response(error, told(request))
-        if response.status_code < 400 or response.headers.get("location"):
+        if response.status_code < 400:  # an application's `authenticate` redirects to its login
             return response
         kept = {
             name: value
@@ -220,7 +230,7 @@ def _as_page(page: Endpoint) -> Endpoint:
         problem = json.loads(bytes(response.body))
         return render(
             "problem.html",
-            root_of(request),
+            root or root_of(request),
             {"problem": problem, "status": response.status_code},
             status=response.status_code,
             headers=kept,

@@ -34,6 +34,15 @@ async def pages(tmp_path: Path) -> AsyncIterator[Application]:
     await engine.dispose()
 
 
+@pytest.fixture
+async def institutions_url(sqlite_url: str) -> str:
+    """A SQLite file with the institutions."""
+    engine = create_async_engine(sqlite_url)
+    await fill(engine)
+    await engine.dispose()
+    return sqlite_url
+
+
 METADATA = MetaData()
 FLIGHTS = Table(
     "flights",

@@ -1,0 +1,228 @@
+"""The home page of `dualsql serve`: what it serves, how hosts connect, a box for SQL; and signing in with its token."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dualsql.catalogue.definitions import query_definition, table_definition
+from dualsql.errors import BadParameterError, DualResponseError, InvalidSQLError
+from dualsql.http.parameters import preferred_media_type, read_form_body
+from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
+from dualsql.identity import Authenticate
+from dualsql.resource import Principal
+from dualsql.web.assets import render
+from dualsql.web.routes import HTML, as_page
+from dualsql.web.words import time_left, total_in_words
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
+
+SIGN_IN = "sign-in"
+"""The path of the form, beside the collection of resources."""
+
+_MOST_TABLES = 200
+_RECENT = 10
+_SESSION_SECONDS = 12 * 3600
+
+
+class TokenSession:
+    """`authenticate=` for a server with one token: as a bearer token from programs, as a cookie from browsers.
+
+    A browser without either is redirected to the form before any id is read. The cookie holds no token: it holds its
+    end, and a MAC under the token.
+
+    Args:
+        authenticate: what reads the bearer token.
+        token: the token.
+        principal: whoever has it.
+        base_url: of the resources; its port is in the cookie's name, since browsers send a host's cookies to all ports.
+    """
+
+    def __init__(
+        self, authenticate: Authenticate, token: str, principal: Principal, *, base_url: str
+    ) -> None:
+        self._authenticate = authenticate
+        self._token = token
+        self._principal = principal
+        parts = urlsplit(base_url)
+        self.path = parts.path.rpartition("/")[0] + "/"
+        self.is_secure = parts.scheme == "https"
+        self.cookie = f"dualsql_session_{parts.port or parts.scheme}"
+
+    async def __call__(self, request: Request) -> Principal | None:
+        if "authorization" not in request.headers:
+            if self._is_good(request.cookies.get(self.cookie, "")):
+                return self._principal
+            if request.method == "GET" and _prefers_html(request):
+                raise HTTPException(303, headers={"Location": f"{self.path}{SIGN_IN}"})
+        return await self._authenticate(request)
+
+    def start(self, token: str) -> str | None:
+        """The value of the cookie for whoever shows the token; None for another one."""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            return None
+        end = str(int(time.time()) + _SESSION_SECONDS)
+        return f"{end}.{self._mac(end)}"
+
+    def _is_good(self, cookie: str) -> bool:
+        end, _, mac = cookie.partition(".")
+        if not (end.isascii() and end.isdecimal() and len(end) <= 12):
+            return False
+        return hmac.compare_digest(mac.encode(), self._mac(end).encode()) and int(end) > time.time()
+
+    def _mac(self, end: str) -> str:
+        return hmac.new(self._token.encode(), f"dualsql.session/1 {end}".encode(), sha256).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The pages beside the collection of resources.
+
+    Attributes:
+        title: the name that hosts have for the server.
+        snippets: titles and texts for hosts' configurations.
+        session: how browsers sign in; None where `authenticate` of the application decides.
+    """
+
+    server: DualResponseServer
+    title: str
+    snippets: Sequence[tuple[str, str]]
+    session: TokenSession | None = None
+
+    def routes(self) -> list[BaseRoute]:
+        """Home, its box for SQL, and the form to sign in."""
+        path = urlsplit(self.server.base_url).path.rpartition("/")[0] + "/"
+        private = [Middleware(PrivateHeaders)]
+        pages = {"": (self.show, "GET"), "ask": (self.ask, "POST")}
+        if self.session is not None:
+            pages |= {SIGN_IN: (self.show_form, "GET"), f"{SIGN_IN}/": (self.sign_in, "POST")}
+        return [
+            Route(f"{path}{name}", as_page(page, self._root), methods=[method], middleware=private)
+            for name, (page, method) in pages.items()
+        ]
+
+    @property
+    def _root(self) -> str:
+        """The path from home to the collection."""
+        return f"./{urlsplit(self.server.base_url).path.rpartition('/')[2]}/"
+
+    async def show(self, request: Request) -> Response:
+        """What is served, the caller's recent results, and a box for SQL."""
+        return await self._page(await self.server.identify(request), {})
+
+    async def ask(self, request: Request) -> Response:
+        """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""
+        principal = await self.server.identify(request)
+        form = await _form(request, self.server)
+        try:
+            url = await while_connected(request.receive, self._ask(form, principal))
+        except DualResponseError as error:
+            if kind_of(error).status >= 500:
+                raise
+            message, hint = error.told
+            return await self._page(
+                principal, form, problem=f"{message} {hint}".strip(), status=kind_of(error).status
+            )
+        return RedirectResponse(url, 303)
+
+    async def _ask(self, form: Mapping[str, str], principal: Principal | None) -> str:
+        name, sql = form.get("query", ""), form.get("sql", "").strip()
+        if name:
+            given = {
+                key.removeprefix("p."): value for key, value in form.items() if key.startswith("p.") and value
+            }
+            found = self.server.saved_queries.resolve(name, parameters=given, principal=principal)
+        elif sql:
+            found = self.server.sql.resolve(sql, source=form.get("source") or None, principal=principal)
+        else:
+            raise InvalidSQLError("There is no SQL.", hint="Write one SELECT.")
+        response = await self.server.create_response(
+            found.select,
+            name=name or " ".join(sql.split())[:100],
+            principal=principal,
+            source=found.source,
+            is_text=found.saved is None,
+        )
+        return f"{self._root}{response.resource_id}"
+
+    async def show_form(self, request: Request) -> Response:
+        """The form to sign in."""
+        return render("sign_in.html", self._root, {"title": self.title, "is_wrong": False})
+
+    async def sign_in(self, request: Request) -> Response:
+        """Exchange the token for a cookie."""
+        assert self.session is not None
+        form = await _form(request, self.server)
+        value = self.session.start(form.get("token", "").strip())
+        if value is None:
+            shown = {"title": self.title, "is_wrong": True}
+            return render("sign_in.html", f".{self._root}", shown, status=401)
+        response = RedirectResponse("../", 303)
+        response.set_cookie(
+            self.session.cookie,
+            value,
+            max_age=_SESSION_SECONDS,
+            path=self.session.path,
+            secure=self.session.is_secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def _page(
+        self, principal: Principal | None, form: Mapping[str, str], *, problem: str = "", status: int = 200
+    ) -> Response:
+        seen = self.server.catalogue().seen_by(principal)
+        tables = [table_definition(seen, address) for address in list(seen.tables)[:_MOST_TABLES]]
+        shown = {
+            "title": self.title,
+            "tables": sorted(tables, key=lambda table: table["sql_name"]),
+            "table_count": len(seen.tables),
+            "queries": [query_definition(seen, address) for address in seen.queries],
+            "sources": list(self.server.sql.databases),
+            "snippets": self.snippets,
+            "results": await self._recent(principal),
+            "form": form,
+            "problem": problem,
+        }
+        return render("home.html", self._root, shown, status=status)
+
+    async def _recent(self, principal: Principal | None) -> list[Mapping[str, Any]]:
+        """The caller's newest results; an anonymous caller has none to list."""
+        if principal is None:
+            return []
+        listing = await self.server.list_resources(principal, limit=_RECENT)
+        return [
+            {
+                "id": each.id,
+                "name": each.name,
+                "total": total_in_words(each.total_count, each.total_count_kind),
+                "time_left": time_left(each.expires_at),
+            }
+            for each in listing.resources
+        ]
+
+
+async def _form(request: Request, server: DualResponseServer) -> Mapping[str, str]:
+    body = await read_form_body(request, server.settings)
+    try:
+        return {name: values[-1] for name, values in parse_qs(body.decode(), errors="strict").items()}
+    except ValueError:
+        raise BadParameterError("The form is not UTF-8.") from None
+
+
+def _prefers_html(request: Request) -> bool:
+    offered = ["application/json", HTML]
+    return preferred_media_type(request.headers.getlist("accept"), offered) == HTML
