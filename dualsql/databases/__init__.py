@@ -1,4 +1,4 @@
-"""The only package that runs the caller's SQL. Read-only and bounded in time."""
+"""The only package that runs statements: in read-only sessions with a time limit."""
 
 from dualsql.databases.backends import Backend
 from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_rows, fetch_sample

@@ -1,6 +1,6 @@
-"""What the file of one database says of it, and the registry of all databases.
+"""The description of a database (`Backend`), and the registry of all databases.
 
-A `Backend` names its capabilities, its `Guard` (read-only, bounded in time) and what reads its rows on its driver.
+A `Backend` has the capabilities of the database, its `Guard` (read-only mode, time limit) and its readers of rows.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DriverStatement:
-    """A statement as the driver takes it.
+    """A compiled statement with its parameters, for the driver.
 
     Attributes:
-        parameters: a tuple, or a mapping where the driver (psycopg) takes them by name.
-        types: of the columns, in order.
-        described: their names; see `require_described`.
+        parameters: a tuple, or a mapping if the driver (psycopg) takes them by name.
+        types: the types of the columns, in order.
+        described: the names of the columns; see `require_described`.
     """
 
     sql: str
@@ -66,7 +66,7 @@ class DriverStatement:
     described: Sequence[str]
 
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
-        """What SQLAlchemy does to the values of some columns, by position, given the driver's codes of their types."""
+        """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
         found = [
             (position, internals.result_processor(type_, self.dialect, codes and codes[position]))
             for position, type_ in enumerate(self.types)
@@ -75,11 +75,11 @@ class DriverStatement:
 
 
 def require_described(found: Sequence[str], described: Sequence[str]) -> None:
-    """Raise QueryExecutionError unless the database returns the columns that are described; before a row is read.
+    """Before a row is read, raise QueryExecutionError if the database returns other columns than described.
 
     Args:
-        found: the names that the driver tells.
-        described: the names as `dualsql.columns.result.driver_names` has them.
+        found: the names that the driver reports.
+        described: the names from `dualsql.columns.result.driver_names`.
     """
     if len(found) == len(described) and all(map(_is_described, found, described)):
         return
@@ -93,14 +93,14 @@ def require_described(found: Sequence[str], described: Sequence[str]) -> None:
 def _is_described(found: str, described: str) -> bool:
     if not described or found == described:
         return True
-    # SQLAlchemy may put a table's name in front and a number behind, and PostgreSQL cuts what is long.
+    # SQLAlchemy may prefix the table's name and append a number, and PostgreSQL cuts long names.
     one, other = (_NUMBER.sub("", name.casefold()) for name in (found, described))
     is_cut = len(found.encode()) >= _SHORTEST_CUT and described.startswith(found)
     return one == other or one.endswith("_" + other) or is_cut
 
 
 def is_listened_to(engine: Any, connection: Any = None) -> bool:
-    """Whether somebody listens to what is executed, which then has to go through SQLAlchemy."""
+    """Whether the engine has event listeners for execution, so that statements must go through SQLAlchemy."""
     return bool(
         internals.has_events(engine)
         or internals.has_events(engine.dialect)
@@ -111,7 +111,7 @@ def is_listened_to(engine: Any, connection: Any = None) -> bool:
 def driver_statement(
     dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any, described: Sequence[str]
 ) -> DriverStatement | None:
-    """The statement compiled on `dialect`, its values bound; None when its columns are not known by their position."""
+    """The statement compiled on `dialect` with its values; None if its columns cannot be matched by position."""
     found = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
     compiled = found.compiled
     if not internals.has_columns_by_position(compiled):
@@ -129,18 +129,18 @@ def driver_statement(
 
 
 class _Nowhere(NamedTuple):
-    """What a context asks of a connection before it executes."""
+    """The attributes of a connection that an execution context reads before it executes."""
 
     dialect: Dialect
 
 
 def _no_cursor(_: Any) -> None:
-    """A context would open one at once, which only SQLAlchemy's own greenlet may do."""
+    """No cursor: a context would open one at once, which only SQLAlchemy's greenlet may do."""
 
 
 @cache
 def _context(dialect: Any) -> Any:
-    """The dialect's execution context, which is not going to execute."""
+    """An execution context of the dialect that is not used to execute."""
     plain = dialect.execution_ctx_cls
     return type(f"Unsent{plain.__name__}", (plain,), {"create_cursor": _no_cursor})
 
@@ -149,7 +149,7 @@ _STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 
 
 class FailureKind(Enum):
-    """What a driver's error means to the caller."""
+    """The meaning of a driver's error."""
 
     WRITE = auto()
     """The database refused to change anything."""
@@ -176,7 +176,7 @@ class FailureKind(Enum):
 
 
 class Refusal(Enum):
-    """Why a database takes no connection."""
+    """Why a database refuses a connection."""
 
     USER = auto()
     """The user may not connect, or the password is another one."""
@@ -189,7 +189,7 @@ class Refusal(Enum):
 
 
 def too_large() -> LimitExceededError:
-    """The error for rows that are too large to be held."""
+    """The error for rows that are too large for memory."""
     return LimitExceededError(
         "The rows are too large for one page.",
         hint="Select fewer or shorter columns or fewer rows, or use a stream.",
@@ -198,11 +198,11 @@ def too_large() -> LimitExceededError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTerms:
-    """What holds in one session.
+    """The terms of one session.
 
     Attributes:
         limit: how long each statement may run.
-        settings: names and values that the database's own policies read, in this transaction alone.
+        settings: names and values that the database's own policies read, for this transaction only.
     """
 
     limit: timedelta
@@ -210,72 +210,72 @@ class SessionTerms:
 
     @property
     def milliseconds(self) -> int:
-        """The limit as a whole number; never 0, which means "no limit" to most databases."""
+        """The limit in milliseconds; never 0, which most databases take as "no limit"."""
         return max(1, math.ceil(self.limit.total_seconds() * 1000))
 
 
 class Guard(ABC):
-    """Keeps sessions on one kind of database read-only and bounded in time."""
+    """Makes sessions of one kind of database read-only and limits their time."""
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027 - most have nothing to prepare
-        """Make an engine read-only for good; called once, for engines that dualsql made itself."""
+        """Make an engine read-only permanently. Called once, for engines that dualsql made."""
 
     @abstractmethod
     def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AbstractAsyncContextManager[None]:
-        """A read-only transaction on `terms`, open from the first line of the block on: what a lane runs on the
-        driver's own connection stands in it too. Nothing of it is left on the connection afterwards."""
+        """A read-only transaction on `terms`, open from the first line of the block. It also covers statements that a
+        stream backend runs on the driver's connection. Afterwards, all settings of the connection are restored."""
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """End the statement that `working` waits for, in the database too; returns when `working` is over."""
+        """Stop the statement that `working` waits for, also in the database. Returns when `working` has ended."""
         working.cancel()
         await asyncio.wait({working})
 
     def held(self, connection: AsyncConnection) -> AbstractContextManager[None]:
-        """While the block waits for a slow reader, the driver reads nothing ahead."""
+        """While the block waits for a slow reader, keep the driver from reading ahead."""
         return nullcontext()
 
     async def put_away(self, result: Any) -> None:
-        """Close a stream's result, whether it was read to its end or left. Never raises: its session ends next."""
+        """Close a stream's result, read to its end or not. Never raises: the session ends next."""
         with suppress(Exception):
             await result.close()
 
     def reading(self, connection: AsyncConnection) -> AbstractContextManager[None]:
-        """While the block reads rows by SQLAlchemy, a value that the driver cannot read is an Unfit."""
+        """While the block reads rows through SQLAlchemy, a value that the driver cannot read becomes an Unfit."""
         return nullcontext()
 
     def metered(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
-        """While the block reads a page, at most so many bytes come from the database, where that can be counted.
+        """While the block reads a page, limit the bytes from the database, if they can be counted.
 
         Raises:
-            LimitExceededError: more came; see `too_large`.
+            LimitExceededError: the limit was exceeded; see `too_large`.
         """
         return nullcontext()
 
     def may_take(self, role: str, connection: Connection) -> bool:
-        """Whether the connection's user may take the role; asked where there are roles."""
+        """Whether the connection's user may take the role; called if the database has roles."""
         raise NotImplementedError
 
     async def writable(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
-        """The tables that the session's role could change without the guard; asked where there are roles."""
+        """The tables that the session's role could change without the guard; called if the database has roles."""
         raise NotImplementedError
 
     async def unsecured(self, connection: AsyncConnection, tables: Sequence[Any]) -> Sequence[Any]:
-        """Those of the tables that no policy narrows for the session's user; asked where there is row security."""
+        """The tables that no policy restricts for the session's user; called if the database has row-level security."""
         raise NotImplementedError
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
-        """Why the database did not take a connection, by the driver's `error`; None for any other reason."""
+        """Why the database refused a connection, from the driver's `error`; None for any other reason."""
         return None
 
     @abstractmethod
     def fault_of(self, error: BaseException | None) -> FailureKind | None:
-        """What the driver's `error` means, or None for any other failure."""
+        """The meaning of the driver's `error`; None for any other failure."""
 
 
 async def repeated_until_over(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:
-    """Make attempts at stopping a statement until `working` is over: what has not begun yet cannot be stopped.
+    """Repeat an attempt to stop a statement until `working` has ended: one that has not begun cannot be stopped.
 
-    What goes on for two seconds does not wait for the database, and is cancelled.
+    After two seconds, `working` is not waiting for the database, and is cancelled.
     """
     for _ in range(_STOP_ATTEMPTS):
         if working.done():
@@ -289,14 +289,14 @@ async def repeated_until_over(working: asyncio.Future[Any], attempt: Callable[[]
 
 
 def driver_of(connection: AsyncConnection) -> Any:
-    """The driver's connection under one that is open."""
+    """The driver's connection of an open connection."""
     opened = connection.sync_connection
     assert opened is not None
     return opened.connection.driver_connection
 
 
 def memory_of(connection: AsyncConnection) -> dict[Any, Any]:
-    """A place for notes that live as long as the driver's connection does."""
+    """A dict that lives as long as the driver's connection."""
     opened = connection.sync_connection
     assert opened is not None
     return opened.info
@@ -307,7 +307,7 @@ Run = Callable[[str], Awaitable[None]]
 
 @asynccontextmanager
 async def spare_connection(connection: AsyncConnection) -> AsyncIterator[Run]:
-    """What runs a statement on a connection made just as those of the engine's pool are, and closed at the end."""
+    """A function that runs statements on a new connection, made like those of the pool and closed at the end."""
     opened = connection.sync_connection
     assert opened is not None
     call = greenlet_spawn if connection.dialect.is_async else asyncio.to_thread
@@ -329,7 +329,7 @@ def _execute(spare: PoolProxiedConnection, statement: str) -> None:
 
 
 def _close(spare: PoolProxiedConnection) -> None:
-    # Given back, it would wait in a pool that nobody uses.
+    # Returned to the pool, it would stay open unused.
     spare.detach()
     spare.close()
 
@@ -339,41 +339,41 @@ Rows = Sequence[Sequence[Any]]
 ENTRY_POINTS = "dualsql.databases"
 """The group of entry points by which another package adds a database.
 
-An entry point is called as SQLAlchemy calls the dialect (`dialect.name`), and stands for a `Backend`.
+The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
 """
 
 
 class HeldUpError(Exception):
-    """A page reader is busy with something long: the page takes another way."""
+    """A page reader is busy with a long statement: the page uses the pool."""
 
 
 class PageReader(Protocol):
     """Reads pages without the engine's pool."""
 
     def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement that is known to be quick; None for another, which `fetch` takes."""
+        """All rows of a statement that is known to be fast; None for any other one, which `fetch` runs."""
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
-        """All rows of a statement that ends after `limit`.
+        """All rows of a statement, with the time limit `limit`.
 
         Raises:
-            HeldUpError: it was not begun in time, and is not going to be.
+            HeldUpError: the statement was not started in time, and will not be started.
         """
 
     def abandon(self) -> None:
-        """End at once; the event loop has ended."""
+        """Stop at once, because the event loop has ended."""
 
     async def close(self) -> None:
-        """End, and wait until it has."""
+        """Stop, and wait for the end."""
 
 
 class ExactFetch(NamedTuple):
-    """How pages are read again where a driver gives other values than the database has.
+    """How pages are read again if a driver returns other values than the database has.
 
     Attributes:
-        is_needed_for: whether the driver reads values of types with these codes as others.
-        is_needed_after: whether these rows, read from columns with these codes on this dialect, have such values.
-        fetch: all rows of a statement, exactly.
+        is_needed_for: whether the driver changes values of types with these codes.
+        is_needed_after: whether these rows, from columns with these codes on this dialect, have such values.
+        fetch: reads all rows of a statement exactly.
     """
 
     is_needed_for: Callable[[Sequence[Any]], bool]
@@ -386,7 +386,7 @@ def _as_given(url: URL) -> URL:
 
 
 def _anything(_: URL) -> None:
-    """For databases that tell at the first connection that they are not there."""
+    """Accept any URL, for databases whose first connection reports a wrong one."""
 
 
 def _has_pool(_: URL) -> bool:
@@ -399,22 +399,22 @@ def _no_reader(_: Engine) -> PageReader | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """One kind of database: what it can do, and how it is opened, kept in bounds and read.
+    """One kind of database: what it can do, and how it is opened, limited and read.
 
     Attributes:
         capabilities: what its SQL can do.
-        guard: keeps its sessions read-only and bounded in time.
-        driver: its async driver, for URLs that name none or a synchronous one; empty: it has none, and its queries run
-            in threads.
+        guard: makes its sessions read-only and limits their time.
+        driver: its async driver, for URLs that name none or a synchronous one. Without one (empty), its queries run in
+            threads.
         package: what `pip install` takes to bring that driver.
         spellings: names that URLs have for it and SQLAlchemy does not know, and SQLAlchemy's names.
         file_suffixes: of files that are such a database, with the dot.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
         adapt_url: the URL as its driver takes it.
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
-        has_pool: whether an engine on the URL has a pool whose size can be chosen.
-        page_reader: what reads the pages of an engine that dualsql made, where there is a shorter way than the pool.
-        stream_backends: by driver: chooses what streams the rows of a statement. Without one SQLAlchemy does.
+        has_pool: whether an engine for the URL has a pool whose size can be set.
+        page_reader: reads pages of an engine that dualsql made, if there is a faster way than the pool.
+        stream_backends: by driver: a function that chooses the stream backend of a statement; by default SQLAlchemy.
         exact_fetches: by driver: see `ExactFetch`.
     """
 
@@ -445,17 +445,17 @@ _BUILT_IN: Mapping[str, str] = {
 }
 """Modules that have a BACKEND, by SQLAlchemy's name of the dialect, or a name that URLs have for it.
 
-Each is loaded when it is first asked for.
+Each module is loaded at its first use.
 """
 
 _loaded: dict[str, Backend | None] = {}
 
 
 def backend_named(name: str) -> Backend | None:
-    """The database that SQLAlchemy, or a URL, calls so; None for one that dualsql does not know.
+    """The database with this name in SQLAlchemy or in URLs; None if dualsql does not know it.
 
     Raises:
-        ConfigurationError: another package's entry point of that name cannot be loaded, or is no Backend.
+        ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
     """
     try:
         return _loaded[name]
@@ -470,12 +470,12 @@ def backend_of(dialect: Dialect) -> Backend | None:
 
 
 def known_names() -> list[str]:
-    """What SQLAlchemy calls the databases that there are."""
+    """SQLAlchemy's names of all databases."""
     return [name for name, backend in _known() if name not in backend.spellings]
 
 
 def known_databases() -> list[str]:
-    """What people call them."""
+    """The names of all databases for people."""
     return list(dict.fromkeys(backend.capabilities.name for _, backend in _known()))
 
 
@@ -486,7 +486,7 @@ def kind_of_file(suffix: str) -> str | None:
 
 def _known() -> Iterator[tuple[str, Backend]]:
     for name in dict.fromkeys([*_BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]):
-        # Of one that cannot be loaded its own users are told.
+        # A database that cannot be loaded is reported when it is opened.
         with suppress(ConfigurationError):
             backend = backend_named(name)
             if backend is not None:
@@ -499,7 +499,7 @@ def _built_in(name: str) -> Backend:
 
 
 def _added(name: str) -> Backend | None:
-    """A database that another package adds. None of them can take the place of a built-in one."""
+    """A database of another package. It cannot replace a built-in one."""
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         try:
             found = entry.load()

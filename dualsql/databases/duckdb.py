@@ -1,4 +1,4 @@
-"""DuckDB: opened READ_ONLY, without files and network, with its configuration locked."""
+"""DuckDB: opened read-only, without access to files and network, with its configuration locked."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ CONNECT_ARGUMENTS: dict[str, Any] = {
 }
 """How a database is opened that dualsql opens itself; the URL may ask for another `memory_limit`.
 
-DuckDB runs in the server's process. By itself it takes 80 % of the memory for one pair of tables that nothing joins,
-and two such processes are more than there is. What does not fit is written to files beside the database.
+DuckDB runs in the server's process and takes up to 80 % of the memory by default, for example for a cross join. Two
+such processes would exceed the memory. Data beyond the limit is written to files beside the database.
 """
 
 _UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
@@ -73,14 +73,14 @@ class DuckDBGuard(Guard):
     """Through duckdb-sqlalchemy, in a thread.
 
     A read-only transaction is not enough: `COPY ... TO` writes files and `read_csv` reads them, in any transaction.
-    enable_external_access = false ends both, and cannot be turned on again.
+    enable_external_access = false prevents both, and cannot be undone.
     """
 
     @asynccontextmanager
     async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. DuckDB knows no time limit: what runs too long is interrupted by `stop`."""
+        """See `Guard.kept`. DuckDB has no time limit: `stop` interrupts a statement that runs too long."""
         await _require_closed(connection)
-        # SQLAlchemy begins a transaction by itself, which cannot be made read-only any more.
+        # SQLAlchemy begins a transaction itself, which can no longer be made read-only.
         await connection.exec_driver_sql("ROLLBACK")
         await connection.exec_driver_sql("BEGIN TRANSACTION READ ONLY")
         yield
@@ -91,7 +91,7 @@ class DuckDBGuard(Guard):
 
     def fault_of(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.fault_of`."""
-        # The driver has neither numbers nor SQLSTATEs.
+        # The driver has neither error numbers nor SQLSTATEs.
         kind = type(error).__name__
         if kind == "InterruptException":
             return FailureKind.TIMEOUT
@@ -214,14 +214,14 @@ _TEXT = TextDialect(
 
 
 class DuckDBDate(types.Date):
-    """A date as DuckDB's driver gives it."""
+    """A date as DuckDB's driver returns it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
         return ValueReader(date.max, date.min)
 
 
 class DuckDBDateTime(types.DateTime):
-    """A timestamp as DuckDB's driver gives it."""
+    """A timestamp as DuckDB's driver returns it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
         return ValueReader(datetime.max, datetime.min)  # noqa: DTZ901 - the very objects

@@ -1,4 +1,4 @@
-"""Database URLs as people write them, and the engines made of them. An error never shows the URL."""
+"""Parses database URLs and creates engines. Errors never show a URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dualsql.errors import ConfigurationError
 
 
 def async_url(url: str | URL) -> URL:
-    """The same database by its async driver; a URL that has an async driver keeps it.
+    """The URL with the async driver of the database; a URL that has one already keeps it.
 
     Raises:
         ConfigurationError: it is not a URL, or no async driver is known for the database.
@@ -52,19 +52,19 @@ def _has_async_driver(name: str) -> bool:
 
 
 def is_synchronous(url: URL) -> bool:
-    """Whether queries on this database run in threads, as it has no async driver."""
+    """Whether queries on this database run in threads, because it has no async driver."""
     backend = _backend_of(url)
     return backend is not None and not backend.driver
 
 
 def has_pool(url: URL) -> bool:
-    """Whether an engine on the URL has a pool whose size can be chosen."""
+    """Whether an engine for the URL has a pool whose size can be set."""
     backend = _backend_of(url)
     return backend is None or backend.has_pool(url)
 
 
 def require_there(url: URL) -> None:
-    """Raise ConfigurationError for a URL that leads to no database, as far as that can be told without connecting."""
+    """Raise ConfigurationError if it is clear without connecting that the URL has no database."""
     backend = _backend_of(url)
     if backend is not None:
         backend.require_url(url)
@@ -79,7 +79,7 @@ def parsed_url(url: str | URL) -> URL:
     try:
         return make_url(url)
     except (ArgumentError, ValueError):
-        # The cause quotes the URL and with it the password: it is not chained.
+        # Not chained: the cause contains the URL with its password.
         raise ConfigurationError("The database URL is malformed.", hint=_url_for(url)) from None
 
 
@@ -101,19 +101,19 @@ def _backend_of(url: URL) -> Backend | None:
 
 
 def _is_async(url: URL) -> bool:
-    """Whether SQLAlchemy knows the driver and can await it; a driver that serves both ways counts."""
+    """Whether SQLAlchemy can use the driver asynchronously."""
     try:
         return bool(url.get_dialect(_is_async=True).is_async)
     except (SQLAlchemyError, ImportError):
         return False
 
 
-# A restarted server leaves dead connections in the pool: they are found before they are used.
+# After a restart of the database, the pool has dead connections; this detects them before use.
 _OF_ANY_SERVER = {"pool_pre_ping": True}
 
 
 def new_engine(url: URL, **options: Any) -> AsyncEngine:
-    """An async engine on `url`, which names an async driver already (see `async_url`).
+    """An async engine for `url`, which must name an async driver (see `async_url`).
 
     Raises:
         ConfigurationError: the driver is not installed.
@@ -121,7 +121,7 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
     backend = _backend_of(url)
     own = _OF_ANY_SERVER if backend is None else backend.engine_options
     try:
-        # An error's text reaches the log; bound values, a tenant's among them, must not.
+        # The text of an error is logged; bound values, such as a tenant's, must not be.
         return create_async_engine(url, hide_parameters=True, **{**own, **options})
     except ImportError as error:
         driver = url.get_driver_name()
@@ -132,7 +132,7 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
 
 
 def new_synchronous_engine(url: URL, **options: Any) -> Engine:
-    """An engine on `url`, whose database has no async driver.
+    """A synchronous engine for `url`.
 
     Raises:
         ConfigurationError: the driver is not installed.

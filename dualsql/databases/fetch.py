@@ -1,4 +1,4 @@
-"""Run one statement and take its rows: a page, a sample, a count, a row estimate."""
+"""Runs one statement and reads its rows: a page, a sample, a count, a row estimate."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from dualsql.tenancy import ActiveRules
 async def fetch_estimate(
     source: Source, statement: AnySelect, rules: ActiveRules, *, timeout: timedelta
 ) -> int | None:
-    """The planner's expectation for `statement` under `rules`; None where the database has none to tell.
+    """The planner's row estimate for `statement` under `rules`; None if the database has none.
 
     Raises:
-        QueryTimeoutError, DatabaseBusyError: planning took longer than `timeout`, or had no connection.
+        QueryTimeoutError, DatabaseBusyError: planning took longer than `timeout`, or no connection was free.
         QueryExecutionError: the database refused.
     """
     estimate = source.capabilities.row_estimate
@@ -53,7 +53,7 @@ async def fetch_estimate(
 
 
 def _parsed(plan: Any) -> Any:
-    """The plan as data; None for one that is no JSON: MariaDB writes a backslash of a condition as it is."""
+    """The plan as data; None if it is not valid JSON: MariaDB does not escape a backslash in a condition."""
     if not isinstance(plan, str | bytes):
         return plan
     try:
@@ -77,13 +77,13 @@ async def fetch_rows(
     """All rows of `statement` under `rules`, each a sequence of values in column order.
 
     Args:
-        described: the names of its columns; see `dualsql.columns.result.driver_names`.
+        described: the names of its columns, from `dualsql.columns.result.driver_names`.
 
     Raises:
         QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
         LimitExceededError: its rows are larger than `Settings.maximum_page_bytes`.
-        DatabaseBusyError: no connection was to be had, or something was in the way for the moment.
-        QueryExecutionError: it has other columns than are described; anything else, as an error of the class `failure`.
+        DatabaseBusyError: no connection was free, or a lock or conflict stopped the statement.
+        QueryExecutionError: it has other columns than described; any other failure, as the class `failure`.
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
@@ -103,7 +103,7 @@ async def _rows(
 ) -> Rows:
     opened = connection.sync_connection
     assert opened is not None
-    # Where somebody listens, only SQLAlchemy executes.
+    # With event listeners, only SQLAlchemy may execute.
     exact = source.backend.exact_fetches.get(connection.dialect.driver)
     if exact is not None and is_listened_to(opened.engine, opened):
         exact = None
@@ -140,7 +140,7 @@ class RowCounter:
     """Counts the rows of one statement.
 
     Attributes:
-        may_estimate: the planner's statistics hold nothing that the asker may not know.
+        may_estimate: the caller may see what the planner's statistics reveal.
     """
 
     source: Source
@@ -150,11 +150,11 @@ class RowCounter:
     may_estimate: bool
 
     async def total(self, asked: CountMethod) -> Total:
-        """The number of rows, and its worth.
+        """The number of rows and its kind.
 
         Raises:
             CountExecutionError: the database refused the count.
-            QueryTimeoutError, DatabaseBusyError: an exact or a capped count took too long, or had no connection.
+            QueryTimeoutError, DatabaseBusyError: an exact or capped count took too long, or no connection was free.
         """
         if asked.way == "none":
             return UNCOUNTED
@@ -169,12 +169,12 @@ class RowCounter:
         with suppress(QueryTimeoutError, DatabaseBusyError):
             return await self._counted(None, self.settings.count_budget)
         expected = await self._planned()
-        # So few would have been counted in time: the planner is wrong, or the database was busy for a moment.
+        # So few rows would have been counted in time: the planner is wrong, or the database was busy.
         is_likely = expected.rows is not None and expected.rows > self.settings.count_cap
         return expected if is_likely else await self._capped() or expected
 
     async def _estimated(self) -> Total:
-        """What the planner expects; where that is not to be known, whether there are more than so many rows."""
+        """The planner's estimate, or a capped count if the estimate must not be used."""
         expected = await self._planned()
         return expected if expected.rows is not None else await self._capped() or expected
 
@@ -188,7 +188,7 @@ class RowCounter:
             return UNCOUNTED
         rows, limit = None, self.shape.limit
         explained, timeout = plan.uncounted(self.shape), self.settings.count_budget
-        # It was not asked to run: what it refuses here says nothing of the rows.
+        # Only the plan was requested: an error here says nothing about the rows.
         with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
             rows = await fetch_estimate(self.source, explained, self.rules, timeout=timeout)
         if rows is None:
@@ -208,7 +208,7 @@ class RowCounter:
 
 
 class Sample(NamedTuple):
-    """Some rows, how many there are in all, and which these are, in the words that ask for them."""
+    """The rows of a sample, the total, and the value of `sample` that chose them."""
 
     rows: Rows
     total: Total
@@ -218,10 +218,10 @@ class Sample(NamedTuple):
 async def fetch_sample(
     sample: Executable, counter: RowCounter, asked: CountMethod, *, size: int, head_start: timedelta
 ) -> Sample:
-    """Run `sample`, which asks for one row more than `size`, and count only when that row is there.
+    """Run `sample`, which selects one row more than `size`, and count only if that row exists.
 
-    A sample that is not back after `head_start` gets the count beside it, on a second connection if one is
-    free: for a query that sorts or groups, both cost the same and need not wait for each other.
+    If the sample is not complete after `head_start`, the count starts too, on a second connection if one is free: for a
+    query that sorts or groups, both cost the same.
     """
     described = driver_names(counter.shape.columns)
     source, timeout = counter.source, counter.settings.query_timeout
@@ -262,7 +262,7 @@ async def fetch_page(
     described: Sequence[str],
     timeout: timedelta,
 ) -> Rows:
-    """All rows of `statement` under `rules`; see `fetch_rows`, which it goes by where there is no shorter way."""
+    """All rows of `statement` under `rules`, by the page reader if there is one, otherwise by `fetch_rows`."""
     found = await _quickly(source, statement, rules, described=described, timeout=timeout)
     if found is not None:
         return found
@@ -277,7 +277,7 @@ async def _quickly(
     described: Sequence[str],
     timeout: timedelta,
 ) -> Rows | None:
-    """The rows; None for a statement that only SQLAlchemy can run, and when the thread is not to be had."""
+    """The rows; None for a statement that only SQLAlchemy can run, and if the thread is busy."""
     reader = source.quick
     if reader is None or is_listened_to(source.engine.sync_engine):
         return None

@@ -1,4 +1,4 @@
-"""What several databases have in common: the parts that a database's own file is made of."""
+"""Parts that several databases share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Expression = ColumnElement[Any]
 
 
 def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
-    """The driver's own value, which no type of SQLAlchemy's touches."""
+    """The driver's own value, without SQLAlchemy's types."""
     bare = type_coerce(grouped(expression), DriverValue())
     return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
 
 
 def comes_back_as_given(value: Any) -> bool:
-    """Whether a driver gives back a value of whatever type exactly as it took it."""
+    """Whether the driver returns a value of this type exactly as it was sent."""
     if isinstance(value, datetime):
         value = value.date()
     if isinstance(value, date):
@@ -36,7 +36,7 @@ def comes_back_as_given(value: Any) -> bool:
 
 
 def parameter(value: Any, type_: SQLType = types.NULLTYPE) -> Expression:
-    """A bound value; without a type it takes that of what it stands beside."""
+    """A bound value; without a type it takes the type of the other operand."""
     return BindParameter(None, value, type_=type_, unique=True)
 
 
@@ -46,12 +46,12 @@ def text_parameter(value: Any) -> Expression:
 
 
 def grouped(expression: Expression) -> Expression:
-    """In parentheses, unless it is a plain column: `a IS NULL > 0` is not what it looks like."""
+    """The expression in parentheses, unless it is a plain column: `a IS NULL > 0` has another meaning."""
     return expression if getattr(expression, "table", None) is not None else Grouping(expression)
 
 
 def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The expression as it is."""
+    """The expression, unchanged."""
     return expression
 
 
@@ -65,7 +65,7 @@ DECIMAL = types.Numeric(38, 0)
 
 
 def as_double(element: Expression) -> Expression:
-    """A number as one of eight bytes."""
+    """A number as a double."""
     return cast(element, types.Double())
 
 
@@ -80,7 +80,7 @@ def decimal_sum(element: Expression) -> Expression:
 
 
 def beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
-    """By date_trunc()."""
+    """The beginning of the bucket of a date, by date_trunc()."""
     plain: Any = plain_type(element.type)
     is_zoned = isinstance(plain, types.DateTime) and plain.timezone
     # A date alone would be taken for midnight in the session's zone.

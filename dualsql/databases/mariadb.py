@@ -1,4 +1,4 @@
-"""MariaDB: tx_read_only and max_statement_time. A statement that was left running is killed."""
+"""MariaDB: sessions with tx_read_only and max_statement_time; KILL QUERY stops abandoned statements."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ _REFUSALS = {
 
 
 class MariaDBGuard(Guard):
-    """Through asyncmy, aiomysql, or PyMySQL in a thread.
+    """For asyncmy, aiomysql, and PyMySQL in a thread.
 
-    A read-only transaction lets CREATE TABLE through, which ends it first; the session's tx_read_only does not. Both
-    are used, as a transaction may be open that began before.
+    CREATE TABLE ends a read-only transaction and then succeeds; the session's tx_read_only prevents it. Both are used,
+    because a transaction may have begun before.
     """
 
     @asynccontextmanager
@@ -101,14 +101,14 @@ class MariaDBGuard(Guard):
             await _leave(connection)
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`. MariaDB notices that a client has gone only when it writes to it: the query is killed."""
+        """See `Guard.stop`. MariaDB notices a disconnected client only when it writes to it, so the query is killed."""
         statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
         async with spare_connection(connection) as run:
             await repeated_until_over(working, lambda: run(statement))
 
     @contextmanager
     def held(self, connection: AsyncConnection) -> Iterator[None]:
-        """See `Guard.held`. asyncmy takes what comes, whether anyone reads it or not: 200 MB in a second."""
+        """See `Guard.held`. asyncmy reads from its socket even if nobody reads the rows: 200 MB in a second."""
         transport = getattr(driver_of(connection), "_transport", None)
         if transport is None or not transport.is_reading():
             yield
@@ -121,7 +121,7 @@ class MariaDBGuard(Guard):
                 transport.resume_reading()
 
     async def put_away(self, result: Any) -> None:
-        """See `Guard.put_away`. A result that was left is not closed: its driver would read it to its end."""
+        """See `Guard.put_away`. An abandoned result is not closed, because the driver would read it to its end."""
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""
@@ -153,7 +153,7 @@ async def _leave(connection: AsyncConnection) -> None:
         driver._result = None
         await connection.invalidate()
         return
-    # The application's engine must not get a connection back with our settings on it.
+    # The application's engine must not get a connection back with dualsql's settings.
     restored = False
     try:
         for statement in ("ROLLBACK", f"SET {_LEAVE}"):
@@ -170,11 +170,11 @@ def _has_unread_rows(driver: Any) -> bool:
 
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
-    """The driver's own value, but for a float of four bytes and an ENUM."""
+    """The driver's own value, except for a float of four bytes and an ENUM."""
     plain = plain_type(expression.type)
     if isinstance(plain, types.Enum) and plain.native_enum:
         if not is_stored:
-            return None  # by number or by name? That depends on how the value came here.
+            return None  # by number or by name, depending on the origin of the value
         # An ENUM is ordered by number, and compared with a text by name.
         return raw_form(type_coerce(grouped(expression), types.Integer) + 0, is_stored=True)
     if isinstance(plain, types.Float) and not isinstance(plain, types.Double):
@@ -189,9 +189,9 @@ _DRIVING = ("table", "read_sorted_file", "block-nl-join")
 
 
 def _rows_expected(plan: Any) -> int | None:
-    """Of EXPLAIN FORMAT=JSON: a join is as many rows as its tables' rows, each in the share that passes its filter.
+    """The estimate in EXPLAIN FORMAT=JSON: the product of the rows of all tables, each times its filter's share.
 
-    Grouping, DISTINCT and set operations are not estimated there.
+    There is no estimate for grouping, DISTINCT and set operations.
     """
     try:
         rows = _joined_rows(plan["query_block"])
@@ -322,7 +322,7 @@ _TEXT = TextDialect(
 
 
 def _bits(value: Any) -> Any:
-    """Bits as a number, which MariaDB compares them with."""
+    """BIT as a number, as MariaDB compares it."""
     return int.from_bytes(value) if isinstance(value, bytes) else value
 
 
@@ -378,6 +378,6 @@ BACKEND = Backend(
     guard=MariaDBGuard(),
     driver="asyncmy",
     package="'dualsql[mariadb]'",
-    # A restarted server leaves dead connections in the pool: they are found before they are used.
+    # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True},
 )

@@ -1,4 +1,4 @@
-"""Prove at start-up that a source is read-only and that row security holds."""
+"""Checks at start that a source is read-only and that row-level security is active."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ logger = logging.getLogger(__name__)
 
 
 async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -> None:
-    """All that a source promises; `secured` are the tables that it narrows by its own policies.
+    """Check a source; `secured` are the tables that its own policies restrict.
 
     Raises:
-        ConfigurationError: a promise is not kept.
-        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+        ConfigurationError: a check failed.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     await prove_read_only(source, timeout=timeout)
     if source.role is not None:
@@ -37,11 +37,11 @@ async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -
 
 
 async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
-    """Try to make a table, and be refused.
+    """Try CREATE TABLE, which the database must refuse.
 
     Raises:
-        ConfigurationError: the database let it be made.
-        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+        ConfigurationError: the table was created.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     with database_errors(source):
         refused = await in_session(source, None, partial(_is_refused, source), timeout=timeout)
@@ -87,11 +87,11 @@ def _missing(source: Source, connection: Connection) -> list[str]:
 
 
 async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:
-    """Ask the database whether its policies hold for this user on all of `tables`.
+    """Check that the database's policies apply to this user on all `tables`.
 
     Raises:
-        ConfigurationError: they do not: it has no policies, the table has none, or the user is above them.
-        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved.
+        ConfigurationError: the database or a table has no policies, or they do not apply to the user.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     if not source.capabilities.has_row_security:
         raise ConfigurationError(f"The database {source.name!r} has no row-level security.")
@@ -111,11 +111,11 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
 
 
 async def prove_role(source: Source, *, timeout: timedelta) -> None:
-    """Ask the database whether the role of `source` could change a table, were its sessions not read-only.
+    """Check that the role of `source` could not change a table even without read-only sessions.
 
     Raises:
-        ConfigurationError: it could.
-        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: nothing could be proved; there may be no such role.
+        ConfigurationError: it could change a table.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done; the role may not exist.
     """
 
     async def writable(connection: AsyncConnection) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The tables of a database, read by its inspector."""
+"""Reads the tables of a database with SQLAlchemy's inspector."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Place = tuple[str | None, str]
 
 
 class TableDescription(NamedTuple):
-    """What an inspector tells of one table."""
+    """The inspector's description of one table."""
 
     columns: Sequence[Any]
     key: Any
@@ -48,7 +48,7 @@ class TableDescription(NamedTuple):
 
 
 def written(place: Place) -> str:
-    """The name, after that of its schema."""
+    """The name with its schema."""
     schema, name = place
     return name if schema is None else f"{schema}.{name}"
 
@@ -56,7 +56,7 @@ def written(place: Place) -> str:
 def without_strangers(
     described: Mapping[Place, TableDescription],
 ) -> tuple[dict[Place, TableDescription], list[str]]:
-    """The descriptions without columns of types that nobody here knows how to read, and the names of those."""
+    """The descriptions without columns of types that cannot be read, and the names of these columns."""
     kept: dict[Place, TableDescription] = {}
     strangers: list[str] = []
     for place, description in described.items():
@@ -71,7 +71,7 @@ def without_strangers(
 def made_tables(
     described: Mapping[Place, TableDescription], *, views: Collection[Place]
 ) -> dict[Place, Table]:
-    """A Table for each description, with references to one another alone."""
+    """A Table for each description, with foreign keys only among them."""
     metadata = MetaData()
     made = {
         place: _made(metadata, place, description, is_view=place in views)
@@ -124,7 +124,7 @@ def _plain(type_: TypeEngine[Any]) -> TypeEngine[Any]:
 
 
 def _relate(made: Mapping[Place, Table], place: Place, reference: Mapping[str, Any]) -> None:
-    """Add a foreign key whose other end is there too."""
+    """Add a foreign key if its target is among the tables."""
     table = made[place]
     schema, name = reference["referred_schema"], reference["referred_table"]
     other = made.get((schema, name))
@@ -146,13 +146,13 @@ _TRIED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which tables and views: those of one schema, those that are named, or all there are.
+    """A selection of tables and views: those of one schema, the named ones, or all.
 
     Attributes:
         tables: each as "name" or "schema.name".
 
     Raises:
-        ConfigurationError: it is none of the three, or several.
+        ConfigurationError: none of the three is given, or several.
     """
 
     schema: str | None = None
@@ -168,11 +168,11 @@ class Selection:
 
 
 class ReflectedTables(NamedTuple):
-    """What was found.
+    """The result of reflection.
 
     Attributes:
-        metadata: the tables; a view has `info["is_view"]`, and no key.
-        left_out: names of tables that cannot be read, by this user or by anyone, and of columns whose type is unknown.
+        metadata: the tables; a view has `info["is_view"]` and no key.
+        left_out: the names of tables that cannot be read, and of columns with an unknown type.
     """
 
     metadata: MetaData
@@ -180,13 +180,13 @@ class ReflectedTables(NamedTuple):
 
 
 async def reflect(source: Source, selection: Selection, *, timeout: timedelta = _TIMEOUT) -> ReflectedTables:
-    """The chosen tables of `source`, as its own user sees them.
+    """Reflect the selected tables of `source`, as its user sees them.
 
-    They have columns with types, keys and comments. Types of a driver's own become the nearest of SQLAlchemy's.
-    Defaults, checks and indexes are left out: they are SQL texts of the tables' authors.
+    They have columns with types, keys and comments. A driver's own types become the nearest type of SQLAlchemy.
+    Defaults, checks and indexes are left out, because they are SQL texts of the tables' authors.
 
     Raises:
-        ConfigurationError: a table or schema is not there, nothing can be read, or there are too many.
+        ConfigurationError: a table or schema does not exist, no table can be read, or there are too many.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database is out of reach, or failed.
     """
     run = partial(_run, source, timeout=timeout)
@@ -219,13 +219,13 @@ async def _run(source: Source, work: Callable[[Connection], Any], *, timeout: ti
         return await connection.run_sync(work)
 
     with warnings.catch_warnings():
-        # Types that SQLAlchemy does not know are a matter of course here.
+        # SQLAlchemy warns of unknown types, which are handled here.
         warnings.simplefilter("ignore", SAWarning)
         return await in_session(source, None, working, timeout=timeout)
 
 
 def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) -> dict[Place, bool]:
-    """Name and schema of every chosen table, and whether it is a view."""
+    """Name and schema of each selected table, and whether it is a view."""
     inspector = inspect(connection)
     if selection.tables:
         found = _named(inspector, selection.tables)
@@ -252,7 +252,7 @@ def _in_schema(inspector: Inspector, schema: str | None) -> dict[Place, bool]:
     tables = inspector.get_table_names(schema)
     views = [*inspector.get_view_names(schema), *_materialized(inspector, schema)]
     found = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
-    # Where results are kept beside the data, nobody may ask for them with SQL.
+    # If results are stored in the same database, SQL must not read them.
     return {(schema, name): view for name, view in found.items() if not name.lower().startswith(TABLE_PREFIX)}
 
 
@@ -264,7 +264,7 @@ def _materialized(inspector: Inspector, schema: str | None) -> list[str]:
 
 
 def _schemas(inspector: Inspector) -> list[str | None]:
-    """The default one without its name, so that its tables need none; then the others."""
+    """The schemas: None for the default one, so that its tables need no schema; then the others."""
     own = {inspector.default_schema_name, "information_schema"}
     return [None, *(name for name in inspector.get_schema_names() if name not in own)]
 
@@ -300,7 +300,7 @@ def _refuse(what: str, name: str, known: Collection[str]) -> None:
 
 
 async def _described(run: Run, chosen: Mapping[Place, bool]) -> dict[Place, TableDescription]:
-    """All at once; and should one of them be broken, each by itself."""
+    """Describe all tables at once; if one of them fails, each separately."""
     try:
         found: dict[Place, TableDescription] = await run(partial(_describe, list(chosen)))
     except SQLAlchemyError:
@@ -338,7 +338,7 @@ def _describe(places: Sequence[Place], connection: Connection) -> dict[Place, Ta
 
 
 async def _readable(run: Run, tables: Mapping[Place, Table]) -> dict[Place, Table]:
-    """Those of which the database gives no rows rather than an error."""
+    """The tables from which the user may select."""
     readable: dict[Place, Table] = {}
     rest = dict(tables)
     while rest:
@@ -364,7 +364,7 @@ def _read(tables: Mapping[Place, Table], connection: Connection) -> set[Place]:
 
 
 def _loosen(tables: Sequence[Table], connection: Connection) -> None:
-    """Take the type of columns whose first rows are of another one: else no row with them could be read."""
+    """Remove the type of columns whose first rows do not fit it: otherwise their rows could not be read."""
     for table in tables:
         for column in table.c:
             if isinstance(column.type, Numeric) and column.type.scale is None:

@@ -1,4 +1,4 @@
-"""Sessions for reading: work runs in one, its errors are mapped here, and its answers are bounded in bytes."""
+"""Read-only sessions: running work in one, and mapping errors of the database."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def database_errors(
     *,
     limit: timedelta | None = None,
 ) -> Iterator[None]:
-    """Raise errors of ours in place of the database's. Whoever answers the caller logs them with their cause.
+    """Map errors of the database to dualsql's errors, which are logged with their cause.
 
     Args:
         limit: how long the session's statements may run.
 
     Raises:
         QueryTimeoutError: the database stopped the statement.
-        DatabaseBusyError: no connection was free, it broke off, or something was in the way for the moment;
+        DatabaseBusyError: no connection was free, it was closed, or a lock or conflict stopped the statement;
             DatabaseUnreachableError: the database is down.
-        QueryExecutionError: all else, as an error of the class `failure`.
+        QueryExecutionError: any other failure, as the class `failure`.
     """
     started_at = time.monotonic()
     try:
@@ -64,7 +64,7 @@ def database_errors(
         raise DatabaseBusyError("No database connection became free in time.") from error
     # A driver, a type's own processor or the network may raise anything, and its text may hold data.
     except Exception as error:
-        # The lanes meet the driver's errors bare, SQLAlchemy wraps them.
+        # Stream backends get the driver's errors directly; SQLAlchemy wraps them.
         fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.TIMEOUT:
             raise _timeout(limit, time.monotonic() - started_at) from error
@@ -105,7 +105,7 @@ def _translated(
         return DatabaseBusyError("The database ran out of disk space or memory while it ran the query.")
     if fault is FailureKind.SIZE:
         return too_large()
-    # Before anything was sent: a value that a type does not take.
+    # A value that its type does not accept, before anything was sent.
     is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     is_unsuited = fault in (FailureKind.UNSUITED, FailureKind.VALUE) or is_unbound
     if is_unsuited and failure is QueryExecutionError:
@@ -124,7 +124,7 @@ def _translated(
 
 
 def _unheard(_: AsyncConnection) -> None:
-    """For those who need not know when the connection is there."""
+    """A callback that does nothing."""
 
 
 @asynccontextmanager
@@ -135,15 +135,15 @@ async def read_only(
     limit: timedelta | None = None,
     on_connect: Callable[[AsyncConnection], None] = _unheard,
 ) -> AsyncIterator[AsyncConnection]:
-    """A connection in a read-only transaction, rolled back at the end, that compiles under `rules`.
+    """A connection in a read-only transaction that compiles under `rules` and is rolled back at the end.
 
     Args:
-        rules: None is for statements of dualsql's own, which prove what the database does.
-        limit: how long the database lets one statement run; None for a stream, which is bounded otherwise.
-        on_connect: told of the connection before anything is sent on it.
+        rules: None for dualsql's own statements, which check the database.
+        limit: the time limit of one statement; None for a stream, which has its own limits.
+        on_connect: called with the connection before anything is sent on it.
 
     Raises:
-        TooManyQueriesError: there was no place for one more session.
+        TooManyQueriesError: no slot for a session was free.
         DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`;
             DatabaseUnreachableError: none could be opened.
     """
@@ -161,10 +161,10 @@ async def read_only(
 async def apart(
     source: Source, rules: ActiveRules, *, limit: timedelta | None = None
 ) -> AsyncIterator[SessionTerms]:
-    """A place for a lane with a connection of its own, and the terms that it must put on that connection.
+    """A slot for a reader with a connection of its own, and the terms that it must apply to that connection.
 
     Raises:
-        TooManyQueriesError: there was no place for one more session.
+        TooManyQueriesError: no slot for a session was free.
     """
     async with source.limits.place(for_stream=limit is None):
         yield _terms(source, rules, limit)
@@ -178,7 +178,7 @@ def _terms(source: Source, rules: ActiveRules | None, limit: timedelta | None) -
 
 
 async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
-    """A connection of the source's pool, given back when `stack` ends."""
+    """A connection of the source's pool, returned when `stack` ends."""
     try:
         async with asyncio.timeout(source.limits.patience.total_seconds()):
             if source.turn is not None:
@@ -188,7 +188,7 @@ async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
         raise DatabaseBusyError("No database connection became free in time.") from error
     except DualResponseError:
         raise
-    # A driver, a resolver or the network may raise anything. None of it is the fault of the caller's query.
+    # A driver, a resolver or the network may raise anything; the caller's query is not the cause.
     except Exception as error:
         fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.BUSY:
@@ -213,14 +213,14 @@ _SET_UP = 5.0
 
 
 async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *, timeout: timedelta) -> T:
-    """What `work` returns, given a read-only connection.
+    """Run `work` with a read-only connection and return its result.
 
-    The database stops a statement after `timeout`. Should it not, or should there be several statements, it is
-    told to stop from here.
+    The database stops a statement after `timeout`. If it does not, or if there are several statements, dualsql cancels
+    the statement.
 
     Raises:
         QueryTimeoutError: `work` took longer than `timeout`; the database was told to stop.
-        DatabaseBusyError: no connection was to be had; TooManyQueriesError: too many wait for one.
+        DatabaseBusyError: no connection was free; TooManyQueriesError: too many queries wait for one.
     """
     session = Session(source, rules, work, limit=timeout)
     try:
@@ -238,12 +238,12 @@ async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *
 
 
 class Session(Generic[T]):
-    """One connection, the work on it, and the way to stop it.
+    """A connection, the work on it, and how to stop it.
 
-    It runs in a task of its own. A caller may be cancelled again and again while it unwinds (anyio's cancel scopes do
-    that); clean-up in the caller's task would be cut short, and a connection would go back to its pool still busy.
+    It runs in its own task. A caller may be cancelled several times while it unwinds (by anyio's cancel scopes). In the
+    caller's task, clean-up would be interrupted, and a busy connection would return to its pool.
 
-    `limit` is how long the database lets one statement run; None is for a stream.
+    `limit` is the time limit of one statement; None for a stream.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class Session(Generic[T]):
         self.task = asyncio.ensure_future(self._run())
 
     def allow(self, deadline: asyncio.Timeout, seconds: float) -> None:
-        """Let `deadline` come so many seconds after the connection was made: waiting for one has its own bounds."""
+        """Set `deadline` so many seconds after the connection was made; waiting for a connection has its own limit."""
         self._deadline = deadline, seconds
 
     async def _run(self) -> T:
@@ -279,7 +279,7 @@ class Session(Generic[T]):
             deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
     async def stop(self) -> None:
-        """End the work in the database, then wait until the connection is given back."""
+        """Stop the work in the database, then wait until the connection is returned."""
         self._is_stopped = True
         if self._working is None or self.connection is None:
             # Cancelled within a statement, SQLAlchemy closes the connection: a database in memory would be lost.

@@ -1,4 +1,4 @@
-"""A named database that stored statements run on, and how many queries may run on it at once."""
+"""A named database that stored statements run on, and the limits of concurrent queries."""
 
 from __future__ import annotations
 
@@ -37,16 +37,15 @@ from dualsql.settings import Settings
 
 
 class QueryLimits:
-    """The places for queries on one source.
+    """The slots for queries on one source.
 
-    A stream takes a place for as long as its reader likes: streams have places of their own, so that slow readers
-    never keep a page waiting. So have queries that may go on in the background, one for each.
+    Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
 
     Attributes:
         patience: how long a session waits for a connection of the pool.
-        page_bytes: what the rows of a page may weigh.
-        longest_stream: how long a statement may run when its session names no limit of its own.
-        background: the same for queries that may go on in the background; theirs is their own.
+        page_bytes: the maximum bytes of the rows of a page.
+        longest_stream: the time limit of a statement whose session has no limit of its own.
+        background: the limits of queries that may run in the background.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -60,7 +59,7 @@ class QueryLimits:
 
     @asynccontextmanager
     async def place(self, *, for_stream: bool = False) -> AsyncIterator[None]:
-        """A place for one session, for the length of the block.
+        """A slot for one session during the block.
 
         Raises:
             TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
@@ -79,12 +78,12 @@ class _Background(QueryLimits):
         self._queries, self.background = places, self
 
     def has_room(self) -> bool:
-        """No: one that counted beside its sample would take the place of another."""
+        """Always false: a count beside the sample would take another query's slot."""
         return False
 
 
 class _Queue:
-    """Those who wait for a place, whichever it is."""
+    """The queue of queries that wait for any slot."""
 
     def __init__(self, most: int, patience: timedelta) -> None:
         self._most = most
@@ -105,7 +104,7 @@ class _Queue:
 
 
 class _Places:
-    """A number of places, taken in the order of asking."""
+    """A number of slots, given in the order of requests."""
 
     def __init__(self, number: int, queue: _Queue) -> None:
         self._free = asyncio.Semaphore(number)
@@ -129,24 +128,24 @@ class _Places:
 Database = AsyncEngine | Engine | URL | str
 """How an application names a database."""
 
-# Apart from the application's own compiled statements: a forged one could not poison those.
+# Separate from the application's own compiled statements, so that a forged statement cannot affect them.
 _COMPILED_STATEMENTS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One database and what may be named in it.
+    """A database and its registry.
 
     Attributes:
-        engine: for a database without an async driver, a ThreadedEngine that does the same.
-        backend: what kind of database it is.
-        limits: how many of them there may be.
-        owns_engine: made here from a URL, so disposed here.
-        turn: taken by every session when the pool has one connection for all.
-        quick: reads pages without the pool, where the database has a way to.
-        role: whose rights its sessions have, in place of its user's.
-        meanings: what the application's own types show.
-        finishing: sessions whose caller was cancelled, on their way to give back their connection.
+        engine: for a database without an async driver, a ThreadedEngine with the same methods.
+        backend: the kind of database.
+        limits: the limits of concurrent queries.
+        owns_engine: it was made here from a URL, and is disposed here.
+        turn: a lock for every session if the pool has a single connection.
+        quick: reads pages without the pool, if the database supports it.
+        role: the role that its sessions take.
+        meanings: how the application's own types convert values.
+        finishing: sessions whose caller was cancelled, until their connection is returned.
     """
 
     name: str
@@ -169,15 +168,15 @@ class Source:
 
     @property
     def guard(self) -> Guard:
-        """What keeps its sessions read-only and bounded in time."""
+        """Makes its sessions read-only and limits their time."""
         return self.backend.guard
 
     def freeze(self, statement: Statement) -> bytes:
-        """The statement, its columns written out, as a document that is verified on this database's dialect."""
+        """The statement with its columns written out, as a document verified on this database's dialect."""
         return freeze(plan.written_out(statement), self.registry, dialect=self.engine.dialect)
 
     def thaw(self, document: bytes) -> Statement:
-        """The statement a document stands for."""
+        """The statement of a document."""
         return thaw(document, self.registry)
 
     def has_room(self) -> bool:
@@ -190,11 +189,11 @@ class Source:
         return not isinstance(pool, StaticPool | SingletonThreadPool)
 
     def in_background(self) -> Source:
-        """The same database, for a query that may go on in the background: it takes no page's place."""
+        """The same database with the slots for background queries."""
         return replace(self, limits=self.limits.background)
 
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        """Let `work` go on, whatever happens to its caller."""
+        """Let `work` run to its end, even if its caller is cancelled."""
         task = asyncio.ensure_future(work)
         self.finishing.add(task)
         task.add_done_callback(self.finishing.discard)
@@ -211,16 +210,16 @@ class Source:
         )
 
     def abandon(self) -> None:
-        """Let go of connections whose event loop has ended."""
+        """Drop connections whose event loop has ended."""
         if self.quick is not None:
             self.quick.abandon()
         if self.owns_engine:
             self.engine.sync_engine.dispose(close=False)
 
     async def close(self) -> None:
-        """Wait for sessions that are being stopped, and give back what was opened here.
+        """Wait for sessions that are being stopped, and close what was opened here.
 
-        It goes on when its caller is cancelled: hosts give a server seconds to end, and then its queries must not stay.
+        It continues if its caller is cancelled: hosts give a server a few seconds to end, and its queries must end too.
         """
         await asyncio.shield(self.finish(self._close(list(self.finishing))))
 
@@ -239,7 +238,7 @@ def open_source(
     """Make a source of an engine or a URL.
 
     Raises:
-        ConfigurationError: dualsql does not know how to keep this database read-only, or it is not there.
+        ConfigurationError: dualsql cannot keep this database read-only, or it does not exist.
     """
     settings = settings or Settings()
     owned = isinstance(database, URL | str)
@@ -291,7 +290,7 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
 
 
 def _pool(settings: Settings) -> dict[str, int]:
-    """A connection for every place there is, and no more."""
+    """Pool options: one connection for each slot."""
     kept = settings.maximum_concurrent_queries
     return {"pool_size": kept, "max_overflow": settings.maximum_streams + settings.maximum_pending}
 
@@ -302,15 +301,15 @@ def _threaded(engine: Engine) -> AsyncEngine:
             "This engine opens one in-memory database for each thread.",
             hint="Use a database file, or create the engine with poolclass=StaticPool.",
         )
-    # It has what is used of one, and is used in its place.
+    # It has the methods that are used.
     return cast("AsyncEngine", ThreadedEngine(engine))
 
 
 def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
-    """The source of that name; the only one there is, when no name is given.
+    """The source with that name; without a name, the only source.
 
     Raises:
-        ConfigurationError: there is none, or there are several.
+        ConfigurationError: there is no such source, or there are several and no name is given.
     """
     if name is None and len(sources) == 1:
         return next(iter(sources.values()))
@@ -324,7 +323,7 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
 def open_sources(
     databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
 ) -> dict[str, Source]:
-    """One source named "default", or one for each name of a mapping."""
+    """A source named "default", or one for each name in a mapping."""
     named = databases if isinstance(databases, Mapping) else {"default": databases}
     if not named:
         raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
@@ -332,10 +331,10 @@ def open_sources(
 
 
 async def reach(source: Source, *, timeout: timedelta) -> None:
-    """Open a connection, and have the database look at its catalogue.
+    """Open a connection, and let the database read its catalogue.
 
     Raises:
-        ConfigurationError: nobody answers, or not to this user, or the database or the role is not there.
+        ConfigurationError: no database answers, it rejects the user, or the database or the role does not exist.
     """
     try:
         async with asyncio.timeout(timeout.total_seconds()):

@@ -1,4 +1,4 @@
-"""Run one statement and pass its rows on, a few batches at a time. A slow reader holds the database back."""
+"""Streams the rows of a statement in a few batches at a time. A slow reader slows the database down."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from dualsql.tenancy import ActiveRules
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """No garbage collection in the block, in any thread; an application that has switched it off finds it off.
+    """Turn garbage collection off in the block, in all threads, and on again if it was on.
 
-    Python looks for cycles among new objects every few hundred of them. A batch has tens of thousands and no cycles:
-    the search takes up to two fifths of the time of a stream.
+    Python searches new objects for cycles every few hundred of them. A batch has tens of thousands of objects and no
+    cycles: the search takes up to two fifths of the time of a stream.
     """
     if not gc.isenabled():
         yield
@@ -50,16 +50,16 @@ _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
 
 class ReaderGone(Exception):  # noqa: N818 - no error: the lane ends
-    """Nobody reads the stream any longer."""
+    """The reader of the stream has left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob:
-    """One statement to be streamed.
+    """A statement to stream.
 
     Attributes:
-        columns: of the statement, in order.
-        places: of the columns that the writer writes, among these; None for all of them.
+        columns: the columns of the statement, in order.
+        places: the positions of the columns to write; None for all.
     """
 
     source: Source
@@ -71,11 +71,11 @@ class StreamJob:
 
     @property
     def written(self) -> Sequence[int]:
-        """Places of the columns that are written."""
+        """The positions of the columns to write."""
         return range(len(self.columns)) if self.places is None else self.places
 
     def encode(self, rows: Rows) -> Chunk:
-        """Rows of all columns, each a tuple or list, as the writer writes them."""
+        """Encode rows of all columns, each a tuple or list, with the writer."""
         if self.places is None:
             return self.writer.rows(rows)
         return self.writer.rows([[row[place] for place in self.places] for row in rows])
@@ -85,17 +85,17 @@ Lane = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
 
 
 class Pace:
-    """How many rows to take at once: few at first, then as many as make a good piece.
+    """The number of rows of the next batch: few at first, then as many as fill a piece.
 
-    The rows to come are not known. A batch never has more than four times the rows of the one before: rows that
-    suddenly get wide are met in moderate numbers.
+    A batch has at most four times as many rows as the one before, so that rows that suddenly become wide arrive in
+    moderate numbers.
     """
 
     def __init__(self) -> None:
         self.rows = _FIRST_ROWS
 
     def note(self, chunk: Chunk) -> None:
-        """Learn from what was read last."""
+        """Adjust the number after a batch."""
         if chunk.rows:
             weight = max(len(chunk.data), chunk.held, 1)
             fitting = int(BATCH_BYTES * chunk.rows / weight)
@@ -103,7 +103,7 @@ class Pace:
 
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-    """On any asynchronous engine."""
+    """Stream through SQLAlchemy, on any asynchronous engine."""
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
             chunk = job.encode([tuple(row) for row in rows])
@@ -115,7 +115,7 @@ _SQLALCHEMY_ROWS = 500
 
 
 async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-    """On any synchronous engine: rows are fetched and encoded in the thread of its connection, bytes come back."""
+    """Stream on any synchronous engine: the thread of the connection fetches and encodes, and returns bytes."""
     async with _rows(job, connection) as result:
         fetching = partial(next_chunk, job, Pace(), result.fetchmany)
         while (chunk := await result.run(fetching)) is not None:
@@ -124,7 +124,7 @@ async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> No
 
 @asynccontextmanager
 async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
-    """The rows of the job's statement, by SQLAlchemy, as they are asked for."""
+    """The rows of the job's statement from SQLAlchemy, on demand."""
     options = {"compiled_cache": job.source.compiled}
     with job.source.guard.reading(connection):
         result = await connection.stream(job.statement, job.rules.values, execution_options=options)
@@ -138,7 +138,7 @@ async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[An
 def next_chunk(
     job: StreamJob, pace: Pace, fetch: Callable[[int], Rows], processors: Sequence[tuple[int, Processor]] = ()
 ) -> Chunk | None:
-    """In a connection's thread: the next rows as the writer writes them; None after the last."""
+    """In a connection's thread: the next rows, encoded; None after the last."""
     with without_collector():
         chunk = _encoded(job, fetch(pace.rows), processors)
     if chunk is not None:

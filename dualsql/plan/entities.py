@@ -1,8 +1,8 @@
-"""A statement with a column in place of each that a mapped class, a bundle or a loader option stands for.
+"""Writes out the columns that mapped classes, bundles and loader options stand for.
 
-`select(User)` leaves it to the ORM which columns its rows have: a deferred column has none, a column that is named
-twice has one, and an eager load adds those of another table. Here every column is written out, once, as a plain
-execution returns it. Eager loads are set aside: they fill objects, and rows here are no objects.
+In `select(User)`, the ORM decides which columns the rows have: it leaves out deferred columns, merges a column that is
+named twice, and an eager load adds those of another table. Here every column is written out, once, as a plain execution
+returns it. Eager loads are removed: they fill objects, and rows here are not objects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def written_out(statement: Statement) -> Statement:
     """The statement with its columns written out, each under a name of its own.
 
     Raises:
-        NotFreezableError: SQLAlchemy cannot compile it, or an eager load chooses its rows as no condition can.
+        NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
     """
     if isinstance(statement, CompoundSelect):
         return _written_compound(statement)
@@ -83,7 +83,7 @@ def _is_to_be_named(column: ResultColumn) -> bool:
 
 
 def _is_renamed_by_its_source(source: Any) -> bool:
-    """Whether it reads a subquery of a mapped class that has one column twice, which SQLAlchemy renders once."""
+    """Whether it reads a subquery of a mapped class with a repeated column, which SQLAlchemy renders once."""
     inner = getattr(source, "element", None)
     if not isinstance(inner, Select) or not _is_open(inner):
         return False
@@ -135,7 +135,7 @@ def _written_compound(statement: AnyCompound) -> AnyCompound:
 
 
 def _written_part(part: Any) -> Any:
-    """One of its statements, which renders as a subquery does: with deferred columns, and without loader options."""
+    """A part of a set operation. It renders as a subquery does: with deferred columns, without loader options."""
     if isinstance(part, SelectStatementGrouping):
         inner = _written_part(part.element)
         return part if inner is part.element else SelectStatementGrouping(inner)
@@ -151,7 +151,7 @@ def _written_part(part: Any) -> Any:
 def _written_select(statement: AnySelect) -> AnySelect:
     if not _is_open(statement):
         return statement
-    # What is not asked for is not joined either; but without eager loads, SQLAlchemy reads no option.
+    # Eager loads that no option names are not joined. With eager loads disabled, SQLAlchemy would read no option.
     state = _compiled(statement, _enable_eagerloads=_has_loaders(statement))
     found = _with_columns(statement, list(_outputs(state)))
     required = [condition for entity in _mapped(state) for condition in _required_by(entity, state)]
@@ -164,7 +164,7 @@ def _written_select(statement: AnySelect) -> AnySelect:
 
 
 def _is_open(statement: Any) -> bool:
-    """Whether it is left to the ORM which columns there are."""
+    """Whether the ORM decides which columns there are."""
     return _has_loaders(statement) or any(
         internals.annotations_of(column).get("bundle")
         or (column.is_selectable and "parententity" in internals.annotations_of(column))
@@ -178,7 +178,7 @@ def _has_loaders(statement: Any) -> bool:
 
 
 def _compiled(statement: Any, **options: bool) -> Any:
-    """What the ORM makes of a statement."""
+    """The compile state that the ORM makes for a statement."""
     try:
         return internals.orm_compile_state(statement, **options)
     except _UNCOMPILABLE as error:
@@ -245,7 +245,7 @@ def _properties(entity: Any) -> Iterator[Any]:
 
 
 def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> ColumnElement[Any]:
-    """The column as the attribute of its class, where that is what the attribute stands for."""
+    """The column as the attribute of its class, if the attribute stands for exactly this column."""
     attribute: Any = getattr(owner.entity, property_.key, None)
     if getattr(attribute, "property", None) is property_:
         expression = attribute.expression
@@ -263,7 +263,7 @@ def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
 
 
 def _required_by(entity: Any, state: Any) -> Iterator[Any]:
-    """Conditions that keep the rows which a joined eager load with innerjoin=True keeps: those with a partner."""
+    """Conditions that keep the rows of a joined eager load with innerjoin=True: those with a partner."""
     owner = entity.entity_zero
     if not owner.represents_outer_join:
         yield from _partners(owner.entity, _properties(entity), entity.path, state)
@@ -310,7 +310,7 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
 
 
 def _beyond_join(property_: Any, source: Any, path: Any, state: Any) -> Iterator[Any]:
-    """Conditions of the eager loads that go out from the rows that an author has joined for contains_eager()."""
+    """Conditions of eager loads that start at rows joined for contains_eager()."""
     chosen = path.get(state.attributes, "path_with_polymorphic", None)
     mappers = chosen.with_polymorphic_mappers if chosen is not None else ()
     properties = internals.polymorphic_properties(property_.mapper, mappers)
@@ -323,7 +323,7 @@ def _beyond_join(property_: Any, source: Any, path: Any, state: Any) -> Iterator
 
 
 def _is_cycle(path: Any, strategy: Any, state: Any) -> bool:
-    """Whether the ORM stops here: it follows no relationship back, unless an option or join_depth says so."""
+    """Whether the ORM stops here: it does not follow a relationship back, except by an option or join_depth."""
     if path.contains(state.attributes, "loader"):
         return False
     if strategy.join_depth:

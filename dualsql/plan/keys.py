@@ -37,12 +37,12 @@ class Key:
     """One key of an order.
 
     Attributes:
-        is_nullable: NULLs may come up; without them `is_nulls_last` means nothing.
-        is_stored: it is a plain column of a table, which an index may stand for.
-        output: its position among the outputs, when it is one of them.
-        written: the author's own clause for it.
-        is_text: only that clause can be understood, and by a database alone.
-        form: how a value of it is read and given back, if it can be.
+        is_nullable: the key may be NULL; otherwise `is_nulls_last` has no meaning.
+        is_stored: it is a plain column of a table, which may have an index.
+        output: its position among the outputs, if it is one of them.
+        written: the author's own ORDER BY clause.
+        is_text: the clause is text that only the database can interpret.
+        form: how its value is read and compared, if that is possible.
     """
 
     expression: ColumnElement[Any]
@@ -56,7 +56,7 @@ class Key:
     is_text: bool = False
 
     def reversed(self) -> Key:
-        """The key that puts the same rows the other way round."""
+        """The key for the opposite direction."""
         return replace(
             self, is_descending=not self.is_descending, is_nulls_last=not self.is_nulls_last, written=None
         )
@@ -80,12 +80,12 @@ class Key:
 
 @dataclass(frozen=True)
 class Order:
-    """The keys that rows are put in order by.
+    """The sort keys of a statement.
 
     Attributes:
-        is_unique: each row has keys of its own; else rows may be equal throughout.
-        is_total: no two rows that differ tie, so that joined pages are the result.
-        obstacle: why a page cannot be continued from a row's keys; empty when it can.
+        is_unique: no two rows have equal keys.
+        is_total: two different rows never tie, so pages joined are the result.
+        obstacle: why there are no cursors; empty if there are.
     """
 
     keys: tuple[Key, ...]
@@ -99,7 +99,7 @@ class Order:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Equal for orders whose keyset positions mean the same, in any process."""
+        """Equal in any process for orders whose keyset positions are interchangeable."""
         told = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
         return sha256(repr(told).encode()).digest()
 
@@ -117,12 +117,12 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
 
 
 def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    """What a label stands for."""
+    """The element without its label."""
     return expression.element if isinstance(expression, Label) else expression
 
 
 def column_identity(expression: Any) -> tuple[int, str] | None:
-    """Equal for all forms of one column of one source; None for anything else."""
+    """A value that is equal for all forms of one column of one source; None for anything else."""
     source = getattr(expression, "table", None)
     if source is None or getattr(expression, "is_literal", False):
         return None
@@ -135,7 +135,7 @@ def plain(element: Any) -> Any:
 
 
 def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
-    """The keys but those of columns that came before: rows that reach them are equal there."""
+    """The keys without repeated columns, which cannot break a tie."""
     seen: set[tuple[int, str]] = set()
     for key in keys:
         identity = column_identity(key.expression)
@@ -149,7 +149,7 @@ def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
 def _features(expression: ColumnElement[Any]) -> Iterator[tuple[str, str]]:
     for part in iterate(expression):
         name = str(getattr(part, "name", ""))
-        # An anonymous name is another one in each process.
+        # An anonymous name differs between processes.
         yield part.__visit_name__, "" if "%(" in name else name
 
 
@@ -176,12 +176,12 @@ _NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 
 def is_random(element: Any) -> bool:
-    """Whether two readings of the same row may differ."""
+    """Whether two evaluations on the same row may differ."""
     return any(_name_of(part) in _RANDOM for part in iterate(element))
 
 
 def tells_time(element: Any) -> bool:
-    """Whether the value depends on when it is asked for."""
+    """Whether the value depends on the current time."""
     return any(_is_clock(part) for part in iterate(element))
 
 

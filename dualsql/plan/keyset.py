@@ -21,7 +21,7 @@ Condition = ColumnElement[bool]
 
 @dataclass(frozen=True, slots=True)
 class KeyTerm:
-    """One key and the row's value of it, None when that is NULL."""
+    """A key and its value in a row; None for NULL."""
 
     key: Key
     form: KeyForm
@@ -43,7 +43,7 @@ class KeyTerm:
         return self.form.compared.is_(None) if self.given is None else self.form.compared == self.given
 
     def after(self, *, or_equal: bool = False) -> Condition | None:
-        """What comes later by this key alone; None where nothing does."""
+        """The condition for rows that come later by this key alone; None if there are none."""
         parts: list[Condition] = []
         if self.given is not None:
             parts.append(self._past(self.given, or_equal=or_equal))
@@ -54,7 +54,7 @@ class KeyTerm:
         return or_(*parts) if parts else None
 
     def bound(self) -> Condition | None:
-        """A condition that an index finds its way by, true of all that is equal or later; None without one."""
+        """A condition that an index can use, true for all rows that are equal or later; None if there is none."""
         if self.given is None or self.nulls_follow:
             return None
         return self._past(self.given, or_equal=True)
@@ -75,7 +75,7 @@ class SeekRange(NamedTuple):
 
 
 def all_equal(terms: Sequence[KeyTerm]) -> Condition:
-    """The rows that no key tells from this one."""
+    """The condition for rows with the same keys."""
     return and_(true(), *(term.equal() for term in terms))
 
 
@@ -99,10 +99,10 @@ def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: boo
 
 
 def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> list[SeekRange]:
-    """The same rows in one part or two, each of which can use an index on the first key.
+    """The rows after a position in one or two parts, each of which can use an index on the first key.
 
-    No index serves `k1 > v1 OR k1 IS NULL`, nor an order that has the NULLs at the other end: PostgreSQL takes as long
-    for either as for an OFFSET.
+    No index serves `k1 > v1 OR k1 IS NULL`, or an order with the NULLs at the other end: PostgreSQL takes as long for
+    them as for an OFFSET.
     """
     if not terms:
         return [SeekRange(after(terms, capabilities, or_equal=or_equal), ())]
@@ -141,7 +141,7 @@ def _row_value(terms: Sequence[KeyTerm], *, or_equal: bool) -> Condition:
 
 
 def _alternatives(terms: Sequence[KeyTerm], *, or_equal: bool) -> list[Condition]:
-    """First key later; or equal there, and the second later; and so on."""
+    """Conditions: the first key is later; or it is equal and the second is later; and so on."""
     found: list[Condition] = []
     equal: list[Condition] = []
     for number, term in enumerate(terms, start=1):
@@ -159,14 +159,14 @@ Values = tuple[Any, ...]
 class KeysetPosition:
     """A gap between two rows, and the direction to read in.
 
-    Where whole rows can be equal, the gap can be among equal ones. Then it counts the equal rows that were read before
-    it or, for a reader that turned round, those that are left.
+    If rows can be equal in all keys, the gap can be between equal rows. Then it counts the equal rows before it or, if
+    the direction was reversed, those after it.
 
     Attributes:
-        values: of the row's keys, as their forms read them.
+        values: the values of the row's keys, as their forms read them.
         is_backward: the rows before the gap are read, not those after it.
-        passed: how many rows with these values are behind; the others are ahead.
-        left: how many of them are ahead, if that is what is known; `passed` is not used then.
+        passed: the number of rows with these values before the gap.
+        left: the number of them after the gap, if only that is known; `passed` is then not used.
     """
 
     values: Values
@@ -176,15 +176,15 @@ class KeysetPosition:
 
     @property
     def holds_itself(self) -> bool:
-        """Whether a row of these values is ahead, if there is only one."""
+        """Whether the row of these values is after the gap, if there is only one."""
         return self.passed == 0 if self.left is None else self.left > 0
 
     def as_of_one(self) -> KeysetPosition:
-        """The same gap in its only form, where no two rows have the same values."""
+        """The gap in its normal form if no two rows have the same values."""
         return replace(self, passed=0 if self.holds_itself else 1, left=None)
 
     def reversed(self) -> KeysetPosition:
-        """The same gap, read the other way."""
+        """The same gap, read in the other direction."""
         if self.left is None:
             return replace(self, is_backward=not self.is_backward, left=self.passed)
         return replace(self, is_backward=not self.is_backward, passed=self.left, left=None)
@@ -198,9 +198,9 @@ def position_ahead(
     Args:
         page: the values of its rows, at least one.
         start: the position that the page was read from; None for an offset.
-        is_begun: nothing equal to the first row can lie before it; for an offset.
+        is_begun: no row before the first one can be equal to it; for an offset.
 
-    Returns None where it cannot be known how many equal rows lie behind.
+    Returns None if the number of equal rows before the gap is unknown.
     """
     last = page[-1]
     run = next((number for number, values in enumerate(reversed(page)) if not _same(values, last)), len(page))
@@ -217,7 +217,7 @@ def position_ahead(
 def position_behind(
     page: Sequence[Values], start: KeysetPosition | None, *, is_begun: bool
 ) -> KeysetPosition | None:
-    """The gap before the first row of a page, to be read from the other way; see `position_ahead`."""
+    """The gap before the first row of a page, for reading in the other direction; see `position_ahead`."""
     first = page[0]
     if start is None:
         return KeysetPosition(values=first, is_backward=True, left=0) if is_begun else None
@@ -235,13 +235,13 @@ _HINT = "Page by offset, or sort by columns of the result."
 
 
 class KeyedSelect(NamedTuple):
-    """A Select whose rows carry the values of their keys.
+    """A Select whose rows contain the values of their keys.
 
     Attributes:
         select: the result's columns, followed by the keys that are not among them.
-        keys: None where the order has an obstacle.
-        positions: where in a row the value of each key is.
-        added: how many columns follow the result's.
+        keys: None if the order has an obstacle.
+        positions: the position of each key's value in a row.
+        added: the number of columns after those of the result.
     """
 
     select: AnySelect
@@ -251,11 +251,11 @@ class KeyedSelect(NamedTuple):
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its rows carry their keys."""
+        """Whether its rows contain their keys."""
         return self.keys is not None
 
     def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The values of the row's keys; None where one could not be given back."""
+        """The values of the row's keys; None if one of them cannot be sent back."""
         if self.keys is None:
             return None
         values = tuple(row[position] for position in self.positions)
@@ -266,7 +266,7 @@ class KeyedSelect(NamedTuple):
 
 
 def keyed_page(rows: Ordered, *, offset: int, limit: int | None) -> KeyedSelect:
-    """As `page`, from an offset on, with rows that carry their keys."""
+    """As `page`, with rows that contain their keys."""
     cut = page(rows, offset=offset, limit=limit)
     return KeyedSelect(cut, None, ()) if rows.order.obstacle else _read(cut, rows.order.keys, rows)
 
@@ -274,8 +274,8 @@ def keyed_page(rows: Ordered, *, offset: int, limit: int | None) -> KeyedSelect:
 def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -> KeyedSelect:
     """At most `limit` rows (None for all) after `position`; backward, those before it, the nearest first.
 
-    The condition is added to the author's own where each row of the result is a row of its sources. Where removing rows
-    would change other rows (groups, windows, the author's LIMIT), it is added to a statement around.
+    The condition is added to the author's WHERE if each row of the result is a row of its sources. If removing rows
+    would change other rows (groups, windows, the author's LIMIT), it is added to an outer statement.
 
     Raises:
         NoTotalOrderError: the order cannot be continued from a row's keys.
@@ -285,7 +285,7 @@ def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -
 
 
 def rows_beside(rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
-    """As `page_beside`, but `skip` rows further on, and the result's columns alone."""
+    """As `page_beside`, but `skip` rows further, and with the result's columns only."""
     return _beside(rows, position, skip=skip, limit=limit)[0]
 
 
@@ -297,7 +297,7 @@ def _beside(
     statement = rows.shape.select
     if rows.shape.is_cut or not reads_row_by_row(statement):
         statement, keys = carried_around(rows, keys)
-    # No key distinguishes equal rows, so that those already shown are skipped by their number.
+    # No key distinguishes equal rows: those already shown are skipped by their number.
     passed = position.passed if position.left is None and not rows.order.is_unique else 0
     skipped = passed + skip
     most = None if limit is None else limit + skipped
@@ -321,7 +321,7 @@ def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list
 
 
 def require_keyset(rows: Ordered) -> None:
-    """Raises NoTotalOrderError where the order has an obstacle."""
+    """Raise NoTotalOrderError if the order has an obstacle."""
     if rows.order.obstacle:
         raise NoTotalOrderError(f"The result cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
 
@@ -340,19 +340,19 @@ def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSele
 
 
 def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:
-    """The statement with its keys themselves, for a statement around it."""
+    """The statement with its keys as columns, for an outer statement."""
     return statement.add_columns(*_key_positions(keys, rows, lambda form: form.carried)[1])
 
 
 def carried_around(rows: Ordered, keys: Sequence[Key]) -> tuple[AnySelect, list[Key]]:
-    """A SELECT around the whole statement, and these keys of its order as they are called there."""
+    """An outer SELECT of the whole statement, and these sort keys under their names there."""
     return _around(_carried(whole(rows), keys, rows), keys, rows)
 
 
 def _around(
     inner: AnySelect | AnyCompound, keys: Sequence[Key], rows: Ordered
 ) -> tuple[AnySelect, list[Key]]:
-    """A SELECT of the same rows from a statement that carries its keys, and the keys as they are called there."""
+    """An outer SELECT of a statement that has its keys as columns, and the keys under their names there."""
     columns = list(inner.subquery("result").c)
     positions, _ = _key_positions(keys, rows, lambda form: form.carried)
     width = len(rows.shape.columns)
@@ -373,7 +373,7 @@ def _around(
 def _key_positions(
     keys: Sequence[Key], rows: Ordered, column: Callable[[KeyForm], ColumnElement[Any]]
 ) -> tuple[list[int], list[ColumnElement[Any]]]:
-    """Where each key is in a row, and the columns to be added for those that are no output."""
+    """The position of each key in a row, and the columns to add for keys that are not outputs."""
     positions: list[int] = []
     added: list[ColumnElement[Any]] = []
     prefix = _free_prefix(output.name for output in rows.shape.columns)
@@ -388,7 +388,7 @@ def _key_positions(
 
 
 def _free_prefix(taken: Iterable[str]) -> str:
-    """How no name of the result begins: a label that SQLAlchemy makes, such as id_2, may be the name of a column."""
+    """A prefix that no column of the result has: a label made by SQLAlchemy, such as id_2, may be a column's name."""
     prefix = "key_"
     while any(name.lower().startswith(prefix) for name in taken):
         prefix += "_"
@@ -396,6 +396,6 @@ def _free_prefix(taken: Iterable[str]) -> str:
 
 
 def _is_shown_as_it_is(expression: ColumnElement[Any]) -> bool:
-    """Whether the column's value, as the result has it, is the driver's own."""
+    """Whether the result has the column's value as the driver returns it."""
     type_ = expression.type
     return isinstance(type_, types.Integer | types.String) and not isinstance(type_, types.Enum)

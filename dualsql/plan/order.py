@@ -1,7 +1,7 @@
-"""A total order for any Select: two rows that differ are never equal in it.
+"""A total order for any Select: two different rows never tie.
 
-The keys are those that a reader asks for, then the author's ORDER BY, then what breaks ties: the primary keys of the
-tables, the GROUP BY keys, or all columns.
+The keys are the requested ones, then the author's ORDER BY, then a tie-breaker: the primary keys of the tables, the
+GROUP BY keys, or all columns.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"
 
 
 def tie_breaker(shape: Shape, capabilities: Capabilities) -> tuple[Expressions, bool]:
-    """What tells any two rows of the result apart that a reader can tell apart.
+    """The keys that distinguish any two different rows of the result.
 
-    Returns also whether that is all of them: where rows may be equal, no key knows one from the other.
+    Also returns whether all rows differ; rows that are equal in every column have no such key.
     """
     identity = _row_identity(shape.select) or _group_identity(shape.select)
     return identity or _whole_row(shape, capabilities), bool(identity) or is_distinct(shape.select)
@@ -77,7 +77,7 @@ def distinct_on(select: AnySelect) -> Expressions:
 
 
 def _row_identity(select: AnySelect) -> Expressions:
-    """The primary keys of all tables, if each row of the result stands for one row of each; else nothing."""
+    """The primary keys of all tables, if each row of the result is one row of each table; otherwise nothing."""
     outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
     if is_distinct(select) or internals.group_by_clauses(select) or internals.having_criteria(select):
         return []
@@ -90,9 +90,9 @@ def _row_identity(select: AnySelect) -> Expressions:
 
 
 def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
-    """Whether SQLAlchemy made one of these aliases just now: that of a relationship's secondary table.
+    """Whether one of these is an alias that SQLAlchemy makes at each compilation, so that no ORDER BY can name it.
 
-    It makes another one whenever the statement is compiled, so that no ORDER BY can name it.
+    It makes one for the secondary table of a relationship.
     """
     unnamed = any(
         isinstance(leaf, Alias) and isinstance(leaf.name, internals.AnonymousLabel) for leaf in leaves
@@ -101,7 +101,7 @@ def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
 
 
 def _group_identity(select: AnySelect) -> Expressions:
-    """The GROUP BY keys, which tell groups apart; not under ROLLUP and its kin, where a NULL is ambiguous."""
+    """The GROUP BY keys, which distinguish groups; not with ROLLUP and similar, where a NULL is ambiguous."""
     groups = internals.group_by_clauses(select)
     if is_distinct(select) or any(_is_superaggregate(group) for group in groups):
         return []
@@ -118,7 +118,7 @@ def _parts(group: Any) -> Iterator[Any]:
 
 
 def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
-    """Every output: rows equal in all of them cannot be told apart by anyone."""
+    """All outputs: rows that are equal in all of them cannot be distinguished."""
     expressions = [column.expression for column in shape.columns if not is_constant(column.expression)]
     if internals.distinct_word(shape.select) and not distinct_on(shape.select):
         # Values that compare equal were merged, and PostgreSQL takes no other expressions here.
@@ -127,7 +127,7 @@ def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
 
 
 def is_distinct(select: AnySelect) -> bool:
-    """Whether it merges rows, wholly or by DISTINCT ON."""
+    """Whether it has DISTINCT or DISTINCT ON."""
     return bool(internals.distinct_word(select) or distinct_on(select))
 
 
@@ -141,7 +141,7 @@ def _is_superaggregate(group: ClauseElement) -> bool:
 
 
 def is_table(source: FromClause) -> bool:
-    """A table or an alias of one; a subquery's alias carries keys too, which its rows may repeat."""
+    """Whether it is a table or an alias of one. An alias of a subquery has keys too, but its rows may repeat them."""
     while isinstance(source, Alias):
         source = source.element
     return isinstance(source, Table)
@@ -154,12 +154,12 @@ def is_constant(expression: ColumnElement[Any]) -> bool:
 
 
 def leaves_of(select: AnySelect) -> Iterator[FromClause]:
-    """What it reads, joins taken apart."""
+    """The sources that it reads, without the joins around them."""
     return (source for source in sources_of(select) if not isinstance(source, Join))
 
 
 def sources_of(select: AnySelect) -> Iterator[FromClause]:
-    """What it reads, joins and their parts alike."""
+    """The sources that it reads: joins and their parts."""
     stack: list[FromClause] = list(reversed(select.get_final_froms()))
     while stack:
         source = stack.pop()
@@ -169,7 +169,7 @@ def sources_of(select: AnySelect) -> Iterator[FromClause]:
 
 
 def reads_row_by_row(select: AnySelect) -> bool:
-    """Whether a row of its sources is left as it is, so that taking some away leaves the others alone."""
+    """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
     if internals.group_by_clauses(select) or internals.having_criteria(select) or distinct_on(select):
         return False
     if (
@@ -181,7 +181,7 @@ def reads_row_by_row(select: AnySelect) -> bool:
 
 
 def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
-    """Tells the columns that have another value in each row; None where there may be no such column."""
+    """A function that recognizes columns with a different value in each row; None if there may be none."""
     leaves = list(leaves_of(select))
     if len(leaves) != 1 or not is_table(leaves[0]) or not _row_identity(select):
         return None
@@ -223,7 +223,7 @@ def _function_name(function: FunctionElement[Any]) -> str:
 
 
 IsMasked = Callable[[Any], bool]
-"""Whether a table's column may hold other values than the table, NULL among them."""
+"""Whether a mask may replace the values of a table's column, also by NULL."""
 
 
 def never(_column: Any) -> bool:
@@ -248,11 +248,11 @@ def order_of(
     sort: Sequence[SortKey] = (),
     is_masked: IsMasked = never,
 ) -> Order:
-    """The requested keys, then the author's ORDER BY, then whatever makes it total.
+    """The requested keys, then the author's ORDER BY, then the keys that make the order total.
 
     Raises:
         UnknownColumnError: a requested key names no column of the result.
-        BadParameterError: a requested key's column has no order that the database knows.
+        BadParameterError: the database cannot sort by the column of a requested key.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
     ties, is_unique = tie_breaker(shape, capabilities)
@@ -266,7 +266,7 @@ def order_of(
 
 
 def require_order(column: ResultColumn) -> None:
-    """Raises BadParameterError for a column that is stored in another order than it is shown in."""
+    """Raise BadParameterError for a column whose stored values sort differently from the shown ones."""
     meaning = column.meaning
     if not meaning.keeps_order:
         raise BadParameterError(
@@ -278,7 +278,7 @@ def require_order(column: ResultColumn) -> None:
 
 
 class _KeyReader:
-    """Makes keys of expressions, with all that is known of them in one statement."""
+    """Makes keys from the expressions of one statement."""
 
     def __init__(self, shape: Shape, capabilities: Capabilities, is_masked: IsMasked) -> None:
         self._shape = shape
@@ -291,7 +291,7 @@ class _KeyReader:
         }
 
     def requested(self, sort: Sequence[SortKey]) -> Iterator[Key]:
-        """The keys a reader asked for; NULLs come last in both directions."""
+        """The requested keys; NULLs come last in both directions."""
         named = {column.name: column for column in self._shape.columns}
         # PostgreSQL puts DISTINCT rows in order by what they show, and by nothing made of it.
         is_merged = bool(internals.distinct_word(self._shape.select))
@@ -306,7 +306,7 @@ class _KeyReader:
                 yield self.key(expression, is_descending=wanted.get("order") == "desc", is_nulls_last=True)
 
     def authored(self) -> Iterator[Key]:
-        """The author's ORDER BY, or the keys of DISTINCT ON, which put rows in order too."""
+        """The author's ORDER BY, or the keys of DISTINCT ON, which also order the rows."""
         select = self._shape.select
         for clause in list(internals.order_by_clauses(select)) or distinct_on(select):
             base, modifiers = split_modifiers(clause)
@@ -329,7 +329,7 @@ class _KeyReader:
         is_nulls_last: bool | None = None,
         written: Any = None,
     ) -> Key:
-        """The key of an expression; NULLs stand where the database puts them, unless it is said."""
+        """The key of an expression; NULLs come where the database puts them unless the clause says otherwise."""
         resolved = self._resolved(expression)
         if resolved is None:
             return _bare_text(expression)
@@ -352,7 +352,7 @@ class _KeyReader:
         )
 
     def _resolved(self, base: Any) -> ColumnElement[Any] | None:
-        """The expression itself where a name stands for it; None for text that only a database reads."""
+        """The expression that a name stands for; None for text that only the database can interpret."""
         if isinstance(base, internals.TextualLabelReference):
             return self._named(base.element)
         # A bare number is the position of a column.
@@ -397,7 +397,7 @@ def _stated(modifiers: Sequence[Any]) -> bool | None:
 
 
 def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
-    """Why a page cannot be continued from a row's keys; empty when it can."""
+    """Why there are no cursors; empty if there are."""
     if len(keys) > _MOST_KEYS:
         return _TOO_MANY
     is_merged = bool(internals.distinct_word(select)) and not distinct_on(select)
@@ -418,7 +418,7 @@ def _is_sampled(select: AnySelect) -> bool:
 
 
 def _sides(sources: Sequence[FromClause], *, has_null_rows: bool = False) -> Iterator[tuple[int, bool]]:
-    """Each table that is read, and whether an outer join may fill its columns with NULLs."""
+    """Each table that is read, and whether an outer join may make its columns NULL."""
     # A subquery copies the NOT NULL of its first SELECT; only a table's own constraint can be relied on.
     for source in sources:
         if isinstance(source, Join):

@@ -24,10 +24,10 @@ from dualsql_client.wire import SortKey
 
 
 def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | None:
-    """The statement with the columns at these positions alone, in their order; None where the rest must stay.
+    """The statement with only the columns at these positions, in their order; None if the others cannot be removed.
 
-    DISTINCT compares what it selects; a function may make rows, and an aggregate makes one of all: only plain columns
-    of tables can be left out.
+    DISTINCT compares all selected columns, a function may return several rows, and an aggregate returns one row for
+    all: only plain columns of tables can be removed.
     """
     outputs = list(statement.selected_columns)
     left_out = [output for position, output in enumerate(outputs) if position not in set(positions)]
@@ -45,10 +45,10 @@ def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) ->
 
 
 def _entity_of(column: Any) -> list[Any]:
-    """The class that the ORM takes an expression from, which may have more tables than the expression reads.
+    """The mapped class of an expression, which may have more tables than the expression reads.
 
-    As `sqlalchemy.orm.context._ORMColumnEntity` has it; SQLAlchemy's own `maintain_column_froms` sees plain columns
-    alone, and leaves the joins of inheritance out.
+    As in `sqlalchemy.orm.context._ORMColumnEntity`. SQLAlchemy's `maintain_column_froms` considers only plain columns
+    and leaves out the joins of inheritance.
     """
     if "parententity" in internals.annotations_of(column):
         return []
@@ -67,7 +67,7 @@ def _is_plain(output: Any) -> bool:
 
 
 def _orders_by_name(statement: Any) -> bool:
-    """Whether its ORDER BY or GROUP BY names a column by a text, which has to be there then."""
+    """Whether its ORDER BY or GROUP BY names a column by text, so that the column must stay."""
     clauses = (*internals.order_by_clauses(statement), *internals.group_by_clauses(statement))
     return any(
         isinstance(part, internals.TextualLabelReference)
@@ -77,7 +77,7 @@ def _orders_by_name(statement: Any) -> bool:
 
 
 def _guesses_a_join(statement: Any) -> bool:
-    """Whether the left side of a join is to be found among what the columns come from."""
+    """Whether SQLAlchemy finds the left side of a join from the selected columns."""
     return any(left is None for _, _, left, _ in internals.setup_joins(statement))
 
 
@@ -85,7 +85,7 @@ def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """SELECT count(*) over the statement, inside its author's own limit and offset.
 
     Args:
-        cap: no row is counted behind this one and the next.
+        cap: the count stops one row after this number.
     """
     # Without the subquery a count of one table is not any faster: SQLite and PostgreSQL flatten it (1 M rows: 0.7 ms
     # to 1.1, 136 to 132 under a WHERE), and leave columns out that nobody reads.
@@ -95,7 +95,7 @@ def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
 
 
 def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
-    """As many rows as the statement has, in any order, with the columns that cost least."""
+    """A statement with the same number of rows, in any order, with the cheapest columns."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = _without_windows(shape.select.order_by(None))
     limits = [limit for limit in (shape.limit, None if cap is None else cap + 1) if limit is not None]
@@ -105,7 +105,7 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
 
 
 def _without_windows(select: AnySelect) -> AnySelect:
-    """Without window functions, which a database computes for every row even where nobody reads them."""
+    """The statement without window functions, which a database computes even if nothing reads them."""
     columns = list(select.selected_columns)
     windows = [column for column in columns if isinstance(unlabelled(column), Over)]
     kept = [column for column in columns if column not in windows]
@@ -132,7 +132,7 @@ def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
 
 @dataclass(frozen=True)
 class Ordered:
-    """A statement with the order that its rows are read in."""
+    """A statement and the order of its rows."""
 
     shape: Shape
     order: Order
@@ -140,14 +140,14 @@ class Ordered:
 
     @cached_property
     def arranged(self) -> AnySelect:
-        """The statement in this order, without a window."""
+        """The statement in this order, without LIMIT and OFFSET."""
         return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
 
 
 def ordered(
     shape: Shape, capabilities: Capabilities, *, sort: Sequence[SortKey] = (), is_masked: IsMasked = never
 ) -> Ordered:
-    """The statement in its author's order, or as `sort` asks.
+    """The statement in the order of `sort`, or else in its author's order.
 
     Raises:
         UnknownColumnError: a sort key names no column of the result.
@@ -158,13 +158,13 @@ def ordered(
 
 
 def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
-    """At most `limit` rows (None for all) from the row `offset` on, counted from 0 inside the author's own window."""
+    """At most `limit` rows (None for all) from row `offset`, counted from 0 within the author's LIMIT and OFFSET."""
     shape = rows.shape
     return rows.arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
 
 
 def whole(rows: Ordered) -> AnySelect:
-    """All rows of the statement, in an order only where it decides which rows there are."""
+    """All rows of the statement, ordered only if the order decides which rows there are."""
     shape = rows.shape
     if shape.is_cut:
         return page(rows, offset=0, limit=None)

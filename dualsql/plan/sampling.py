@@ -1,8 +1,8 @@
-"""Rows of a Select that are not its first ones: the same rows at every reading, or an error.
+"""Samples other than the first rows of a Select: the same rows at every read, or an error.
 
 tail       in the reverse of the total order, as many as are wanted
 spread     at even ranks of the total order
-scattered  in the order of a hash of what tells the rows apart
+scattered  in the order of a hash of the keys
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def tail(rows: Ordered, size: int) -> AnySelect:
     """The last rows, the very last one first.
 
     Raises:
-        NoTotalOrderError: there is no telling which these are.
+        NoTotalOrderError: the rows have no total order.
     """
     statement, keys = _with_keys(rows)
     clauses = [clause for key in keys for clause in key.reversed().clauses(rows.capabilities)]
@@ -41,7 +41,7 @@ def spread(rows: Ordered, ranks: Sequence[int]) -> AnySelect:
     """The rows at these ranks, counted from 1, in order.
 
     Raises:
-        NoTotalOrderError: no row has a rank that can be relied on.
+        NoTotalOrderError: the rows have no total order.
     """
     statement, keys = _with_keys(rows)
     ranked = statement.add_columns(_rank(keys, rows).label("dualsql_rank")).subquery("ranked")
@@ -51,10 +51,10 @@ def spread(rows: Ordered, ranks: Sequence[int]) -> AnySelect:
 
 
 def scattered(rows: Ordered, size: int, seed: int) -> AnySelect:
-    """Rows that have nothing in common; the same ones for the same seed, as long as the rows are the same.
+    """Pseudo-random rows; the same ones for the same seed while the data is unchanged.
 
     Raises:
-        NoTotalOrderError: nothing that stays tells the rows apart.
+        NoTotalOrderError: the rows have no stable keys.
     """
     statement, keys = _with_keys(rows)
     clauses = [clause for key in keys for clause in key.clauses(rows.capabilities)]
@@ -68,7 +68,7 @@ def even_ranks(total: int, size: int) -> list[int]:
 
 
 def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
-    """The statement without an order, and keys that can be put into one anew."""
+    """The statement without its order, and keys for a new order."""
     if rows.order.obstacle:
         raise NoTotalOrderError(
             f"Only the first rows can be sampled. {rows.order.obstacle}",
@@ -87,7 +87,7 @@ def _rank(keys: Sequence[Key], rows: Ordered) -> ColumnElement[Any]:
 
 
 def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
-    # Databases hash differently. A sample is therefore the same for one database, not across databases.
+    # Databases hash differently, so a sample differs between databases.
     scramble = rows.capabilities.scramble
     values = [unlabelled(key.expression) for key in keys]
     if scramble is not None:
@@ -97,7 +97,7 @@ def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
 
 
 def _mixed(number: ColumnElement[Any], seed: int) -> ColumnElement[Any]:
-    """A hash of whole numbers for a database that has none: arithmetic modulo a prime, nothing beyond 64 bits."""
+    """A hash of whole numbers for a database without hash functions: arithmetic modulo a prime, within 64 bits."""
     factor, shift = 48_271 + 2 * (seed % 1_000_003), (seed * 69_621 + 12_345) % _PRIME
     # SQL's % keeps the sign of its left side, hence the second one.
     start = ((number % _PRIME + _PRIME) % _PRIME * factor + shift) % _PRIME

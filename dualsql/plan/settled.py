@@ -1,8 +1,8 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
-DISTINCT becomes a clause, wherever its author put the word. The first join gets the left side that SQLAlchemy would
-find for it, so that more columns or conditions cannot make it find another one. Text around the columns that could
-decide which rows there are is refused. Statements that differ have cache keys that differ.
+DISTINCT becomes a clause, wherever its author wrote it. The first join gets the left side that SQLAlchemy would find
+for it, so that further columns or conditions do not change it. Text around the columns that could change the rows is
+refused. Different statements get different cache keys.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _WRAP = "Put it into a subquery: inner = statement.subquery(); select(inner)."
 
 
 def settled(select: AnySelect) -> AnySelect:
-    """The same Select, with DISTINCT as its clause, joins that do not depend on its columns, a cache key of its own.
+    """The same Select with DISTINCT as its clause, joins that do not depend on its columns, and its own cache key.
 
     Raises:
-        NotFreezableError: DISTINCT stands where no database takes it, or text around the columns could change rows.
+        NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
     return told_apart(_with_distinct(_with_left_side(select)))
 
@@ -50,10 +50,10 @@ AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
 
 def told_apart(statement: AnyGenerative) -> AnyGenerative:
-    """The statement with a cache key that says which columns without a name it reads of its subqueries.
+    """The statement with a cache key that says which unnamed columns of its subqueries it reads.
 
-    SQLAlchemy's key has a number for such a column that is the same for each of them: a compiled statement that reads
-    the first would be taken for one that reads the second.
+    In SQLAlchemy's key, all unnamed columns of a subquery look the same, so the compiled statement for one could be
+    used for another.
     """
     read = _unnamed_reads(statement)
     if not read:
@@ -64,10 +64,10 @@ def told_apart(statement: AnyGenerative) -> AnyGenerative:
 
 
 def _unnamed_reads(statement: Any) -> list[int]:
-    """The places of the columns without a name that it reads, in order; empty where all have one.
+    """The positions of the unnamed columns that it reads, in order; empty if all have a name.
 
-    An element that stands in several places is read once: CTEs that read each other twice have exponentially many
-    paths. Where it stands again, a number below zero says which element it is.
+    An element that occurs several times is visited once: CTEs that read each other twice have exponentially many paths.
+    Later occurrences are a negative number that identifies the element.
     """
     found: list[int] = []
     has_unnamed = False
@@ -107,7 +107,7 @@ def _with_distinct(select: AnySelect) -> AnySelect:
 
 
 def _refuse_unknown_words(select: Any) -> bool:
-    """Whether one of the prefixes is DISTINCT; raises NotFreezableError for what plans know nothing of."""
+    """Whether one of the prefixes is DISTINCT; raises NotFreezableError for an unknown prefix."""
     for part in internals.prefixes(select):
         text, dialect = part
         known = _is_comment(text) or _word(text) in _HARMLESS or (_is_distinct_word(part) and dialect == "*")
@@ -161,7 +161,7 @@ def _is_word(element: Any) -> bool:
 
 
 def _without_word(column: Any) -> Any:
-    """The column without the word before it; None if there is none."""
+    """The column without the word DISTINCT before it; None if there is no such word."""
     bare = column.element if isinstance(column, Label) else column
     if not _is_word(bare):
         return None
@@ -194,7 +194,7 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
 
 
 def _refuse_stray_words(select: AnySelect) -> None:
-    """Raise NotFreezableError where the word is left outside of an aggregate function."""
+    """Raise NotFreezableError if the word DISTINCT remains outside of an aggregate function."""
     if any(map(_has_stray_word, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
         _refuse_word()
 
@@ -223,7 +223,7 @@ def _has_stray_word(root: Any) -> bool:
 
 
 def _arguments(part: ClauseElement) -> Iterator[Any]:
-    """What a function is given, without the word before it."""
+    """The arguments of a function, without the word DISTINCT before them."""
     if _is_word(part):
         yield from part.get_children()
     elif part.__visit_name__ in {"clauselist", "grouping"}:
@@ -234,9 +234,9 @@ def _arguments(part: ClauseElement) -> Iterator[Any]:
 
 
 def _with_left_side(select: Any) -> AnySelect:
-    """The Select with its first join's left side in FROM, where SQLAlchemy guesses it from columns and conditions.
+    """The Select with the left side of its first join in FROM, if SQLAlchemy would guess it.
 
-    All later joins are to what is in FROM already.
+    All later joins have their left side in FROM already.
     """
     found: AnySelect = select
     joining = next(
@@ -256,7 +256,7 @@ def _with_left_side(select: Any) -> AnySelect:
     lefts = [source for key, source in sources.items() if key not in joined]
     if len(lefts) == 1:
         return found.select_from(lefts[0])
-    # With several candidates, the one is right that leaves the SQL as it is.
+    # With several candidates, the right one is that which leaves the SQL unchanged.
     written = _written(select)
     pinned = (found.select_from(source) for source in sources.values())
     return next((one for one in pinned if written is not None and _written(one) == written), found)
@@ -271,18 +271,18 @@ def _read_by_conditions(select: Any) -> list[Any]:
 
 
 def _says_its_left_side(join: tuple[Any, ...]) -> bool:
-    """Whether it names its left side, or goes along a relationship, which has one."""
+    """Whether it names its left side, or follows a relationship, which has one."""
     target, condition, left, _ = join
     return left is not None or isinstance(target, PropComparator) or isinstance(condition, PropComparator)
 
 
 def _sources(found: Iterable[Any]) -> dict[Any, Any]:
-    """The sources by what they are under SQLAlchemy's annotations, each once."""
+    """The sources without SQLAlchemy's annotations, each once."""
     return {plain(source): source for source in found}
 
 
 def _written(select: Any) -> str | None:
-    """The SQL on no particular database; None where SQLAlchemy writes none."""
+    """The SQL in the default dialect; None if SQLAlchemy cannot compile it."""
     try:
         return str(select)
     except (SQLAlchemyError, AttributeError):

@@ -1,4 +1,4 @@
-"""Any statement in one shape: a Select without its own LIMIT and OFFSET, of the same rows in the same order."""
+"""Brings any statement into one shape: a Select of the same rows in the same order, with LIMIT and OFFSET apart."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
 def has_outer_order(sql: str) -> bool:
     """Whether ORDER BY, LIMIT, OFFSET or FETCH stands outside all parentheses, strings and comments."""
     depth = 0
-    # A wrong guess is safe in one direction: an ORDER BY that is found where none is refuses the statement.
+    # A wrong guess is safe: if it finds an ORDER BY where there is none, the statement is refused.
     for token in _TOKEN.finditer(sql):
         bracket = token["bracket"]
         if bracket:
@@ -76,7 +76,7 @@ _WRAP = "Use a subquery: inner = statement.subquery(); select(inner).order_by(in
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Select without limit, offset or row locks, and the window its author cut out of it.
+    """A Select without limit, offset and row locks, and the author's limit and offset.
 
     Attributes:
         select: keeps the author's ORDER BY.
@@ -91,12 +91,12 @@ class Shape:
 
     @property
     def meanings(self) -> Meanings:
-        """What the values of types are."""
+        """How the application's own types convert values."""
         return self.columns[0].meanings
 
     @property
     def is_cut(self) -> bool:
-        """Whether the author kept only a part of the rows."""
+        """Whether the author's limit or offset selects a part of the rows."""
         return self.limit is not None or self.offset > 0
 
 
@@ -104,7 +104,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     """The statement in its one shape.
 
     Raises:
-        NoTotalOrderError: its rows cannot be cut into pages without risk.
+        NoTotalOrderError: its rows cannot be paged safely.
         NotFreezableError: one of its columns is bare text, or cannot be written out.
     """
     if isinstance(statement, TextualSelect):
@@ -121,7 +121,7 @@ def at_most(statement: Statement, limit: int) -> Statement:
     """The first `limit` rows of the statement.
 
     Raises:
-        NoTotalOrderError: its own limit is no plain number.
+        NoTotalOrderError: its own limit is not a plain number.
     """
     plain = _select_from_text(statement) if isinstance(statement, TextualSelect) else statement
     own, _ = _own_window(plain)
@@ -140,7 +140,7 @@ def _select_from_text(statement: TextualSelect) -> AnySelect:
 
 def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
     options = internals.fetch_options(statement)
-    # TIES make the number of rows depend on the order, PERCENT on their total: neither is a fixed window.
+    # With TIES the number of rows depends on the order, with PERCENT on their total.
     if options.get("with_ties") or options.get("percent"):
         raise NoTotalOrderError(
             "A statement with FETCH ... WITH TIES or PERCENT cannot be paged.",
@@ -183,7 +183,7 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
 
 
 def _fenced(statement: AnyCompound) -> AnyCompound:
-    """The statement, with an OFFSET 0 where SQLite would read other rows from it as a subquery.
+    """The statement, with an OFFSET 0 if SQLite would read other rows from it as a subquery.
 
     SQLite 3.40.1 moves the parts of a UNION ALL into the statement around it and loses the WHERE of a FULL JOIN on the
     way. A part that has an OFFSET stays where it is.
@@ -213,12 +213,12 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
 
 
 def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
-    """The statement with a unique name for every output, and these outputs."""
+    """The statement with a unique name for each output, and the outputs."""
     if any(isinstance(column, TextClause) for column in internals.raw_columns(statement)):
         raise NotFreezableError(
             "A text() column has no name and no type.",
             hint="Use literal_column('...', Type).label('name').",
         )
-    # A column without a name of its own could be told from the next one by no cache key.
+    # Without a name, a cache key could not distinguish the column from the next one.
     plain = distinctly_named(statement, is_every_one=True)
     return plain, result_columns(plain.selected_columns.items(), meanings)

@@ -1,7 +1,7 @@
 """A statement as a subquery, with its order kept around it.
 
-A relation carries the keys of its order in hidden columns. A SELECT whose rows are rows of such relations keeps their
-order, after its own ORDER BY if it has one, and passes it on through WITH and subqueries. Otherwise
+A relation has the keys of its order in hidden columns. A SELECT whose rows are rows of such relations keeps their
+order, after its own ORDER BY if it has one, also through WITH and subqueries. Otherwise
 `SELECT * FROM data LIMIT 15 OFFSET 15` would repeat rows of the first 15.
 """
 
@@ -30,7 +30,7 @@ from dualsql.plan.shape import Shape, with_criteria_of
 
 
 def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
-    """Whether a condition on these columns can stand beside the author's own, and keeps the same rows there."""
+    """Whether a condition on these columns can be added to the author's WHERE with the same effect."""
     if shape.is_cut or is_distinct(shape.select) or not reads_row_by_row(shape.select):
         return False
     return all(_is_stored(column.expression) for column in columns)
@@ -56,7 +56,7 @@ _CONVERTING = frozenset(
 
 
 def nested(shape: Shape, capabilities: Capabilities) -> Shape:
-    """The statement as a subquery, in its author's order where that can be told from outside."""
+    """The statement as a subquery, in its author's order if that can be expressed outside of it."""
     rows = ordered(shape, capabilities)
     outer = _outer(rows)
     inner = list(outer.selected_columns)
@@ -74,7 +74,7 @@ def _outer(rows: Ordered) -> AnySelect:
 
 
 def named(column: ResultColumn) -> Any:
-    """The column under the name it has in the result, which told it from another one."""
+    """The column under its unique name in the result."""
     own = getattr(column.expression, "name", None)
     return column.expression if own == column.name else column.expression.label(column.name)
 
@@ -90,12 +90,12 @@ Clauses = Callable[[Any], list[Any]]
 
 @dataclass(frozen=True)
 class CarriedOrders:
-    """The orders that the relations of one statement carry.
+    """The orders of the relations of one statement.
 
     Attributes:
-        prefix: how the names of hidden columns begin, and no other name of the statement; empty for none.
-        clauses: the ORDER BY of each key, by the name of the column that carries it.
-        is_aggregate: whether a function makes one value of many rows.
+        prefix: the beginning of the names of hidden columns, which no other name has; empty for none.
+        clauses: the ORDER BY of each key, by the name of its hidden column.
+        is_aggregate: whether a function is an aggregate.
     """
 
     prefix: str = ""
@@ -103,15 +103,15 @@ class CarriedOrders:
     is_aggregate: Callable[[FunctionElement[Any]], bool] = lambda _: True
 
     def in_order(self, statement: Any) -> Any:
-        """The statement in the order of its relations, behind its own."""
+        """The statement in its own order, then in the order of its relations."""
         return statement.order_by(*self._carried(statement))
 
     def in_order_unless_cut(self, statement: Any) -> Any:
-        """As `in_order`, for a statement whose limit has not seen to it."""
+        """As `in_order`, unless the statement has a limit, which was handled already."""
         return statement if _is_cut(statement) else self.in_order(statement)
 
     def carrying(self, statement: Any) -> Any:
-        """The statement with its order in hidden columns, for a statement around it."""
+        """The statement with its order in hidden columns, for an outer statement."""
         if not self._carried(statement):
             return statement
         added = []
@@ -127,7 +127,7 @@ class CarriedOrders:
         return name
 
     def _carried(self, statement: Any) -> list[Any]:
-        """The order of what it reads; nothing where its rows are not rows of that."""
+        """The order of the relations that it reads; empty if its rows are not rows of these relations."""
         if not self.clauses or not isinstance(statement, Select):
             return []
         columns = (column for source in statement.get_final_froms() for column in _columns(source))
@@ -148,10 +148,10 @@ class CarriedOrders:
 
 
 def relation_in_order(rows: Ordered, name: str, taken: str) -> tuple[FromClause, CarriedOrders]:
-    """The statement as a subquery that carries its order, its columns under the result's own names.
+    """The statement as a subquery with its order in hidden columns, and its columns under the names of the result.
 
     Args:
-        taken: every name and text that the statements around it hold; no hidden column is named in it.
+        taken: every name and text in the outer statements; hidden columns get other names.
     """
     prefix = _free(["order", *(column.name for column in rows.shape.columns), taken])
     orders = CarriedOrders(prefix)
@@ -175,7 +175,7 @@ def _free(taken: Sequence[str]) -> str:
 
 
 def _carried_keys(rows: Ordered) -> Sequence[Key]:
-    """The keys of its order that a column can carry; nothing where one of them cannot."""
+    """The keys of its order, if all of them can be columns; otherwise nothing."""
     # An inexact or changing value still sorts within one statement; it only cannot continue a page in another one.
     return rows.order.keys if rows.order.obstacle in ("", INEXACT, CLOCK) else ()
 

@@ -1,11 +1,11 @@
-"""The compiler that writes SQL in which every table is read under its rule.
+"""The compiler that replaces every table in a statement by a SELECT with its rules.
 
-SQLAlchemy writes a table in FROM in one method, `visit_table`, for every source of it: Core or ORM, a join, an alias, a
-relationship's secondary table, a loader, a hook. There, `schools` becomes
+SQLAlchemy renders each table in FROM with one method, `visit_table`: for Core and ORM, joins, aliases, secondary tables
+of relationships, loaders and hooks. There, `schools` becomes
 
     (SELECT schools.id, schools.name FROM schools WHERE schools.tenant_id = :tenant) AS schools
 
-Text, and tables that are not registered, are refused: the compiler cannot see what they read.
+Text and tables that are not registered are refused, because the compiler cannot know what they read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dualsql.formats.cells import read_tolerantly
 
 
 class Exactly(FunctionElement[bool]):
-    """`column = value`, whatever the column's collation takes for equal."""
+    """`column = value`, compared exactly, whatever the collation of the column is."""
 
     name = "dualsql_exactly"
     type = Boolean()
@@ -43,7 +43,7 @@ class Exactly(FunctionElement[bool]):
 
 
 def exactly(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[bool]:
-    """The condition that `column` is `value`."""
+    """The condition that `column` equals `value` exactly."""
     is_text = isinstance(plain_type(column.type), types.String)
     return Exactly(column, value) if is_text else column == value
 
@@ -62,13 +62,13 @@ Table = Any
 
 
 class TableForms:
-    """What each table of a registry is replaced by when SQL is written.
+    """What replaces each table of a registry in the SQL.
 
-    It depends on the rules alone and holds no principal's values, so that statements compiled under it serve everyone.
+    It depends only on the rules and contains no values of a principal, so all principals share the compiled statements.
 
     Attributes:
-        names: of the tables, registered or read by a predicate, which no CTE may take; empty without rules.
-        is_open: no rule at all: text may be rendered where the registry allows it.
+        names: the names of registered tables and of tables in predicates, which no CTE may have; empty without rules.
+        is_open: there is no rule, so text may be rendered if the registry allows it.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class TableForms:
         self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
 
     def knows(self, table: Table) -> bool:
-        """Whether the table may be read at all."""
+        """Whether the table may be read."""
         return id(table) in self._known
 
     def has_rules(self, table: Table) -> bool:
-        """Whether the table is read through a SELECT of its own."""
+        """Whether the table is replaced by a SELECT."""
         return id(table) in self._conditions or id(table) in self._masks
 
     def hides(self, column: Any) -> bool:
@@ -115,13 +115,13 @@ class TableForms:
         return frozenset(self._masks.get(id(table), ()))
 
     def select_of(self, table: Table) -> Select[Any]:
-        """The SELECT that a table with rules is read through: its rows and columns under the rules."""
+        """The SELECT that replaces a table with rules."""
         if id(table) not in self._selects:
             self._selects[id(table)] = self._select(table)
         return self._selects[id(table)]
 
     def dialect(self, base: Dialect) -> Dialect:
-        """`base` with a compiler that knows this form."""
+        """`base` with a compiler that uses this form."""
         if base not in self._dialects:
             self._dialects[base] = dialect_with_rules(base, self)
         return self._dialects[base]
@@ -147,7 +147,7 @@ def _names_in(elements: Iterable[Any]) -> Iterator[str]:
 
 
 def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
-    """The expression with its values left open: each bound one becomes a parameter that must be given.
+    """The expression with a named, required parameter in place of each bound value.
 
     Args:
         names: of the new parameters, by the id of the old ones.
@@ -178,7 +178,7 @@ _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 
 
 def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
-    """A copy of `base`, connected already, that compiles under `form`. What it compiles is cached apart."""
+    """A copy of `base`, a connected dialect, that compiles under `form`, with its own cache of compiled statements."""
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
@@ -201,10 +201,10 @@ _Compiler: Any = SQLCompiler
 
 
 class _RuleCompiler(_Compiler):  # type: ignore[misc]
-    """To be mixed into the compiler of a dialect.
+    """A mixin for the compiler of a dialect.
 
     Attributes:
-        form: what each table is replaced by.
+        form: what replaces each table.
         groups_strictly, splits_statements, own_functions, bound_as_text: see `Capabilities`.
     """
 
@@ -239,14 +239,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def visit_tablesample(self, tablesample: Any, asfrom: Any = False, **kw: Any) -> Any:
         if self._rule_of is not None or not self._has_rules(tablesample.element):
             return super().visit_tablesample(tablesample, asfrom=asfrom, **kw)
-        # A table can be sampled, the rows of a rule cannot: the clause goes inside.
+        # Only a table can be sampled, so the clause goes into the rule's SELECT.
         self._sampling = f" TABLESAMPLE {self.process(internals.sampling_method(tablesample), **kw)}"
         if tablesample.seed is not None:
             self._sampling += f" REPEATABLE ({self.process(tablesample.seed, **kw)})"
         return self.visit_alias(tablesample, asfrom=True, **kw)
 
     def _sample_of(self, table: Any) -> str:
-        """The clause for the rule's own table, which is written first; not for those of its predicate."""
+        """The TABLESAMPLE clause for the rule's own table, which is rendered first; not for tables of its predicate."""
         if _plain(table) is not self._rule_of:
             return ""
         sampling, self._sampling = self._sampling, ""
@@ -281,7 +281,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     @contextmanager
     def _inside_rule_of(self, table: Any) -> Iterator[None]:
-        # A stack of its own: a subquery in a predicate must not correlate to the statement around the rule.
+        # A separate stack: a subquery in a predicate must not correlate to the outer statement.
         stack, self.stack = self.stack, []
         self.stack.append(
             {"correlate_froms": set(), "asfrom_froms": set(), "selectable": stack[-1]["selectable"]}
@@ -303,7 +303,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     # GROUP BY -------------------------------------------------------------------------------------------
 
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
-        """GROUP BY a primary key lets a database take the row's other columns too; that of a rule has no key."""
+        """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         written = super().group_by_clause(select, **kw)
         groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.groups_strictly or not groups:
@@ -347,12 +347,12 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             add_to_result_map(func.name, func.name, (func.name,), func.type)
         return f"({written(self.process(func.clause_expr.element, **kw))})"
 
-    # What cannot be seen through ------------------------------------------------------------------------
+    # What is refused ------------------------------------------------------------------------------------
 
     def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
         name = self._truncate_bindparam(bindparam)
         if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
-            # It would be one parameter with the rule's, and its type would say what value the rule compares.
+            # It would be the same parameter as the rule's, and its type would change the rule's value.
             refuse(
                 f"a bound parameter with the name of a rule's parameter, {name!r}"[:120],
                 "Rename the bindparam().",
@@ -368,7 +368,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         if isinstance(name, internals.TruncatedLabel):
             name = self._truncated_identifier("alias", name)
         if str(name).casefold() in self.form.names:
-            # A predicate's subquery would read it in the table's place.
+            # A subquery of a predicate would read the CTE instead of the table.
             refuse(f"a CTE with the name of the table {name!r}"[:120], "Rename the CTE.")
         return super().visit_cte(cte, **kw)
 
@@ -434,7 +434,7 @@ def _plain(element: Any) -> Any:
 
 
 def _table_of(source: Any) -> Any:
-    """The table that an alias is of, or a subquery that has nothing but its columns: the fence of a SQL text."""
+    """The table of an alias, or of a subquery of only its columns, which SQL texts use with OFFSET 0."""
     while hasattr(source, "element"):
         source = source.element
     is_fence = isinstance(source, Select) and internals.offset_clause(source) is not None
@@ -444,7 +444,7 @@ def _table_of(source: Any) -> Any:
 
 
 def _is_superaggregate(group: Any) -> bool:
-    """Whether it is ROLLUP or one of its kin, under which no key determines anything."""
+    """Whether it is ROLLUP, CUBE or GROUPING SETS, under which no key determines other columns."""
     return any(getattr(part, "name", None) in _SUPERAGGREGATES for part in visitors.iterate(group))
 
 

@@ -64,7 +64,7 @@ def column_of(table: Any, name: str, *, is_required: bool) -> Any:
 
 
 def undeclared(registry: Registry, declared: set[int]) -> None:
-    """Raises ConfigurationError if a registered table is not in `declared`, a set of ids."""
+    """Raise ConfigurationError if a registered table is not in `declared`, a set of ids."""
     missing = sorted(name for name, table in registry.tables.items() if id(table) not in declared)
     if missing:
         raise ConfigurationError(
@@ -106,14 +106,14 @@ _REDACTED = "'***'"
 
 @dataclass(frozen=True, slots=True)
 class ActiveMask:
-    """A mask whose column was found, and the expression that stands in its place."""
+    """A mask with its column and the expression that replaces it."""
 
     rule: Mask
     column: Any
     expression: ColumnElement[Any]
 
     def is_lifted_for(self, principal: Principal | None) -> bool:
-        """Whether this principal sees the column as it is."""
+        """Whether this principal sees the column unmasked."""
         return self.rule.unless is not None and principal is not None and self.rule.unless(principal) is True
 
 
@@ -121,7 +121,7 @@ def resolved_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask
     """The masks with their columns and expressions.
 
     Raises:
-        ConfigurationError: a column is not registered, is a key, or cannot be masked like that.
+        ConfigurationError: a column is not registered, is part of a key, or cannot be masked in this way.
     """
     masks: list[ActiveMask] = []
     for rule in rules:
@@ -133,7 +133,7 @@ def resolved_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask
 
 
 def masks_by_table(masks: Iterable[ActiveMask]) -> Mapping[int, Mapping[str, ColumnElement[Any]]]:
-    """id of a table -> key of a column -> what is selected in its place."""
+    """id of a table -> key of a column -> the expression that replaces it."""
     found: dict[int, dict[str, ColumnElement[Any]]] = {}
     for mask in masks:
         found.setdefault(id(mask.column.table), {})[mask.column.key] = mask.expression
@@ -191,12 +191,12 @@ _FORMS = 256
 
 @dataclass(frozen=True, slots=True)
 class ActiveRules:
-    """What the rules come to for one principal.
+    """The rules evaluated for one principal.
 
     Attributes:
         form: how tables are rendered.
-        values: of the parameters that the form leaves open.
-        settings: (name, value) of PostgreSQL's, to be set for the transaction.
+        values: the values of the form's parameters.
+        settings: (name, value) of PostgreSQL settings for the transaction.
     """
 
     form: TableForms
@@ -213,11 +213,11 @@ class Policy:
 
     Attributes:
         secured: tables whose rows PostgreSQL's own policies must filter.
-        shows_all: every principal sees the same.
-        has_functions: statements are changed by plain functions, whatever these do.
+        shows_all: every principal sees the same rows and values.
+        has_functions: there are hooks that are functions.
 
     Raises:
-        ConfigurationError: a table is neither filtered nor shared, or a rule names what is not there.
+        ConfigurationError: a table is neither filtered nor shared, or a rule names an unknown table or column.
     """
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
@@ -245,12 +245,12 @@ class Policy:
         self._forms: Any = util.LRUCache(_FORMS)
 
     def rules_for(self, principal: Principal | None) -> ActiveRules:
-        """The rules, asked for `principal` now.
+        """Evaluate the rules for `principal`.
 
         Raises:
-            ForbiddenError: a rule needs a principal and there is none, or it has no value for this one.
+            ForbiddenError: a rule requires a principal and there is none, or has no value for this one.
         """
-        # One call for each rule, however many tables it filters: a value that changed between two would mix tenants.
+        # One call for each rule, not for each table: a value that changes between two calls would mix tenants.
         tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
         values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}
         settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
@@ -269,7 +269,7 @@ class Policy:
         """The statement after all plain functions.
 
         Raises:
-            ConfigurationError: one returned something else than a statement of the same columns.
+            ConfigurationError: a function did not return a statement of the same columns.
         """
         for function in self._functions:
             columns = len(statement.selected_columns)
@@ -279,7 +279,7 @@ class Policy:
                     f"A hook must return a statement, and returned a {type(statement).__name__}.",
                     hint="Use a function (not async) that returns the statement to run.",
                 )
-            # Columns were described before: with others, values would be shown under wrong names.
+            # The columns were described before: with other columns, values would have wrong names.
             if len(statement.selected_columns) != columns:
                 raise ConfigurationError(
                     "A hook changed the columns of a statement.", hint="A hook may only remove rows."
@@ -287,7 +287,7 @@ class Policy:
         return statement
 
     def visible_names(self, principal: Principal | None, source: str) -> VisibleNames:
-        """Which tables `principal` could query on `source`, found by asking the rules and running nothing.
+        """The tables that `principal` may query on `source`. The rules are evaluated; nothing is run.
 
         A row filter that gives `false()` and a plain function that refuses `select(table)` hide the table.
         """
@@ -313,10 +313,10 @@ class Policy:
         )
 
     def _changes(self, table: Any, context: HookContext) -> bool | None:
-        """Whether plain functions change a plain reading of `table`; None if one of them refuses it."""
+        """Whether functions among the hooks change `select(table)`; None if one of them refuses it."""
         if not self._functions:
             return False
-        # A function is code of the operator's: only running it tells what it does.
+        # A function is the operator's code: the only way to know what it does is to call it.
         plain = select(table)
         try:
             return self.apply_functions(plain, context) is not plain
@@ -338,7 +338,7 @@ class Policy:
     def _tenant_parameter(
         self, rule: TenantFilter, type_: Any, known: dict[Any, BindParameter[Any]]
     ) -> BindParameter[Any]:
-        """One for each type: all parameters of one name are bound as the last one's type says."""
+        """A parameter for each type: SQLAlchemy binds all parameters of one name with the type of the last one."""
         cached = internals.type_key(type_)
         # SQLAlchemy binds by name: two types under one name would both be bound as the later one.
         key = (id(rule), id(type_) if cached is NO_CACHE else cached)
@@ -393,7 +393,7 @@ def _functions(hooks: Sequence[Any]) -> list[Function]:
 
 
 def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParameter[Any]]]]:
-    """What the predicates have in common for all principals, and the named values they do not."""
+    """The part of the predicates that is the same for all principals, and the named values that differ."""
     keys, parameters = [], []
     for number, predicate in enumerate(predicates):
         found = internals.cache_key(predicate)
@@ -430,7 +430,7 @@ def _value(value: Callable[[Principal], Any], principal: Principal | None) -> An
 
 
 def _required(predicate: Any) -> ColumnElement[bool]:
-    """The predicate as a plain expression; mapped attributes come as something else."""
+    """The predicate as a plain expression; mapped attributes need a conversion."""
     element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
     if not isinstance(element, ColumnElement):
         raise ConfigurationError(

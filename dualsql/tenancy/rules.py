@@ -14,7 +14,7 @@ from dualsql.resource import Principal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookContext:
-    """For whom and on which source a statement is about to run."""
+    """The principal and the source of a statement that is about to run."""
 
     principal: Principal | None
     source: str
@@ -35,8 +35,8 @@ class TenantFilter:
 
     Attributes:
         column: the column's name in the database.
-        value: of the principal who asks now; None refuses the request.
-        tables: Tables, mapped classes or names, when not every table with the column is meant.
+        value: the value for the current principal; None refuses the request.
+        tables: Tables, mapped classes or names; by default every table with the column.
     """
 
     column: str
@@ -46,13 +46,12 @@ class TenantFilter:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Keep the rows of one table that the predicate accepts.
+    """Keep the rows of one table for which the predicate holds.
 
     Attributes:
         table: a Table, a mapped class or a name.
-        predicate: given the principal who asks now, a condition on the table's own columns. It is the
-            operator's: tables of its subqueries are read whole. An alias of the table itself is needed where a
-            subquery reads that table again.
+        predicate: a function of the current principal that returns a condition on the table's own columns. Tables in
+            its subqueries are read without rules. If a subquery reads the table itself, use an alias.
     """
 
     table: Any
@@ -61,11 +60,11 @@ class RowFilter:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Hide a column's values wherever it is read: in the output, and before it is filtered, sorted or grouped by.
+    """Hide a column's values wherever it is read: in the output, and in filters, sorts and groups.
 
     Attributes:
-        column: a Column or a mapped attribute; no part of a primary key, by which pages are cut.
-        how: "null" for NULL, "redact" for a constant text, or a function of the column that gives an
+        column: a Column or a mapped attribute that is not part of a primary key, because pages are sorted by keys.
+        how: "null" for NULL, "redact" for a constant text, or a function of the column that returns an
             expression of the same type.
         unless: whether this principal sees the column unmasked.
     """
@@ -76,7 +75,7 @@ class Mask:
 
 
 class Shared:
-    """Declare tables to hold nothing that belongs to a tenant: Tables, mapped classes or names."""
+    """Declare tables that every tenant may read: Tables, mapped classes or names."""
 
     __slots__ = ("tables",)
 
@@ -89,14 +88,14 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSecurity:
-    """Leave rows to PostgreSQL's row-level security: its policies read `setting`, set for each transaction.
+    """Use PostgreSQL's row-level security. Its policies read `setting`, which is set for each transaction.
 
     The server does not start unless row security is active on these tables for its database user.
 
     Attributes:
         setting: the name of a custom setting, with a dot: "app.tenant".
-        value: of the principal who asks now, written as text; None refuses the request.
-        tables: Tables, mapped classes or names; all that no other rule names, when left out.
+        value: the value for the current principal, written as text; None refuses the request.
+        tables: Tables, mapped classes or names; by default all tables that no other rule names.
     """
 
     setting: str
@@ -114,8 +113,8 @@ class VisibleNames:
     """Names of tables in the registry.
 
     Attributes:
-        tables: those that the rules let the principal query ...
-        filtered: ... and of them, those whose rows depend on who asks.
+        tables: the tables that the principal may query.
+        filtered: those of them whose rows depend on the principal.
         masked: keys of the columns whose values are hidden, by table.
     """
 

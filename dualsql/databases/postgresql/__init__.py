@@ -1,4 +1,4 @@
-"""PostgreSQL: how it is opened, kept read-only and bounded in time, and read."""
+"""PostgreSQL: opening it, read-only mode, time limit, reading rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BACKEND = Backend(
     package="asyncpg",
     # Hosting services write postgres://, which SQLAlchemy does not know.
     spellings={"postgres": "postgresql"},
-    # A restarted server leaves dead connections in the pool: they are found before they are used.
+    # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True, "json_deserializer": read_document},
     adapt_url=_as_asyncpg_wants,
     stream_backends={"asyncpg": choose_stream},

@@ -1,4 +1,4 @@
-"""What PostgreSQL can do: its keys of an order, values of cursors and row estimates."""
+"""The capabilities of PostgreSQL: sort keys, cursor values, row estimates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
 
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
-    """asyncpg's own value where it is exact, else PostgreSQL's text of it, which PostgreSQL reads back."""
+    """asyncpg's value if it is exact, otherwise PostgreSQL's text of it, which PostgreSQL reads back."""
     plain = plain_type(expression.type)
     bare = type_coerce(grouped(expression), DriverValue())
     if isinstance(plain, types.NullType):
@@ -67,7 +67,7 @@ _EXACT_IN_ASYNCPG = (
 
 
 def _is_taken(value: Any) -> bool:
-    """Whether asyncpg takes this value for the type that the column has in PostgreSQL."""
+    """Whether asyncpg accepts this value for the type of the column in PostgreSQL."""
     return not isinstance(value, CharByte)
 
 
@@ -87,7 +87,7 @@ def _rows_expected(plan: Any) -> int | None:
 
 
 def _merges(node: dict[str, Any]) -> bool:
-    """Whether the plan makes one row of several, other than one of all."""
+    """Whether the plan merges rows, other than into a single one."""
     if node["Node Type"] in _MERGING and node.get("Strategy") != "Plain":
         return True
     return any(

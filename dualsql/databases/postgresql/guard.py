@@ -1,4 +1,4 @@
-"""PostgreSQL: a READ ONLY transaction with a statement_timeout of its own."""
+"""PostgreSQL: READ ONLY transactions with statement_timeout."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ _FAULTS = {
 }
 
 
-# Whoever runs a statement for longer than this is asked for now and then: a backend notices by itself that its client
-# has died only when it has rows to send. Where a server cannot (before 14; elsewhere than on Linux), it is not asked.
+# During statements that run longer than this, the backend checks its client regularly: otherwise it notices a dead
+# client only when it has rows to send. Not set where it is not supported (before 14, or not on Linux).
 # No percent sign: to psycopg it begins a parameter.
 _LONG = 60_000
 _NOTICE_THE_DEAD = """SELECT set_config(name, '1s', true) FROM pg_settings
@@ -99,15 +99,14 @@ def _set_locally(terms: SessionTerms) -> Select[Any]:
 
 
 class PostgreSQLGuard(Guard):
-    """Through asyncpg, psycopg or any other driver.
+    """For asyncpg, psycopg and any other driver.
 
-    All settings end with the transaction: the connection may belong to the application's engine, or to a pooler that
-    gives it to somebody else next.
+    All settings end with the transaction, because the connection may belong to the application's engine or to a pooler.
     """
 
     @asynccontextmanager
     async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. One round trip beyond BEGIN; two for what may run long."""
+        """See `Guard.kept`. One round trip after BEGIN, two for long statements."""
         await connection.execution_options(postgresql_readonly=True)
         if terms.settings:
             await connection.execute(_set_locally(terms))
@@ -120,7 +119,7 @@ class PostgreSQLGuard(Guard):
             yield
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
-        """See `Guard.stop`. A driver that cancels by itself breaks its connection off, and may do so too early."""
+        """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""
         driver = driver_of(connection)
         if not hasattr(driver, "get_server_pid"):  # not asyncpg
             await repeated_until_over(working, lambda: asyncio.to_thread(driver.cancel))
@@ -131,7 +130,7 @@ class PostgreSQLGuard(Guard):
 
     @contextmanager
     def metered(self, connection: AsyncConnection, most: int) -> Iterator[None]:
-        """See `Guard.metered`. The connection is broken off when more comes, which ends the statement, too."""
+        """See `Guard.metered`. Beyond the limit, the connection is closed, which also ends the statement."""
         meter = _meter_of(driver_of(connection))
         if meter is None:
             yield
@@ -179,10 +178,10 @@ class PostgreSQLGuard(Guard):
 
 
 class _Meter(asyncio.Protocol):
-    """Stands before a driver's protocol, and breaks the connection off when too much comes.
+    """A wrapper of a driver's protocol that closes the connection if too many bytes arrive.
 
-    A single value can weigh gigabytes (`repeat('x', 200000000)`), and a driver gathers what comes until a row is whole.
-    Only here can it be stopped in time.
+    A single value can have gigabytes (`repeat('x', 200000000)`), and a driver collects the bytes until a row is
+    complete. Only here can it be stopped in time.
     """
 
     def __init__(self, transport: asyncio.Transport, driver: asyncio.Protocol) -> None:
@@ -211,7 +210,7 @@ class _Meter(asyncio.Protocol):
 
 
 def _meter_of(driver: Any) -> _Meter | None:
-    """The meter of asyncpg's connection, put before its protocol once; None for other drivers."""
+    """The meter of asyncpg's connection, installed once; None for other drivers."""
     transport = getattr(driver, "_transport", None)
     if not hasattr(driver, "get_server_pid") or transport is None:
         return None

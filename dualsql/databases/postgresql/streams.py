@@ -1,4 +1,4 @@
-"""Streams from PostgreSQL: COPY, and values that Python has no class for as text."""
+"""Streams from PostgreSQL by COPY or a cursor. Values without a Python class are read as text."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from dualsql.formats.cells import Processor, Unfit, processed
 from dualsql.formats.csv import DatabaseCSVWriter
 from dualsql.formats.writer import Chunk, Rows
 
-# Whatever may hold a dollar sign that begins no parameter comes first: texts and quoted names.
+# Texts and quoted names come first, because they may contain a dollar sign.
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
 
-# What makes a text mean something else than it seems to: dollar quotes, escapes, comments.
+# SQL in which this search would be wrong: dollar quotes, escapes, comments.
 _OPAQUE = re.compile(r"\$\$|\$[A-Za-z_]|\b[EeUu]&?'|--|/\*")
 
 _MOST_VALUES = 200
@@ -43,15 +43,15 @@ _INSTANTS = frozenset({1082, 1114, 1184})
 
 
 def setting_of(number: int) -> str:
-    """The setting that carries a parameter's value."""
+    """The name of the setting that holds a parameter's value."""
     return f"dualsql.value_{number}"
 
 
 def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]) -> str | None:
-    """The statement with each `$n` read from its setting; None where that cannot be done without a doubt.
+    """The statement with each `$n` read from its setting; None if that is not certainly correct.
 
     Args:
-        types: of the parameters, as asyncpg's prepared statement tells them.
+        types: the types of the parameters, from asyncpg's prepared statement.
     """
     if len(parameters) > _MOST_VALUES or any(value is None for value in parameters) or _OPAQUE.search(sql):
         return None
@@ -69,10 +69,10 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
 
 
 def setting_statement(types: Sequence[Any]) -> str:
-    """SQL that takes the parameters of those types and puts each into its setting.
+    """SQL that stores each parameter in its setting.
 
-    COPY takes no parameters. So each value is sent to set_config(), for this transaction alone, and the statement reads
-    it with current_setting(), cast to the type that the server found for the parameter.
+    COPY takes no parameters. So set_config() stores each value for this transaction, and the statement reads it with
+    current_setting(), cast to the type that the server found for the parameter.
     """
     written = [_as_text(f"${number}::{type_name(type_)}", type_) for number, type_ in enumerate(types, 1)]
     settings = [f"set_config('{setting_of(n)}', {text}, true)" for n, text in enumerate(written, 1)]
@@ -84,7 +84,7 @@ def _as_text(value: str, type_: Any) -> str:
 
 
 def type_name(type_: Any) -> str:
-    """A type's name as SQL."""
+    """The name of a type in SQL."""
     name = type_.name.removesuffix("[]")
     schema = "pg_catalog" if type_.oid < _BUILT_IN_TYPES else type_.schema
     return f"{_quoted(schema)}.{_quoted(name)}{type_.name[len(name) :]}"
@@ -207,9 +207,8 @@ _ARROW: Mapping[tuple[str, int], str] = {
 class TextConverter:
     """Writes the columns of one session's statement.
 
-    The text has to be what SQLAlchemy's type and `dualsql.formats` would have made of the driver's object. That is
-    known for the pairs of a declared encoding and a PostgreSQL type in the tables above, and only where SQLAlchemy's
-    type does not process values.
+    The text must equal what SQLAlchemy's type and `dualsql.formats` would make of the driver's object. This is known
+    for the pairs of encoding and PostgreSQL type in the tables above, if SQLAlchemy's type does not process values.
 
     Attributes:
         date_style: the session's.
@@ -219,15 +218,15 @@ class TextConverter:
     date_style: str
 
     def for_csv(self, column: ResultColumn, type_: Any) -> str | None:
-        """The SQL, with `{c}` for the column, whose text is the column's in CSV; None where there is none.
+        """The SQL, with `{c}` for the column, that gives the column's text in CSV; None if there is none.
 
         Args:
-            type_: what PostgreSQL says it is, as asyncpg tells it.
+            type_: the type in PostgreSQL, as asyncpg reports it.
         """
         return self._spelled(_CSV, column, type_)
 
     def for_arrow(self, column: ResultColumn, type_: Any) -> str | None:
-        """The SQL whose text is parsed into the column's Arrow type; see `for_csv`."""
+        """The SQL that gives a text for parsing into the column's Arrow type; see `for_csv`."""
         return self._spelled(_ARROW, column, type_)
 
     def _spelled(self, table: Mapping[tuple[str, int], str], column: ResultColumn, type_: Any) -> str | None:
@@ -262,11 +261,11 @@ _READ_OTHERWISE = frozenset({1186, 1187}) | _PLAIN_TEXTS
 
 
 class ReadableStatement:
-    """A statement in a form whose every value the driver reads.
+    """A statement in a form in which the driver can read every value.
 
-    asyncpg fails at dates before the year 1 or after 9999 and at 24:00, and reads a month as 30 days. The statement is
-    read through another one, which gives NULL in the place of such values and their texts in one column more, NULL in
-    almost every row. The comparisons cost a tenth of what the driver takes to make a date.
+    asyncpg fails at dates before the year 1 or after 9999 and at 24:00, and reads a month as 30 days. An outer
+    statement replaces such values by NULL and returns their texts in a further column, which is NULL in almost every
+    row. The comparisons cost a tenth of the time in which the driver makes a date.
 
     Attributes:
         sql: takes the same parameters.
@@ -282,15 +281,15 @@ class ReadableStatement:
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether it is another statement than the one that was sent."""
+        """Whether the statement was changed."""
         return bool(self._places or self._documents)
 
     def processors(self) -> list[tuple[int, Processor]]:
-        """What is done to the values of its rows; see `DriverStatement.processors`."""
+        """The processors of its values; see `DriverStatement.processors`."""
         return self._sent.processors(self._oids)
 
     def rows(self, records: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> Rows:
-        """The driver's records as rows of the statement that was sent, processed."""
+        """The driver's records as processed rows of the original statement."""
         width = len(self._oids)
         if self._documents:
             read = [list(record) for record in records]
@@ -335,7 +334,7 @@ class ReadableStatement:
 
 
 async def prepare(connection: AsyncConnection, sql: str) -> Any:
-    """A statement that asyncpg prepared."""
+    """Prepare a statement with asyncpg."""
     opened = connection.sync_connection
     assert opened is not None
     # Behind a pooler, an application gives its statements names that no other client has.
@@ -346,7 +345,7 @@ async def prepare(connection: AsyncConnection, sql: str) -> Any:
 async def prepare_readably(
     connection: AsyncConnection, sent: DriverStatement, prepared: Any
 ) -> tuple[ReadableStatement, Any]:
-    """The statement that `prepared` is in a readable form, and that form prepared."""
+    """The readable form of the statement `prepared`, and that form prepared."""
     readable = ReadableStatement(sent, prepared.get_attributes())
     return readable, await prepare(connection, readable.sql) if readable.is_rewritten else prepared
 
@@ -359,12 +358,12 @@ async def fetch_readably(connection: AsyncConnection, sent: DriverStatement) -> 
 
 
 def are_read_otherwise(codes: Sequence[Any]) -> bool:
-    """Whether asyncpg reads values of a type as others: a month as 30 days, the end of a range as 9999-12-31."""
+    """Whether asyncpg changes values of a type: a month to 30 days, the end of a range to 9999-12-31."""
     return not _READ_OTHERWISE.isdisjoint(codes)
 
 
 def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
-    """Whether documents of the rows have floats, which asyncpg reads with 17 digits in an engine that is not ours."""
+    """Whether documents in the rows have floats, which asyncpg on the application's engine reads with 17 digits."""
     if _DOCUMENTS.keys().isdisjoint(codes) or not reads_floats(dialect):
         return False
     places = [place for place, code in enumerate(codes) if code in _DOCUMENTS]
@@ -380,7 +379,7 @@ def _of(expression: str, place: int) -> str:
 
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> Lane:
-    """What streams the rows of the statement from asyncpg: COPY where it is exact, else a cursor."""
+    """The stream backend for a statement on asyncpg: COPY if it is exact, otherwise a cursor."""
     prepared = await prepare(connection, sent.sql)
     require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
     copied = by_copy(job, sent, driver_of(connection), prepared)
@@ -391,7 +390,7 @@ async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: Drive
 
 
 def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> Lane:
-    """A cursor of asyncpg's own, over a statement it prepared."""
+    """Stream with a cursor of asyncpg over a prepared statement."""
 
     async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         processors = readable.processors()
@@ -407,14 +406,14 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
 PARSED_BYTES = 512 * 1024
 """Of CSV that are parsed at once."""
 
-# asyncpg has a limit for each command, none by default; a stream has bounds of its own.
+# asyncpg has a time limit for each command, none by default; a stream has its own limits.
 _NO_TIMEOUT = 30 * 24 * 3600.0
 
 _Sink = Callable[[bytes], Any]
 
 
 def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -> Lane | None:
-    """A stream by COPY, which is faster than any driver makes objects; None where a format, a type or a value has none.
+    """Stream with COPY, which needs no Python objects; None if the format, a type or a value does not allow it.
 
     Args:
         driver: asyncpg's connection, which `prepared` the statement.
@@ -440,7 +439,7 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
 
 
 def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:
-    """The statement around `sql`. A subquery's order is the order of what only computes from its rows."""
+    """The outer statement of `sql`. It keeps the order of its subquery, because it only computes from its rows."""
     if list(places) == list(range(columns)) and all(spelling == "{c}" for spelling in spellings):
         return sql
     outputs = [spelling.replace("{c}", f"r.c{n}") for n, spelling in zip(places, spellings, strict=True)]
@@ -498,15 +497,15 @@ async def _copy(
             taker.refused.result()
         await copying
     except asyncio.CancelledError:
-        # Whoever cancels has tried to stop the database already, and could not.
+        # The caller that cancels has already tried to stop the database.
         driver.terminate()
         raise
 
 
 class _Taker:
-    """Hands lines to a sink, and after the sink refused some takes all that come.
+    """Passes lines to a sink. After the sink raises, all further lines are accepted and dropped.
 
-    asyncpg would ask the server to cancel, and wait for an answer that never comes when the refused piece was the last.
+    Otherwise asyncpg would ask the server to cancel, and wait forever if the refused piece was the last one.
     """
 
     def __init__(self, sink: _Sink) -> None:
@@ -514,18 +513,18 @@ class _Taker:
         self.refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def take(self, lines: bytes) -> None:
-        """Some whole lines. Never raises."""
+        """Take some complete lines. Never raises."""
         if self.refused.done():
             return
         try:
             await self._sink(lines)
-        # Whatever it is, the lane raises it.
+        # The backend raises it.
         except Exception as error:  # noqa: BLE001
             self.refused.set_exception(error)
 
 
 class _Parsing:
-    """Gathers CSV, and has what came before parsed while the next one is gathered."""
+    """Collects CSV while a thread parses the part before."""
 
     def __init__(self, job: StreamJob, put: Put) -> None:
         self._put = put
@@ -535,20 +534,20 @@ class _Parsing:
         self._parsed: asyncio.Future[Chunk] | None = None
 
     async def take(self, lines: bytes) -> None:
-        """Some whole lines."""
+        """Take some complete lines."""
         self._gathered.append(lines)
         self._size += len(lines)
         if self._size >= PARSED_BYTES:
             await self._go_on()
 
     async def finish(self) -> None:
-        """The lines that are left."""
+        """Take the remaining lines."""
         if self._gathered:
             await self._go_on()
         await self._pass_on()
 
     async def settle(self) -> None:
-        """Wait for a thread that was left alone: the writer it uses may be asked for a last record next."""
+        """Wait for the parsing thread, because the writer that it uses may be needed for a last record."""
         if self._parsed is not None:
             await asyncio.wait({self._parsed})
 
@@ -564,7 +563,7 @@ class _Parsing:
 
 
 def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
-    """What makes a chunk of the job's format of whole lines of CSV."""
+    """The function that converts complete lines of CSV to a chunk of the job's format."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -593,7 +592,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
         )
 
     def unfit(lines: bytes) -> ValueNotRepresentableError | None:
-        """The error for the first column whose values cannot be parsed; its own message would hold one of them."""
+        """The error for the first column that cannot be parsed, without the parser's message: it contains a value."""
         as_texts = dict.fromkeys(names, pa.string())
         for number, type_ in enumerate(parsed_as):
             try:
@@ -625,7 +624,7 @@ def _made(column: Any, make: Callable[[str], Any] | None) -> Any:
 
 
 def _made_later(job: StreamJob, place: int) -> Callable[[str], Any] | None:
-    """What makes a value of a text that pyarrow has no parser for."""
+    """The function that converts a text for which pyarrow has no parser."""
     column = job.columns[place]
     if column.encoding == "base64":
         return b64decode

@@ -1,7 +1,7 @@
-"""Values of PostgreSQL as the database has them, where drivers would round, confuse or refuse them.
+"""Exact values of PostgreSQL, where drivers would round, confuse or refuse them.
 
-asyncpg takes and gives the last and the first date of Python for the infinities, and psycopg and psycopg2 fail at what
-Python has no class for. Types and loaders of our own take their places, in sessions of dualsql's alone.
+asyncpg uses Python's last and first date for the infinities, and psycopg and psycopg2 fail at values without a Python
+class. In dualsql's sessions, these types and loaders replace theirs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dualsql_client.wire import INFINITIES
 
 @contextmanager
 def reading_documents(driver: Any, dialect: Any) -> Iterator[None]:
-    """In the block, a connection of psycopg or psycopg2 reads documents so, unless the application said how."""
+    """In the block, psycopg and psycopg2 read documents exactly, unless the application set a reader."""
     if reads_for_an_application(dialect):
         yield
     elif hasattr(driver, "adapters"):
@@ -95,7 +95,7 @@ _CHAR = 18
 
 
 class ExactDate(types.Date):
-    """A date as asyncpg takes and gives it, without its infinities."""
+    """A date on asyncpg, without its handling of infinities."""
 
     render_bind_cast = True
 
@@ -107,7 +107,7 @@ class ExactDate(types.Date):
 
 
 class ExactDateTime(types.DateTime):
-    """A timestamp as asyncpg takes and gives it, without its infinities."""
+    """A timestamp on asyncpg, without its handling of infinities."""
 
     render_bind_cast = True
 
@@ -119,7 +119,7 @@ class ExactDateTime(types.DateTime):
 
 
 class ExactUntyped(types.NullType):
-    """What asyncpg gives for a column of no declared type; dates are known by PostgreSQL's number of their type."""
+    """A column without a declared type on asyncpg; dates are recognized by PostgreSQL's number of their type."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
         if coltype == _CHAR:
@@ -130,7 +130,7 @@ class ExactUntyped(types.NullType):
 
 
 class CharText(types.String):
-    """What asyncpg takes and gives for texts; those of the type "char", of one byte, it gives as bytes."""
+    """A text on asyncpg, which returns values of the type "char" (one byte) as bytes."""
 
     render_bind_cast = True
 
@@ -139,7 +139,7 @@ class CharText(types.String):
 
 
 class CharCHAR(types.CHAR):
-    """The same for a column that is declared CHAR."""
+    """The same for a column declared as CHAR."""
 
     render_bind_cast = True
 
@@ -154,7 +154,7 @@ def _char(value: Any) -> Any:
 
 
 def bound_as_text(type_: Any) -> str | None:
-    """The type that a parameter of such a type has before it is cast; None where it has its own."""
+    """The type with which a parameter is sent before it is cast; None if it is sent with its own."""
     return "TEXT" if isinstance(type_, ExactDate | ExactDateTime) else list_of_dates_as_text(type_)
 
 
@@ -180,7 +180,7 @@ def _zoned_text(value: Any) -> Any:
 
 
 def _with_zone(value: datetime) -> datetime:
-    """An instant without a zone, in this process's own, as asyncpg takes it."""
+    """An instant without a zone, interpreted in the zone of this process, as asyncpg does."""
     try:
         return value.astimezone()
     except (OverflowError, ValueError):  # the ends of year 1 and year 9999 have no other zone
@@ -194,7 +194,7 @@ def _word(value: Any, wanted: str) -> Any:
 
 
 def _of_asyncpg(kind: str) -> tuple[Any, Any]:
-    """The objects that stand for infinity and for -infinity."""
+    """asyncpg's objects for infinity and -infinity."""
     from asyncpg.pgproto import pgproto  # type: ignore[import-untyped]
 
     return getattr(pgproto, f"infinity_{kind}"), getattr(pgproto, f"negative_infinity_{kind}")
@@ -206,10 +206,11 @@ Unreadable = Callable[[str], Any]
 
 @contextmanager
 def loading_exactly(driver: Any, unreadable: Unreadable) -> Iterator[None]:
-    """In the block, the connection gives what no Python value is as PostgreSQL's text: infinities as a plain text,
-    all else as `unreadable` makes it.
+    """In the block, the connection returns values without a Python class as PostgreSQL's text.
 
-    A connection of psycopg or psycopg2 has its own loaders back afterwards; others are left alone.
+    Infinities are plain text, all others the result of `unreadable`.
+
+    Afterwards, a connection of psycopg or psycopg2 has its own loaders again. Other drivers are not changed.
     """
     if hasattr(driver, "adapters"):
         yield from _loading_with_psycopg(driver.adapters, unreadable)
@@ -266,7 +267,7 @@ def _or_word(oid: int, read: Any, texts: Any, unreadable: Unreadable) -> Callabl
 
 @cache
 def _or_text(oid: int, loader: Any, texts: Any, unreadable: Unreadable) -> Any:
-    """A loader that gives a text where `loader` fails, or makes another value of what it reads."""
+    """A loader that returns the text if `loader` fails or changes the value."""
     from psycopg.adapt import Loader
 
     is_odd = re.compile(_ODD.get(oid, "").encode()).match
@@ -297,13 +298,13 @@ def _or_text(oid: int, loader: Any, texts: Any, unreadable: Unreadable) -> Any:
 
 
 def _failures(driver: str) -> tuple[type[Exception], ...]:
-    """What the driver raises for a value that it cannot read."""
+    """The driver's exceptions for a value that it cannot read."""
     module: Any = import_module(driver)
     return (ValueError, OverflowError, NotImplementedError, module.DataError, module.NotSupportedError)
 
 
 def _in_utc(read: Callable[..., Any]) -> Callable[..., Any]:
-    """As asyncpg gives instants; the others give them in the session's zone."""
+    """The instant in UTC, as asyncpg returns it; the other drivers use the session's zone."""
 
     def load(*given: Any) -> Any:
         found = read(*given)
@@ -332,7 +333,7 @@ ODD = frozenset((*_OIDS_OF_INFINITIES, *_ODD))
 
 
 def _spelled(oid: int, text: str, listed: Callable[[], Any], unreadable: Unreadable) -> Any:
-    """The value of a text as asyncpg shows it; see `dualsql.databases.postgresql.streams`."""
+    """The text as it is shown with asyncpg; see `dualsql.databases.postgresql.streams`."""
     if oid in _OIDS_OF_INFINITIES and text in INFINITIES:
         return text
     match oid:
@@ -351,7 +352,7 @@ def _spelled(oid: int, text: str, listed: Callable[[], Any], unreadable: Unreada
 
 
 def _iso(text: Any) -> Any:
-    """A timestamp, or a list of them, as to_json() has it."""
+    """A timestamp, or a list of them, as to_json() writes it."""
     if not isinstance(text, str):
         return text and [_iso(one) for one in text]
     return re.sub(r"([+-][0-9]{2})( BC)?$", r"\1:00\2", text.replace(" ", "T", 1)) if ":" in text else text
@@ -368,7 +369,7 @@ _CYCLE = 400
 
 
 def _instant(text: str, unreadable: Unreadable) -> Any:
-    """An instant in UTC, which a session's zone may have moved beyond Python's years."""
+    """An instant in UTC; in the session's zone it may be beyond Python's years."""
     found = _INSTANT.fullmatch(text)
     if found is None:  # of another DateStyle
         return unreadable(text)
@@ -394,7 +395,7 @@ _DURATION = re.compile(
 
 
 def _duration(text: str) -> str:
-    """An interval with its parts, each with its sign."""
+    """An interval as its parts, each with its sign."""
     found = _DURATION.fullmatch(text)
     if found is None:  # of another IntervalStyle, or infinite
         return text
@@ -406,7 +407,7 @@ def _duration(text: str) -> str:
 
 
 def _shortest(value: float | None) -> float | None:
-    """A number of four bytes with the fewest digits that are it: 0.1, and not 0.10000000149011612."""
+    """A float of four bytes with the fewest digits that identify it: 0.1, and not 0.10000000149011612."""
     if value is None or value != value or value in (_INFINITE, -_INFINITE):  # noqa: PLR0124 - NaN
         return value
     for digits in (6, 7, 8, 9) if abs(value) >= _SMALLEST_NORMAL else range(1, 10):

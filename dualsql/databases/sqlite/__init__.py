@@ -1,4 +1,4 @@
-"""SQLite: how a file is opened, kept read-only and bounded in time, and read."""
+"""SQLite: opening a file, read-only mode, time limit, reading rows."""
 
 from __future__ import annotations
 

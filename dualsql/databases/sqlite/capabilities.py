@@ -1,4 +1,4 @@
-"""What SQLite can do."""
+"""The capabilities of SQLite."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
         # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
         element = func.substr(instant(element), 1, 19, type_=types.String())
     if bucket == "week":
-        # Back six days, then on to the next Monday, which may be that very day.
+        # Six days back, then forward to the next Monday, which may be the same day.
         return func.date(element, "-6 days", "weekday 1", type_=types.Date())
     if bucket == "quarter":
         month = cast(func.strftime("%m", element), types.Integer())
@@ -183,7 +183,7 @@ _BEGINS_WITH_DATE = "'[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
 
 
 def _one_spelling(x: str) -> str:
-    """SQL for the one spelling of the text that `x`, SQL itself, gives."""
+    """SQL for the normalized spelling of the instant in `x`, which is SQL."""
     zone = f"ltrim(substr({x}, 20), '.0123456789')"
     digits = f"CASE WHEN substr({x}, 20, 1) = '.' THEN substr({x}, 21, length({x}) - 20 - length({zone})) ELSE '' END"
     seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({x}, 1, 19) || {zone})"

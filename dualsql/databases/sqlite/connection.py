@@ -1,6 +1,6 @@
-"""Connections to SQLite: kept read-only and bounded in time; rows of pages and streams read on them.
+"""Connections to SQLite: read-only mode, time limit, and reading rows of pages and streams.
 
-Sessions stand under PRAGMA query_only, an authorizer and a time limit.
+Sessions have PRAGMA query_only, an authorizer and a time limit.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _INSTRUCTIONS_IN_A_BLINK = 10_000
 
 
 class TimeLimit:
-    """The instant a connection's statement has to end at, on the clock of `time.monotonic`.
+    """The time, by `time.monotonic`, at which a connection's statement must end.
 
-    SQLite has no time limit. It calls a progress handler every so many instructions, in the thread that runs the
-    statement, and stops the statement when told to. A blocked event loop therefore does not keep a query running.
+    SQLite has no time limit. It calls a progress handler after a number of instructions, in the thread of the
+    statement, and the handler can stop the statement. So a blocked event loop does not keep a query running.
     """
 
     __slots__ = ("ends_at",)
@@ -65,10 +65,10 @@ class TimeLimit:
         return time.monotonic() > self.ends_at
 
     def install(self, driver: Any, *, for_a_blink: bool = False) -> Any:
-        """Make `driver`, sqlite3's connection or aiosqlite's, look at this clock. The latter's must be awaited.
+        """Install the progress handler on a connection of sqlite3 or aiosqlite; for aiosqlite, await the result.
 
         Args:
-            for_a_blink: look so often that a statement can be stopped within `BLINK`.
+            for_a_blink: check so often that a statement can be stopped within `BLINK`.
         """
         every = _INSTRUCTIONS_IN_A_BLINK if for_a_blink else _INSTRUCTIONS
         return driver.set_progress_handler(self.is_over, every)
@@ -83,7 +83,7 @@ LARGEST_VALUE = 64 * 1024 * 1024
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
 )
-# These reach query_only, whose refusal says what it is: CREATE, DROP and DELETE, INSERT, UPDATE, ALTER and the like.
+# These are left to query_only, whose error is clearer: CREATE, DROP, DELETE, INSERT, UPDATE, ALTER and similar.
 _LEFT_TO_QUERY_ONLY = frozenset({*range(1, 19), sqlite3.SQLITE_UPDATE, 26, 27, 28, 29, 30}) - {19}
 _SETTINGS = frozenset(
     {
@@ -103,16 +103,16 @@ _CODE = frozenset({"edit", "fts3_tokenizer", "load_extension", "readfile", "writ
 
 
 def confine(connection: sqlite3.Connection) -> None:
-    """Let a connection of dualsql's own only read, and make no value that nobody could hold."""
+    """Restrict a connection that dualsql made: it can only read, and the size of a value is limited."""
     connection.set_authorizer(authorize)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
 
 
 def authorize(action: int, one: str | None, other: str | None, _database: Any, _trigger: Any) -> int:
-    """SQLITE_OK for what reads; anything else is refused when it is prepared.
+    """SQLITE_OK for actions that read; all others are refused when the statement is prepared.
 
-    `PRAGMA query_only` protects tables, but allows ATTACH, which makes files, other pragmas, which could end it, and
-    functions that load code. See https://www.sqlite.org/c3ref/set_authorizer.html.
+    `PRAGMA query_only` protects tables, but allows ATTACH, which creates files, other pragmas, which could turn it off,
+    and functions that load code. See https://www.sqlite.org/c3ref/set_authorizer.html.
     """
     if action in _READS or action in _LEFT_TO_QUERY_ONLY:
         return sqlite3.SQLITE_OK
@@ -146,7 +146,7 @@ _FAULTS = {
 
 
 class SQLiteGuard(Guard):
-    """Through aiosqlite, or sqlite3 in a thread."""
+    """For aiosqlite, and sqlite3 in a thread."""
 
     def prepare(self, engine: Engine) -> None:
         """See `Guard.prepare`."""
@@ -154,7 +154,7 @@ class SQLiteGuard(Guard):
 
     @asynccontextmanager
     async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. On a connection that is read-only by itself, nothing is sent."""
+        """See `Guard.kept`. On a connection that is always read-only, nothing is sent."""
         clock = await _clock_of(connection)
         is_ours = not await _refuses_writes(connection)
         if is_ours:
@@ -193,7 +193,7 @@ class SQLiteGuard(Guard):
 
 
 def readable_text(stored: bytes) -> Any:
-    """A text of a database, or an Unfit of one that is no UTF-8."""
+    """A text of the database; an Unfit if it is not valid UTF-8."""
     try:
         return stored.decode()
     except UnicodeDecodeError:
@@ -201,7 +201,7 @@ def readable_text(stored: bytes) -> Any:
 
 
 async def _clock_of(connection: AsyncConnection) -> TimeLimit:
-    """The connection's clock, installed once in its life."""
+    """The time limit of the connection, installed once."""
     memory = memory_of(connection)
     if _CLOCK not in memory:
         clock = TimeLimit()
@@ -214,7 +214,7 @@ async def _clock_of(connection: AsyncConnection) -> TimeLimit:
 
 
 async def _refuses_writes(connection: AsyncConnection) -> bool:
-    """Whether the connection is read-only without us; asked once in its life."""
+    """Whether the connection was read-only before; checked once."""
     memory = memory_of(connection)
     if _REFUSES_WRITES not in memory:
         memory[_REFUSES_WRITES] = bool((await connection.exec_driver_sql("PRAGMA query_only")).scalar())
@@ -244,10 +244,10 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
 
 
 def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
-    """The next rows of a cursor, at most so many, or all of them; see `readable_text`.
+    """The next rows of a cursor, at most so many, or all; see `readable_text`.
 
-    sqlite3 makes texts in C, and stops at one that is no UTF-8 without leaving its row: that row is read again, and
-    the rest of these rows with it, by Python's code.
+    sqlite3 decodes texts in C, and fails at invalid UTF-8 without leaving the row. That row and the rest of these rows
+    are then decoded in Python.
     """
     rows: list[Any] = []
     try:
@@ -265,16 +265,16 @@ def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
 
 
 def is_file(engine: Engine) -> bool:
-    """Whether the engine reads a file through aiosqlite, and no database in memory."""
+    """Whether the engine reads a file through aiosqlite, not a database in memory."""
     path = engine.url.database or ":memory:"
     return engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
 
 
 def connect(engine: Engine, *, for_a_blink: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
-    """A connection for the thread that calls, and the clock it looks at.
+    """A connection for the calling thread, and its time limit.
 
     Args:
-        for_a_blink: it is the event loop's: its clock is looked at more often, and no lock is waited for.
+        for_a_blink: it is for the event loop: the time is checked more often, and it does not wait for locks.
     """
     arguments: Any
     arguments, options = engine.dialect.create_connect_args(engine.url)
@@ -291,7 +291,7 @@ def connect(engine: Engine, *, for_a_blink: bool = False) -> tuple[sqlite3.Conne
 
 
 _QUICK = 0.002
-"""Seconds of work for which no thread is worth the way."""
+"""Seconds of work below which a thread switch costs more than it saves."""
 
 _MOST_KNOWN = 1_000
 
@@ -306,9 +306,9 @@ def fetched(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
 class EventLoopReader:
     """A connection of the event loop's own, and the statements that may use it.
 
-    A page costs less than its way to a thread and back. A statement that was quick in the thread runs on the event loop
-    the next time. When it is slow there (another offset, a cold disk, a lock), SQLite stops it after `BLINK` seconds,
-    and the thread runs it again.
+    A page costs less than two thread switches. A statement that was fast in the thread runs on the event loop the next
+    time. If it is slow there (another offset, a cold disk, a lock), SQLite stops it after `BLINK` seconds, and the
+    thread runs it again.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -318,7 +318,7 @@ class EventLoopReader:
         self._quick: OrderedDict[str, None] = OrderedDict()
 
     def learn(self, sent: DriverStatement, work: float, wait: float) -> None:
-        """Note what a statement took in the thread: seconds of work there, and seconds in all."""
+        """Record the time of a statement in the thread: seconds of work, and seconds in total."""
         if work > _QUICK or wait > BLINK:
             self._quick.pop(sent.sql, None)
             return
@@ -328,7 +328,7 @@ class EventLoopReader:
             self._quick.popitem(last=False)
 
     def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement; None for one that has to take the long way, if only to say there why it fails."""
+        """All rows of a statement; None if it must run in the thread, also to report its error."""
         if sent.sql not in self._quick:
             return None
         begun = time.monotonic()
@@ -357,20 +357,21 @@ class EventLoopReader:
 
 
 _HELD_UP = 0.02
-"""Seconds after which a statement keeps others waiting for too long."""
+"""Seconds after which a statement delays others too long."""
 
 _PATIENCE = 0.1
-"""Seconds that a statement waits to be begun."""
+"""Seconds that a statement waits for the thread."""
 
 _MOST_WAITING = 32
 
 
 class FileReader:
-    """The thread and its connection, both made when they are first asked for something.
+    """A thread with its connection, both made at first use.
 
-    The cost of a page is not its query, but each change between the event loop and a thread: SQLAlchemy over aiosqlite
-    makes five. Here the event loop compiles; the thread executes, fetches and makes the values. There is one thread, as
-    several would contend for Python's lock at each row. While a slow statement occupies it, pages use the pool.
+    Most of the cost of a page is not its query but the switches between event loop and thread: SQLAlchemy over
+    aiosqlite makes five. Here the event loop compiles, and the thread executes, fetches and converts. There is one
+    thread, because several would compete for Python's lock at each row. While a slow statement occupies it, pages use
+    the pool.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -382,22 +383,22 @@ class FileReader:
         self._running_since: float | None = None
 
     def _is_free(self) -> bool:
-        """Whether the thread would serve a statement at once, or nearly so."""
+        """Whether the thread would start a statement at once, or almost."""
         since = self._running_since
         held_up = since is not None and time.monotonic() - since > _HELD_UP
         return self._waiting < _MOST_WAITING and not held_up
 
     def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement that is known to be quick; None for another, which `fetch` takes."""
+        """All rows of a statement that is known to be fast; None for any other one, which `fetch` runs."""
         return self._immediate.fetch(sent, limit)
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
-        """All rows of a statement, which SQLite stops after `limit`.
+        """All rows of a statement, with the time limit `limit`.
 
         Raises:
-            HeldUpError: it was not begun in time, and is not going to be.
-            QueryExecutionError: it has other columns than are described.
-            sqlite3.Error: what the database says.
+            HeldUpError: the statement was not started in time, and will not be started.
+            QueryExecutionError: it has other columns than described.
+            sqlite3.Error: the error of the database.
         """
         if not self._is_free():
             raise HeldUpError
@@ -420,12 +421,12 @@ class FileReader:
             self._waiting -= 1
 
     def abandon(self) -> None:
-        """End the thread, and do not wait for it."""
+        """Stop the thread without waiting for it."""
         self._immediate.close()
         self._tasks.put(None)
 
     async def close(self) -> None:
-        """End the thread, and wait for it."""
+        """Stop the thread and wait for it."""
         self._immediate.close()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -440,7 +441,7 @@ class FileReader:
                     connection, clock = connect(self._engine)
                 self._running_since = time.monotonic()
                 task.run(connection, clock)
-            # Whatever was raised is the caller's to know: the thread must go on.
+            # The caller gets any error; the thread continues.
             except BaseException as error:  # noqa: BLE001
                 task.tell(task.answer.set_exception, error)
             self._running_since = None
@@ -449,7 +450,7 @@ class FileReader:
 
 
 class _Task:
-    """One statement, from the loop to the thread and back."""
+    """A statement on its way from the event loop to the thread and back."""
 
     def __init__(self, sent: DriverStatement, limit: timedelta) -> None:
         self._sent = sent
@@ -462,7 +463,7 @@ class _Task:
         self.answer: asyncio.Future[Rows] = self._loop.create_future()
 
     def run(self, connection: sqlite3.Connection, clock: TimeLimit) -> None:
-        """In the thread: execute, fetch, make the values."""
+        """In the thread: execute, fetch, convert."""
         with self._lock:
             if self._is_abandoned:
                 return
@@ -479,7 +480,7 @@ class _Task:
         self.tell(self.answer.set_result, found)
 
     def tell(self, say: Callable[[Any], None], what: Any) -> None:
-        """In the thread: let the loop hear of it, if anybody still listens."""
+        """In the thread: report the result to the event loop, if the loop still runs."""
 
         def heard() -> None:
             if not self.answer.done():
@@ -489,7 +490,7 @@ class _Task:
             self._loop.call_soon_threadsafe(heard)
 
     def withdraw(self) -> None:
-        """On the loop: do not wait any longer for what was not begun."""
+        """On the event loop: give up if the statement was not started."""
         with self._lock:
             if self._has_begun or self.answer.done():
                 return
@@ -497,28 +498,28 @@ class _Task:
         self.answer.set_exception(HeldUpError())
 
     def abandon(self) -> None:
-        """On the loop: stop it in the database; no other statement is hit."""
+        """On the event loop: stop this statement in the database, and no other one."""
         with self._lock:
             self._is_abandoned = True
             if self._running is not None:
                 connection, clock = self._running
                 connection.interrupt()
-                # A statement that SQLite is still preparing does not hear of that; its clock is looked at once it runs.
+                # An interrupt has no effect while SQLite prepares the statement; the time limit applies once it runs.
                 clock.ends_at = 0.0
 
 
 def file_reader(engine: Engine) -> FileReader | None:
-    """A reader of the same file, for an engine that was made here; None when it is no file."""
+    """A reader of the same file, for an engine that was made here; None if it is not a file."""
     return FileReader(engine) if is_file(engine) else None
 
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> Lane:
-    """What streams the rows of the statement from aiosqlite."""
+    """The stream backend for a statement on aiosqlite."""
     return by_sqlite_thread(sent)
 
 
 def by_sqlite_thread(sent: DriverStatement) -> Lane:
-    """Fetched and encoded in the thread of aiosqlite's connection: one crossing for each batch, bytes come back."""
+    """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
 
     async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
