@@ -199,6 +199,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "envelope/test_dual_mode.py::test_an_error_is_apart_from_data_and_readable",
         ),
         "S8.5 Headers, or the `_meta` of a call, state who asks. Code gets no display.": (
+            "http/test_dual_mode.py::test_all_of_rest_answers_in_the_form_that_is_asked_for",
             "envelope/test_dual_mode.py::test_headers_say_who_asks",
             "envelope/test_dual_mode.py::test_code_gets_no_display",
             "mcp/test_negotiation.py::test_code_reads_json_and_people_read_markdown",
@@ -207,6 +208,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
         "S8.6 `CodeMode` calls tools, reads data, queries staged data and lists tools, over any MCP client.": (
+            "mcp/test_result_tools.py::test_clients_of_staged_data_go_on_working",
             "mcp/test_negotiation.py::test_code_mode_reads_all_that_a_dual_mode_tool_says",
             "mcp/test_negotiation.py::test_a_program_is_told_what_came_and_what_was_expected",
             "client/code/test_codemode.py::test_every_mcp_client_against_a_real_server",

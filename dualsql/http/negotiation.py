@@ -49,23 +49,37 @@ def not_modified(etag: str, *, vary: str | None = None) -> Response:
 
 
 _FORMAT = "x-response-format"
-_KEPT = ("allow", "retry-after", "www-authenticate")
+_KEPT = ("allow", "location", "retry-after", "www-authenticate")
 
 # The settings of the server have bounded the answer already.
 _BOUNDS = Bounds(values=100_000_000, characters=2**31)
 
 
-def negotiating(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, which answers with a dual-mode answer instead of JSON if the caller asks for one."""
+_OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("", "PUT"): "pin",
+    ("", "DELETE"): "delete",
+    ("pin", "PUT"): "pin",
+    ("pin", "DELETE"): "unpin",
+}
+
+
+def negotiating(endpoint: Endpoint, below: str) -> Endpoint:
+    """The endpoint, which answers with a dual-mode answer instead of JSON if the caller asks for one.
+
+    Args:
+        below: the end of its path, such as "query"; empty for the resource itself and for the collection.
+    """
 
     async def answer(request: Request) -> Response:
         started = time.perf_counter()
         response = await endpoint(request)
-        response.headers.add_vary_header(VARY)
+        if not below or isinstance(response, JSONAnswer):
+            response.headers.add_vary_header(VARY)
         asked = _asked(request.headers)
         if asked is None or request.method == "HEAD" or not isinstance(response, JSONAnswer):
             return response
-        return _enveloped(response, asked, time.perf_counter() - started)
+        operation = _OPERATIONS.get((below, request.method), below)
+        return _enveloped(response, asked, operation, time.perf_counter() - started)
 
     return answer
 
@@ -76,12 +90,12 @@ def _asked(headers: Headers) -> Wanted | None:
     return wanted(headers) if named in ({"json"}, {"markdown"}) else None
 
 
-def _enveloped(response: JSONAnswer, asked: Wanted, seconds: float) -> JSONAnswer:
+def _enveloped(response: JSONAnswer, asked: Wanted, operation: str, seconds: float) -> JSONAnswer:
     said = json.loads(bytes(response.body))
     if response.status_code < 400:
         answer = create_dual_mode_response(
             said,
-            operation="page" if "data" in said else "describe",
+            operation=operation or _what(said),
             shown=_shown(said, asked),
             seconds=seconds,
             cached=said.get("cached") is True,
@@ -91,7 +105,7 @@ def _enveloped(response: JSONAnswer, asked: Wanted, seconds: float) -> JSONAnswe
         answer = create_dual_mode_error(
             said["message"],
             said["code"],
-            operation="read",
+            operation=operation or "read",
             suggestion=said["hint"] or None,
             details=said["details"],
             seconds=seconds,
@@ -99,6 +113,10 @@ def _enveloped(response: JSONAnswer, asked: Wanted, seconds: float) -> JSONAnswe
     headers = {"Vary": response.headers["vary"]}
     headers |= {name: response.headers[name] for name in _KEPT if name in response.headers}
     return JSONAnswer(present(answer, asked), response.status_code, headers)
+
+
+def _what(said: Mapping[str, Any]) -> str:
+    return "page" if "data" in said else "list" if "resources" in said else "describe"
 
 
 def _shown(said: dict[str, Any], asked: Wanted) -> Display:

@@ -206,10 +206,14 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
         return Response(status_code=204, headers=allowed)
 
     unknown = MethodNotAllowedError("The method is not allowed for this path.", known=methods)
+
+    async def refuse_method(_: Request) -> Response:
+        return problem_response(unknown)
+
     return [
         *(Route(path, answering(endpoint), methods=[method]) for method, endpoint in endpoints.items()),
         *([Route(path, list_methods, methods=["OPTIONS"])] if "OPTIONS" in methods else []),
-        Route(path, problem_response(unknown)),
+        Route(path, refuse_method, methods=()),
     ]
 
 

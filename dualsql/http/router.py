@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import isfunction
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -100,27 +101,29 @@ class FeatureRoutes:
 def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
     """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
     routes = Routes(server, features)
-    result = {
-        # Errors are negotiated, too.
-        "GET": negotiating(answering(routes.read)),
-        "POST": negotiating(answering(routes.page)),
-        "PUT": routes.pin,
-        "DELETE": routes.delete,
-    }
+    result = {"GET": routes.read, "POST": routes.page, "PUT": routes.pin, "DELETE": routes.delete}
     return Router(
         routes=[
             well_known_route(server, [endpoint for feature in features for endpoint in feature.endpoints]),
-            Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"]),
+            _negotiated(Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"])),
             Route(COLLECTION, problem_response(not_found())),
-            *method_routes(PATH, result, METHODS),
-            *method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS),
-            *method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS),
-            *(route for feature in features for route in feature.routes),
+            *map(_negotiated, method_routes(PATH, result, METHODS)),
+            *map(_negotiated, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)),
+            *map(_negotiated, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)),
+            *(_negotiated(route) for feature in features for route in feature.routes),
         ],
         default=FallbackRoute(),
         redirect_slashes=False,
         middleware=_middleware(server),
     )
+
+
+def _negotiated(route: BaseRoute) -> BaseRoute:
+    """The route, whose JSON, errors included, is a dual-mode answer for callers who ask for one."""
+    if not isinstance(route, Route) or not isfunction(route.endpoint):
+        return route
+    below = route.path.removeprefix(PATH).strip("/")
+    return Route(route.path, negotiating(route.endpoint, below), methods=sorted(route.methods or ()))
 
 
 class Routes:

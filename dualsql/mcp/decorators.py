@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args
 
 from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.formats.samples import TextFormat
@@ -88,8 +88,12 @@ _REGISTRARS = {("mcp", "MCPServer"): "official", ("fastmcp", "FastMCP"): "fastmc
 _EXTRAS = 'pip install "dualsql[mcp]" for mcp.server.MCPServer, "dualsql[fastmcp]" for fastmcp.FastMCP'
 
 
-class PlainToolOptions(TypedDict, total=False):
-    """The options of `plain_tool`.
+PlainEnvelope = Literal["none", "dual_mode"]
+"""The envelope of plain data: none, or the dual-mode answer (specification S8) around it."""
+
+
+class _CommonOptions(TypedDict, total=False):
+    """The options of every tool.
 
     Attributes:
         name, title, description: of the tool; by default those of the function.
@@ -106,8 +110,24 @@ class PlainToolOptions(TypedDict, total=False):
     registration: Mapping[str, Any]
 
 
-class ToolOptions(PlainToolOptions, ResultKeywords, total=False):
-    """The options of `DualResponseServer.tool`: those of `PlainToolOptions`, and these.
+class PlainToolOptions(_CommonOptions, total=False):
+    """The options of `plain_tool`.
+
+    Attributes:
+        name, title, description: of the tool; by default those of the function.
+        principal: gives the principal of a verified access token; by default `principal_of_token`. It must agree with
+            the server's `authenticate`.
+        registration: further keyword arguments of the SDK's own registration: icons, meta; with fastmcp also tags,
+            timeout and auth.
+        envelope: "none", the default, or "dual_mode" (see docs/envelope.md).
+    """
+
+    envelope: PlainEnvelope
+
+
+class ToolOptions(_CommonOptions, ResultKeywords, total=False):
+    """The options of `DualResponseServer.tool`: name, title, description, principal and registration as in
+    `PlainToolOptions`, and these.
 
     sample_size, sample, expiration, count, profile, source and wait are as for `DualResponseServer.create_response`.
     They hold for every result unless its `Answer` overrides them.
@@ -211,17 +231,23 @@ def make_plain_tool(
     name: str | None = None,
     title: str | None = None,
     description: str | None = None,
+    envelope: PlainEnvelope = "none",
     principal: PrincipalOf = principal_of_token,
     registration: Mapping[str, Any] | None = None,
 ) -> Tool:
     """The tool of plain data that `function` is with these `PlainToolOptions`."""
+    if envelope not in get_args(PlainEnvelope):
+        raise ConfigurationError(f"envelope is one of {', '.join(get_args(PlainEnvelope))}.")
+    named = _name_of(function, name)
     return _tool_of(
         function,
-        name=_name_of(function, name),
+        name=named,
         title=title,
         description=inspect.cleandoc(description or function.__doc__ or ""),
         adapter=PlainResultAdapter(
-            signature_of(function).return_annotation, text_budget=dual.settings.text_budget
+            signature_of(function).return_annotation,
+            text_budget=dual.settings.text_budget,
+            operation=named if envelope == "dual_mode" else None,
         ),
         principal=principal,
         registration=registration,

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
 
-from dualsql.envelope import Wanted, dual_mode_schema, plain, readable
+from dualsql.envelope import (
+    Wanted,
+    create_dual_mode_response,
+    display,
+    dual_mode_schema,
+    dual_mode_tool_result,
+    plain,
+    readable,
+)
 from dualsql.errors import ConfigurationError
 from dualsql.freeze.document import Statement
 from dualsql.mcp.calls import CallContext
@@ -244,12 +252,13 @@ class PlainResultAdapter:
     Args:
         returned: the return annotation of the function: a TypedDict, a pydantic model, a dataclass or a dict.
         text_budget: characters of the text, which says what it leaves out.
+        operation: the name of the tool, where its answers have the dual-mode envelope; None without one.
 
     Raises:
         ConfigurationError: the annotation is not the type of a JSON object.
     """
 
-    def __init__(self, returned: Any, *, text_budget: int) -> None:
+    def __init__(self, returned: Any, *, text_budget: int, operation: str | None = None) -> None:
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(returned)
             schema = inlined(self._adapter.json_schema(mode="serialization"))
@@ -263,19 +272,31 @@ class PlainResultAdapter:
                 "A tool of plain data returns an object, and none that has an error of its own.",
                 hint="Annotate what its function returns: a TypedDict, a pydantic model, a dataclass or a dict.",
             )
-        self.output_schema = or_error(schema)
+        self.output_schema = or_error(schema) if operation is None else dict(dual_mode_schema(schema))
         self._budget = text_budget
+        self._operation = operation
 
     async def result(
         self, returned: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
+        started = time.perf_counter()
         # Validated: the protocol requires results that conform to the published schema.
         checked = self._adapter.validate_python(returned, by_alias=True, by_name=True)
         data = plain(self._adapter.dump_python(checked, mode="json", by_alias=True))
+        if self._operation is not None:
+            answer = create_dual_mode_response(
+                data,
+                operation=self._operation,
+                shown=display(data, "markdown", budget=self._budget),
+                seconds=time.perf_counter() - started,
+            )
+            return dual_mode_tool_result(answer, context.wanted)
         text = readable(data, budget=self._budget)
         return {"content": [text_block(text)], "structuredContent": data, "isError": False}
 
     def problem_result(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
-        return problem_tool_result(problem)
+        if self._operation is None:
+            return problem_tool_result(problem)
+        return problem_result(problem, "dual_mode", ToolCall(self._operation, wanted))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
-from dualsql.errors import BadParameterError
+from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
-from dualsql.mcp.decorators import ToolOptions, make_tool, plain_tool, tool
+from dualsql.mcp.decorators import PlainEnvelope, ToolOptions, make_tool, plain_tool, tool
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES, AggregateFunction
 from dualsql.query.comparisons import BUCKETS, OPERATORS
@@ -195,10 +195,13 @@ def _result_query(values: Mapping[str, Any]) -> ResultQuery:
     return read_result_query(given)
 
 
-def add_data_manager(dual: DualResponseServer, server: Any) -> None:
+def add_data_manager(dual: DualResponseServer, server: Any, *, envelope: PlainEnvelope = "dual_mode") -> None:
     """Register the tool `data_manager`, which lists, describes and queries stored results.
 
     It is for clients of dual-mode answers (specification S8), which query staged data with it.
+
+    Args:
+        envelope: "dual_mode" for such an answer, whose `data` is the result of the operation; "none" for that alone.
 
     Raises:
         ConfigurationError: as `plain_tool`.
@@ -217,7 +220,8 @@ def add_data_manager(dual: DualResponseServer, server: Any) -> None:
             return await _list(dual, caller)
         if data_access_id is None:
             raise BadParameterError(
-                f"{operation} needs a data_access_id.", hint='operation="list" shows them.'
+                f"{operation} needs a data_access_id.",
+                hint=_WHERE_THE_ID_IS if caller is None else 'operation="list" shows them.',
             )
         resource = await dual.open_resource(id_in(data_access_id), caller, "read")
         if operation == "schema":
@@ -229,10 +233,17 @@ def add_data_manager(dual: DualResponseServer, server: Any) -> None:
         )
         return _query(resource, page)
 
-    plain_tool(dual, server)(data_manager)
+    plain_tool(dual, server, envelope=envelope)(data_manager)
+
+
+_WHERE_THE_ID_IS = "Give the id or the URI that the earlier result printed, such as resource://abc."
 
 
 async def _list(dual: DualResponseServer, caller: Principal | None) -> Managed:
+    if caller is None:
+        raise UnauthenticatedError(
+            "Only callers that are known have a list of results.", hint=_WHERE_THE_ID_IS
+        )
     found = await dual.list_resources(caller)
     resources = [_schema(dual, resource) for resource in found.resources]
     return Managed(operation="list", resources=[dict(one) for one in resources])

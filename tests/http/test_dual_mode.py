@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import ResultCache
 from dualsql.envelope import validate_dual_mode
+from dualsql.settings import ALL_ACTIONS
 from tests.http.application import ALL, Application, assert_private, fill, running
 
 FORMAT, CONTEXT = "X-Response-Format", "X-Execution-Context"
@@ -84,6 +85,60 @@ async def test_with_one_it_is_in_the_dual_mode_shape(
     if not is_for_code:
         assert "|Institution 001|" in page["display"]["content"]
         assert refused["display"]["content"]
+
+
+ASKED: list[tuple[str, str, Any, int, str]] = [
+    ("PUT", "", None, 200, "pin"),
+    ("PUT", "?x=1", None, 400, "pin"),
+    ("PUT", "/pin", None, 200, "pin"),
+    ("DELETE", "/pin", None, 200, "unpin"),
+    ("POST", "/sql", {"sql": "SELECT count(*) AS n FROM data"}, 200, "sql"),
+    ("POST", "/sql", {"sql": "SELECT nothing FROM data"}, 422, "sql"),
+    ("POST", "/query", {"aggregates": ["count"]}, 200, "query"),
+    ("POST", "/query", {"aggregate": ["count"]}, 400, "query"),
+    ("POST", "/refine", {"limit": 2}, 201, "refine"),
+    ("GET", "/profile", None, 200, "profile"),
+    ("GET", "/profile?kind=none", None, 400, "profile"),
+    ("GET", "/rows?columns=nothing", None, 422, "rows"),
+    ("GET", "/chart", None, 400, "chart"),
+    ("PATCH", "", None, 405, "read"),
+    ("GET", "/sql", None, 405, "sql"),
+    ("DELETE", "?x=1", None, 400, "delete"),
+]
+
+
+@pytest.mark.parametrize("form", ["json", "markdown"])
+async def test_all_of_rest_answers_in_the_form_that_is_asked_for(url: str, form: str) -> None:
+    async with running(url, anonymous_actions=ALL_ACTIONS) as app:
+        path = await app.create()
+        for method, below, body, status, operation in ASKED:
+            plain = await app.http.request(method, f"{path}{below}", json=body)
+            asked = await app.http.request(method, f"{path}{below}", json=body, headers={FORMAT: form})
+            assert (plain.status_code, asked.status_code) == (status, status), below
+            answer, said = asked.json(), plain.json()
+            assert validate_dual_mode(answer) == []
+            assert (answer["success"], answer["metadata"]["operation"]) == (status < 400, operation)
+            if status < 400:
+                assert answer["data"].keys() == said.keys()
+                assert answer["data"] == said or operation in {"unpin", "refine"}
+            else:
+                assert answer["error"]["code"] == said["code"]
+            assert ("display" in answer) is (form == "markdown")
+            assert FORMAT in plain.headers["vary"] and FORMAT in asked.headers["vary"]
+            for name in ("allow", "location"):
+                assert (name in plain.headers) == (name in asked.headers)
+        listed = await app.http.get(path.rpartition("/")[0] + "/", headers={FORMAT: form})
+        assert listed.json()["error"]["code"] in {"UNAUTHENTICATED", "RESOURCE_NOT_FOUND"}
+
+
+async def test_a_stream_has_a_form_of_its_own(url: str) -> None:
+    async with running(url) as app:
+        path = await app.create()
+        plain = await app.http.get(f"{path}/rows?format=csv")
+        asked = await app.http.get(f"{path}/rows?format=csv", headers={FORMAT: "json"})
+        assert plain.text == asked.text
+        removed = await app.http.delete(path, headers={FORMAT: "json"})
+        assert removed.status_code in {204, 403}
 
 
 async def test_cached_is_what_a_result_cache_answered(url: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from dualsql import DualResponseServer
+from dualsql import ConfigurationError, DualResponseServer
+from dualsql.envelope import validate_dual_mode
 from dualsql.freeze.document import AnySelect
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_data_manager, add_result_tools
@@ -116,12 +117,43 @@ async def test_clients_of_staged_data_go_on_working(dual: DualResponseServer, ho
         )
         listed = await connection.call("data_manager", operation="list")
     assert schema.structured_content is not None and rows.structured_content is not None
-    assert schema.structured_content["table"] == "data"
-    assert schema.structured_content["columns"][:2] == ["id", "name"]
-    assert rows.structured_content["columns"] == ["state", "n"]
-    assert rows.structured_content["rowCount"] == 2 and rows.structured_content["hasMore"] is True
-    # Nobody is known to ask, so nobody has anything.
-    assert listed.is_error
+    described, answered = schema.structured_content["data"], rows.structured_content["data"]
+    assert (described["table"], described["columns"][:2]) == ("data", ["id", "name"])
+    assert answered["columns"] == ["state", "n"]
+    assert (answered["rowCount"], len(answered["rows"]), answered["hasMore"]) == (2, 2, True)
+    for result in (schema, rows, listed):  # such clients take an answer without `success` for an error
+        assert validate_dual_mode(result.structured_content) == []
+        assert result.structured_content["success"] is not result.is_error
+        assert result.structured_content["metadata"]["operation"] == "data_manager"
+
+
+async def test_an_anonymous_caller_is_not_sent_round_in_a_circle(
+    dual: DualResponseServer, host: Host
+) -> None:
+    """Nobody is known to ask, so nobody has a list: the hint is what the result itself printed."""
+    async with host.connected(_server(dual, host)) as connection:
+        listed = await connection.call("data_manager", operation="list")
+        unnamed = await connection.call("data_manager", operation="query", sql="SELECT 1 FROM data")
+    for result, code in ((listed, "UNAUTHENTICATED"), (unnamed, "BAD_PARAMETER")):
+        error = result.structured_content["error"]
+        assert error["code"] == code
+        assert "resource://" in error["details"]["suggestion"]
+        assert "list" not in error["details"]["suggestion"]
+
+
+async def test_the_data_manager_without_an_envelope(dual: DualResponseServer, host: Host) -> None:
+    server = host.server()
+    dual.tool(server)(search)
+    add_data_manager(dual, server, envelope="none")
+    async with host.connected(server) as connection:
+        uri = await _uri(connection)
+        result = await connection.call("data_manager", operation="schema", data_access_id=uri)
+        refused = await connection.call("data_manager", operation="list")
+    assert result.structured_content is not None and refused.structured_content is not None
+    assert result.structured_content["table"] == "data"
+    assert refused.structured_content["error"]["code"] == "UNAUTHENTICATED"
+    with pytest.raises(ConfigurationError, match="envelope"):
+        add_data_manager(dual, host.server(), envelope="dual_response")  # type: ignore[arg-type]
 
 
 @pytest.mark.quick(1)
@@ -145,7 +177,7 @@ async def test_a_result_is_asked_by_its_principal_alone(make_dual: MakeDual, hos
                     "data_manager", operation="query", data_access_id=uri, sql="SELECT 1 FROM data"
                 )
     assert made.structured_content is not None and not made.is_error
-    assert listed.structured_content is not None and len(listed.structured_content["resources"]) == 2
+    assert listed.structured_content is not None and len(listed.structured_content["data"]["resources"]) == 2
     for result in (refused, managed):
         assert result.structured_content is not None
         assert result.structured_content["error"]["code"] == "RESOURCE_NOT_FOUND"
