@@ -14,7 +14,6 @@ from sqlalchemy import CompoundSelect, Select, TextualSelect
 from dualsql.envelope import (
     Wanted,
     create_dual_mode_response,
-    display,
     dual_mode_schema,
     dual_mode_tool_result,
     plain,
@@ -288,7 +287,8 @@ class PlainResultAdapter:
             answer = create_dual_mode_response(
                 data,
                 operation=self._operation,
-                shown=display(data, "markdown", budget=self._budget),
+                # As text: Markdown's escapes would change the ids that a model copies.
+                shown={"type": "text", "content": readable(data, budget=self._budget)},
                 seconds=time.perf_counter() - started,
             )
             return dual_mode_tool_result(answer, context.wanted)

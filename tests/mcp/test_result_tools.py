@@ -118,6 +118,7 @@ async def test_clients_of_staged_data_go_on_working(dual: DualResponseServer, ho
         listed = await connection.call("data_manager", operation="list")
     assert schema.structured_content is not None and rows.structured_content is not None
     described, answered = schema.structured_content["data"], rows.structured_content["data"]
+    assert f"dataAccessId: {access}" in text_of(schema)
     assert (described["table"], described["columns"][:2]) == ("data", ["id", "name"])
     assert answered["columns"] == ["state", "n"]
     assert (answered["rowCount"], len(answered["rows"]), answered["hasMore"]) == (2, 2, True)
