@@ -461,7 +461,6 @@ BEYOND: dict[str, str] = {
     "query/test_oracle.py": "questions about results, answered as polars answers them on the full rows",
     "query/test_client.py": "the client asks, in Python's values",
     "query/test_refining.py": "results made of results",
-    "mcp/test_result_tools.py": "tools that go on with an earlier result; data_manager",
     "query/test_hidden.py": "masks, tenants, sums and letters, on every engine",
     "query/test_tables.py": "each aggregate, operator and bucket is accepted, described and answered everywhere",
     "query/test_query.py": "POST /{id}/query: pages, streams, refusals",

@@ -24,7 +24,7 @@ from dualsql.envelope import (
     wanted,
 )
 from dualsql.formats import json
-from dualsql.http.problems import Endpoint, JSONAnswer
+from dualsql.http.problems import JSONAnswer
 from dualsql_client.wire import ResourceDescription
 
 _TAG = re.compile(r'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')
@@ -63,25 +63,19 @@ _OPERATIONS: Mapping[tuple[str, str], str] = {
 }
 
 
-def negotiating(endpoint: Endpoint, below: str) -> Endpoint:
-    """The endpoint, which answers with a dual-mode answer instead of JSON if the caller asks for one.
+def negotiated(request: Request, response: Response, below: str, started: float) -> Response:
+    """The answer to a request, as a dual-mode answer instead of JSON if the caller asks for one.
 
     Args:
-        below: the end of its path, such as "query"; empty for the resource itself and for the collection.
+        below: the end of the path, such as "query"; empty for the resource itself and for the collection.
+        started: when the request came, by `time.perf_counter`.
     """
-
-    async def answer(request: Request) -> Response:
-        started = time.perf_counter()
-        response = await endpoint(request)
-        if not below or isinstance(response, JSONAnswer):
-            response.headers.add_vary_header(VARY)
-        asked = _asked(request.headers)
-        if asked is None or request.method == "HEAD" or not isinstance(response, JSONAnswer):
-            return response
-        operation = _OPERATIONS.get((below, request.method), below)
-        return _enveloped(response, asked, operation, time.perf_counter() - started)
-
-    return answer
+    response.headers.add_vary_header(VARY)
+    asked = _asked(request.headers)
+    if asked is None or request.method == "HEAD" or not isinstance(response, JSONAnswer):
+        return response
+    operation = _OPERATIONS.get((below, request.method), below)
+    return _enveloped(response, asked, operation, time.perf_counter() - started)
 
 
 def _asked(headers: Headers) -> Wanted | None:

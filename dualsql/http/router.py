@@ -6,6 +6,7 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isfunction
@@ -22,7 +23,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
-from dualsql.http.negotiation import is_known, metadata_etag, negotiating, not_modified
+from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_modified
 from dualsql.http.parameters import (
     parse_body,
     parse_count,
@@ -122,8 +123,17 @@ def _negotiated(route: BaseRoute) -> BaseRoute:
     """The route, whose JSON, errors included, is a dual-mode answer for callers who ask for one."""
     if not isinstance(route, Route) or not isfunction(route.endpoint):
         return route
-    below = route.path.removeprefix(PATH).strip("/")
-    return Route(route.path, negotiating(route.endpoint, below), methods=sorted(route.methods or ()))
+    endpoint, below = route.endpoint, route.path.removeprefix(PATH).strip("/")
+
+    async def answer(request: Request) -> Response:
+        started = time.perf_counter()
+        response: Response = await endpoint(request)
+        # Rows and pictures have formats of their own.
+        if below and not isinstance(response, JSONAnswer):
+            return response
+        return negotiated(request, response, below, started)
+
+    return Route(route.path, answer, methods=sorted(route.methods or ()))
 
 
 class Routes:
