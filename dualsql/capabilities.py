@@ -66,6 +66,11 @@ DatabaseAggregate = Callable[[Expression, float | None], Expression]
 """An aggregate of some values, and the fraction of one that takes it."""
 
 
+def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The expression as it is."""
+    return expression
+
+
 def _always(_type: SQLType) -> bool:
     return True
 
@@ -171,7 +176,7 @@ class QueryDialect:
     Attributes:
         exact: a text as it is compared by code point, for equality and grouping.
         ordered: ... and for which of two comes first.
-        finds_equal_by_index: `exact` hides the column from an index, so that equality is asked for twice.
+        finds_equal_by_index: an index of the column finds what `exact` is equal to; else equality is asked for twice.
         position: function of a text and a part of it, from 1, 0 where it is not in there.
         cut_date: the beginning of the bucket that a date, or an instant, lies in.
         double: a number as one of eight bytes.
@@ -180,9 +185,9 @@ class QueryDialect:
             and the fraction, or None where the database has no such aggregate.
     """
 
-    exact: Transform
-    ordered: Transform
-    finds_equal_by_index: bool
+    exact: Transform = unchanged
+    ordered: Transform = unchanged
+    finds_equal_by_index: bool = True
     position: Callable[[Expression, Expression], Expression]
     cut_date: Callable[[Expression, Bucket], Expression]
     double: Transform
@@ -212,6 +217,9 @@ def _has_its_own(_type: Any) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """One database's abilities, as far as dualsql depends on them.
+
+    A database's file states what differs from the defaults. These are on the safe side: what a database can do in
+    addition is used only if its file says so.
 
     Attributes:
         name: as people call the database; for messages only.
@@ -261,21 +269,21 @@ class Capabilities:
 
     name: str
     nulls_last: bool
-    splits_statements: bool
     groups_strictly: bool
-    has_row_security: bool
-    has_roles: bool
-    has_schemas: bool
-    has_loose_types: bool
-    sortable: Transform
-    distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     nulls_last_by_default: tuple[bool, bool]
-    searches_row_values: bool
-    keeps_zones: bool
+    distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     key_form: MakeKeyForm
     query: QueryDialect
     text: TextDialect
     is_bytes: Transform
+    splits_statements: bool = True
+    has_row_security: bool = False
+    has_roles: bool = False
+    has_schemas: bool = False
+    has_loose_types: bool = False
+    sortable: Transform = unchanged
+    searches_row_values: bool = False
+    keeps_zones: bool = False
     type_name: Transform | None = None
     storage_class: Transform | None = None
     shown_as_false: Sequence[Any] = ()

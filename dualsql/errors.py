@@ -44,7 +44,7 @@ Asked = Literal["question", "text"]
 """What a caller gave: a query over a result, or a SQL text."""
 
 
-class Told(NamedTuple):
+class CallerMessage(NamedTuple):
     """The message and hint of an error for callers: over REST, in a stream, in a tool result."""
 
     message: str
@@ -65,7 +65,7 @@ class DualResponseError(Exception):
 
     code: ClassVar[str] = "DUAL_RESPONSE_ERROR"
     default_hint: ClassVar[str] = ""
-    caller_words: ClassVar[Told | None] = None
+    caller_words: ClassVar[CallerMessage | None] = None
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class DualResponseError(Exception):
         self.details = dict(details or {})
 
     @property
-    def told(self) -> Told:
+    def for_caller(self) -> CallerMessage:
         """The message and hint for callers. The exception's own text is for the developer of the server."""
-        return self.caller_words or Told(self.message, self.hint)
+        return self.caller_words or CallerMessage(self.message, self.hint)
 
     def __str__(self) -> str:
         return f"{self.message} {self.developer_hint or self.hint}".rstrip()
@@ -157,7 +157,7 @@ class NotFreezableError(DualResponseError):
     """The statement contains something that cannot be stored as data."""
 
     code = "NOT_FREEZABLE"
-    caller_words = Told(
+    caller_words = CallerMessage(
         "The query cannot be stored as data.",
         "Write the query in another way, or tell the operator: the server's log has the cause.",
     )
@@ -327,7 +327,7 @@ class ConfigurationError(DualResponseError):
     """The configuration of the server is not safe or not complete."""
 
     code = "BAD_CONFIGURATION"
-    caller_words = Told(
+    caller_words = CallerMessage(
         "The server is not configured for this.", "Tell the operator: the server's log has the cause."
     )
 
@@ -356,7 +356,7 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
         raise mistake(message, hint=hint) from error
 
 
-_UNCONVERTED = Told(
+_UNCONVERTED = CallerMessage(
     "The database could not convert a value, in the query of the result or in the question about it.",
     "Leave out the columns, conditions or conversions of the question one by one. If the result's own rows cannot be "
     "read either, its query is wrong for the data: tell the operator.",

@@ -330,7 +330,7 @@ class Resource:
 
 def problem_of(error: DualResponseError) -> ToolProblem:
     """The error of a query in the form that is stored with its resource."""
-    message, hint = error.told
+    message, hint = error.for_caller
     return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 
 

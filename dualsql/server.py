@@ -177,7 +177,7 @@ class DualResponseServer:
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
         )
-        self.watch = ChangeNotifier(self._store, self.settings)
+        self.change_notifier = ChangeNotifier(self._store, self.settings)
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -425,13 +425,13 @@ class DualResponseServer:
     async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
         is_pinned = await self._access.pin(resource_id, principal)
-        self.watch.look()
+        self.change_notifier.check_now()
         return is_pinned
 
     async def unpin_unchecked(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
         expires_at = await self._access.unpin(resource_id, principal)
-        self.watch.look()
+        self.change_notifier.check_now()
         return expires_at
 
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
@@ -439,7 +439,7 @@ class DualResponseServer:
         await self._access.note("delete", principal, resource_id=resource_id)
         is_deleted = await self._store.delete(resource_id) == 1
         self._jobs.forget(resource_id)
-        self.watch.look()
+        self.change_notifier.check_now()
         return is_deleted
 
     async def list_resources(
@@ -564,7 +564,7 @@ class DualResponseServer:
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
         self._jobs.renew()
-        self.watch.renew()
+        self.change_notifier.renew()
         self.charts.renew()
 
     async def sweep(self) -> int:
@@ -584,7 +584,7 @@ class DualResponseServer:
             closing.push_async_callback(self._store.close)
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)
-            closing.push_async_callback(self.watch.stop)
+            closing.push_async_callback(self.change_notifier.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()

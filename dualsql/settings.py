@@ -168,7 +168,7 @@ class Settings:
     count_cap: int = setting(
         10_000, 'The lower bound that count="auto" reports where there is no estimate.', positive=True
     )
-    estimate_narrowed: bool = setting(
+    allow_estimates_under_hooks: bool = setting(
         False,
         "Use the planner's estimate under hooks, too. Its statistics cover the rows of all tenants, so an estimate "
         "tells a little about rows that its reader may not see.",

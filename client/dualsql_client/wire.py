@@ -318,7 +318,7 @@ class ProblemContent(TypedDict):
 ProfileKind = Literal["sample", "full"]
 """Whether all rows are looked at, or the first so many of the result's own order."""
 
-Figure = Literal["nulls", "distinct", "minimum", "maximum", "most_frequent", "histogram", "longest"]
+StatisticName = Literal["nulls", "distinct", "minimum", "maximum", "most_frequent", "histogram", "longest"]
 
 
 class FrequentValue(TypedDict):
@@ -336,7 +336,7 @@ class Bin(TypedDict):
     count: int
 
 
-class ColumnFigures(TypedDict):
+class ColumnProfile(TypedDict):
     """What is known of one column, of the rows that `covers` tells.
 
     A figure that is not there does not exist for this type, or is named in `missing`: time ran out before it.
@@ -348,7 +348,7 @@ class ColumnFigures(TypedDict):
     type: ColumnType
     covers: Covered
     masked: bool
-    missing: list[Figure]
+    missing: list[StatisticName]
     nulls: NotRequired[int]
     distinct: NotRequired[int]
     distinct_kind: NotRequired[Literal["exact", "approximate"]]
@@ -369,4 +369,4 @@ class Profile(TypedDict):
     covers: Covered
     complete: bool
     left_out: int
-    columns: list[ColumnFigures]
+    columns: list[ColumnProfile]

@@ -118,7 +118,7 @@ class Catalogue:
         """Which SQL a source speaks: "sqlite", "postgresql", "mysql", "duckdb"."""
         return self._dialects[source].name
 
-    def place_of(self, table: Any) -> PlacedTable | None:
+    def placed(self, table: Any) -> PlacedTable | None:
         """The address of a Table, if it is registered."""
         return self._names.get(id(table))
 

@@ -120,7 +120,7 @@ def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
 def query_definition(seen: CatalogueView, address: Address) -> QueryDefinition:
     """The definition of a visible saved query."""
     query = seen.queries[address]
-    places = (seen.catalogue.place_of(table) for table in query.tables)
+    places = (seen.catalogue.placed(table) for table in query.tables)
     write = seen.catalogue.addressing.write
     return QueryDefinition(
         kind="query",
@@ -193,7 +193,7 @@ def _masked(column: ColumnDefinition) -> ColumnDefinition:
 
 
 def _foreign_key(seen: CatalogueView, address: Address, link: TableLink) -> ForeignKey | None:
-    target = seen.catalogue.place_of(link.target)
+    target = seen.catalogue.placed(link.target)
     if target is None or target.at(address.source) not in seen.tables:
         return None
     return ForeignKey(

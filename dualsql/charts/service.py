@@ -173,11 +173,11 @@ async def _marks(view: View) -> tuple[list[Row], bool]:
 async def _bins(view: View) -> tuple[list[Row], bool]:
     (values,) = view.columns
     data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
-    (subject,) = data.subjects
+    (profiled,) = data.profiled
     timeout = view.settings.query_timeout
     (row,) = await view.answer(profiles.summary(data), timeout=timeout)
-    summary = profiles.read_summary(data, row).figures[values.name]
-    select = profiles.bins_of(data, subject, summary)
+    summary = profiles.read_summary(data, row).statistics[values.name]
+    select = profiles.bins_of(data, profiled, summary)
     if select is None:
         return [], False
     bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))

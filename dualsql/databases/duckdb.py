@@ -47,7 +47,6 @@ from dualsql.databases.generic import (
     parameter,
     raw_form,
     text_parameter,
-    unchanged,
     whole_sum,
 )
 from dualsql.errors import ConfigurationError
@@ -151,9 +150,6 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
 
 
 _QUERY = QueryDialect(
-    exact=unchanged,
-    ordered=unchanged,
-    finds_equal_by_index=True,
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
     cut_date=beginning_of_bucket,
     double=as_double,
@@ -230,16 +226,9 @@ class DuckDBDateTime(types.DateTime):
 CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
-    splits_statements=True,
     groups_strictly=True,
-    has_row_security=False,
-    has_roles=False,
-    has_schemas=False,
-    has_loose_types=False,
-    sortable=unchanged,
     distinguishing=_keys,
     nulls_last_by_default=(True, True),
-    searches_row_values=False,
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,

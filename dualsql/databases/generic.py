@@ -50,11 +50,6 @@ def grouped(expression: Expression) -> Expression:
     return expression if getattr(expression, "table", None) is not None else Grouping(expression)
 
 
-def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The expression, unchanged."""
-    return expression
-
-
 def md5_of_values(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:
     """A hash of the values and the seed: the order of a random sample."""
     return func.md5(func.concat_ws("|", str(seed), *(cast(value, Text) for value in values)))

@@ -40,7 +40,6 @@ from dualsql.databases.generic import (
     grouped,
     md5_of_values,
     raw_form,
-    unchanged,
     whole_sum,
 )
 from dualsql_client.wire import Bucket
@@ -348,17 +347,9 @@ _VALUES = DriverValues(processors={11: _time_text, 16: _bits})
 CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
-    splits_statements=True,
     groups_strictly=False,
-    has_row_security=False,
-    has_roles=False,
-    has_schemas=False,
-    has_loose_types=False,
-    sortable=unchanged,
     distinguishing=_keys,
     nulls_last_by_default=(False, True),
-    searches_row_values=False,
-    keeps_zones=False,
     key_form=_key_form,
     query=_QUERY,
     text=_TEXT,

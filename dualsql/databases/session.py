@@ -16,22 +16,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.databases.backends import FailureKind, SessionTerms, too_large
 from dualsql.databases.source import Source
 from dualsql.errors import (
+    CallerMessage,
     DatabaseBusyError,
     DatabaseUnreachableError,
     DualResponseError,
     QueryExecutionError,
     QueryTimeoutError,
-    Told,
 )
 from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-_OUT_OF_RANGE = Told(
+_OUT_OF_RANGE = CallerMessage(
     "A number of the query, or of its rows, is out of range.",
     "Compare with whole numbers of 64 bits. The server's log has the cause.",
 )
-_UNREADABLE = Told(
+_UNREADABLE = CallerMessage(
     "A value of the result could not be read.",
     "Leave the column out, or CAST it to text. The server's log has the cause.",
 )

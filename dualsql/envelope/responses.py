@@ -121,7 +121,7 @@ def error_of(error: BaseException, tool: str) -> ErrorBody:
     """The `error` of an answer for an exception of the tool."""
     if not isinstance(error, DualResponseError):
         return _incident(error, tool)
-    message, hint = error.told
+    message, hint = error.for_caller
     told: dict[str, Any] = {"suggestion": str(hint)} if hint else {}
     if error.__cause__ is not None:  # its hint sends the reader to the log
         told["incident"] = _log(error, tool)

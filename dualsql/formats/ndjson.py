@@ -67,7 +67,7 @@ def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
     """The last record of a stream that failed: the error, and how many rows were sent before."""
     said: dict[str, Any] = {
         "code": error.code,
-        **error.told._asdict(),
+        **error.for_caller._asdict(),
         "details": error.details,
     }
     return said | summary._asdict()

@@ -35,9 +35,9 @@ def path(element: Any, parents: Mapping[int, Any]) -> str:
     while element is not None and len(steps) < _MOST:
         steps.append(_called(element))
         parent = parents.get(id(element))
-        place = None if parent is None else _place(parent, element)
-        if place is not None:
-            steps.append(place)
+        field = None if parent is None else _field_holding(parent, element)
+        if field is not None:
+            steps.append(field)
         element = parent
     return " > ".join(reversed(steps))
 
@@ -50,7 +50,7 @@ def _called(element: Any) -> str:
     return f'{word} "{name}"' if plain else word
 
 
-def _place(parent: Any, element: Any) -> str | None:
+def _field_holding(parent: Any, element: Any) -> str | None:
     """The field of `parent` that holds `element`."""
     kind = kind_of(parent)
     state = getattr(parent, "__dict__", {})

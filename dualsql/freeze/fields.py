@@ -314,22 +314,20 @@ def operands(name: str, attribute: str | None = None, absent: Any = REQUIRED) ->
 
 def operand(name: str, attribute: str | None = None) -> Field:
     """An expression that stands beside an operator."""
-    return Field(
-        name=name,
-        attribute=attribute or name,
-        write=lambda enc, element: enc.ref(element),
-        read=lambda dec, wire: check_operand(dec.element(wire)),
-        absent=REQUIRED,
-    )
+    return _checked_element(name, attribute, check_operand)
 
 
 def call(name: str, attribute: str | None = None) -> Field:
     """A function call that this element completes."""
+    return _checked_element(name, attribute, check_call)
+
+
+def _checked_element(name: str, attribute: str | None, check: Callable[[Any], Any]) -> Field:
     return Field(
         name=name,
         attribute=attribute or name,
         write=lambda enc, element: enc.ref(element),
-        read=lambda dec, wire: check_call(dec.element(wire)),
+        read=lambda dec, wire: check(dec.element(wire)),
         absent=REQUIRED,
     )
 

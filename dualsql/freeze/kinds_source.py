@@ -56,7 +56,7 @@ def note_whole(codec: Encoder | Decoder, source: Any) -> None:
 
 def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     source = column.table
-    place = enc.registry.place_of(column)
+    place = enc.registry.name_of_column(column)
     if place is not None:
         enc.named.add(place)
         return {"of": enc.ref(source), "key": place[1]}
@@ -111,7 +111,7 @@ def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         column = source.c.values()[key] if key >= 0 else malformed("position of a column")
     else:
         column = source.c.get(expect(key, str))
-    place = dec.registry.place_of(column)
+    place = dec.registry.name_of_column(column)
     if place is not None:
         dec.named.add(place)
         return column

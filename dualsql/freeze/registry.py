@@ -96,8 +96,8 @@ class Registry:
         self.mappers: dict[str, Mapper[Any]] = {}
         self._names: dict[int, str] = {}  # id of a table or mapper -> its name
         self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
-        self._places: dict[int, tuple[str, str]] = {}  # id of a column -> its table's name and its key
-        self._placed: list[Any] = []  # an id in _places stays the column's own while the column lives
+        self._column_names: dict[int, tuple[str, str]] = {}  # id of a column -> its table's name and its key
+        self._placed: list[Any] = []  # an id in _column_names stays the column's own while the column lives
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
         self._trusted = dict(_TRUSTED)  # id of a type -> whether it is
@@ -129,9 +129,9 @@ class Registry:
             keys = self._columns[id(table)] = {id(column): str(key) for key, column in table.c.items()}
         return keys
 
-    def place_of(self, column: Any) -> tuple[str, str] | None:
+    def name_of_column(self, column: Any) -> tuple[str, str] | None:
         """(table name, key in `table.c`) of a registered table's column."""
-        return self._places.get(id(column))
+        return self._column_names.get(id(column))
 
     def owner_of_type(self, type_: TypeEngine[Any]) -> Any:
         """A registered column that has this very type object."""
@@ -252,7 +252,7 @@ class Registry:
         self._names[id(table)] = name
         for key, column in table.c.items():
             self._type_owners.setdefault(id(column.type), column)
-            self._places[id(column)] = name, str(key)
+            self._column_names[id(column)] = name, str(key)
             self._placed.append(column)
 
     def _add_mapper(self, mapper: Mapper[Any]) -> None:

@@ -232,7 +232,7 @@ def problem_response(error: Exception, where: str = "a request") -> Response:
 
 def _answer(error: DualResponseError, incident: str) -> Response:
     kind = kind_of(error)
-    message, hint = error.told
+    message, hint = error.for_caller
     problem = Problem(
         error=kind.word, message=message, code=error.code, hint=hint, details=dict(error.details)
     )

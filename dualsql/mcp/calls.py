@@ -75,7 +75,7 @@ def problem_of(error: Exception, tool: str) -> ToolProblem:
         log_failure(logger, error, f"the tool {tool!r}", level=logging.WARNING)
     else:
         logger.info("The tool %r answered %s: %s", tool, error.code, error)
-    message, hint = error.told
+    message, hint = error.for_caller
     return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 
 

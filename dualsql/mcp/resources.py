@@ -163,7 +163,7 @@ class Subscriptions:
         subscribed = _subscriptions_of(session)
         if uri not in subscribed:
             _check_number(len(subscribed) + 1)
-            subscribed[uri] = self._notifier.follow(resource, partial(session.send_resource_updated, uri))
+            subscribed[uri] = self._notifier.subscribe(resource, partial(session.send_resource_updated, uri))
 
     async def _readable(self, uris: Sequence[str]) -> dict[str, Resource]:
         _check_number(len(uris))
@@ -178,7 +178,7 @@ class Subscriptions:
     async def _add_stream(self, uri: str, resource: Resource) -> None:
         if uri not in self._streams:
             publish = partial(self._bus.publish, ResourceUpdated(uri=uri))
-            self._unsubscribe[uri] = self._notifier.follow(resource, publish)
+            self._unsubscribe[uri] = self._notifier.subscribe(resource, publish)
         self._streams[uri] = self._streams.get(uri, 0) + 1
 
     def _remove_stream(self, uri: str) -> None:
@@ -330,6 +330,6 @@ def add_resources(
     register_provider(server, provider, principal)
     announce(dual, server)
     if has_subscriptions:
-        Subscriptions(dual.watch, provider, current_principal(server, principal)).register(server)
+        Subscriptions(dual.change_notifier, provider, current_principal(server, principal)).register(server)
     if has_prompt:
         add_system_prompt(dual, server)

@@ -1,15 +1,15 @@
 """Statistics of the columns of a result.
 
-subjects    the rows and columns of a profile, and the statistics that each column has
+columns     the rows and columns of a profile, and the statistics that each column has
 statistics  the statements: one for all columns (rows, NULLs, range, longest text), one for each column (distinct
             values, the most frequent ones, ten bins)
 findings    what was found, in the shape of the wire, and notes for a model
 service     runs the statements within a time budget
 """
 
+from dualsql.profiles.columns import ProfiledRows, all_rows, first_rows
 from dualsql.profiles.findings import ProfileResult, notes_of, profile_result
 from dualsql.profiles.statistics import bins_of, histogram, read_summary, read_values, summary, values
-from dualsql.profiles.subjects import ProfiledRows, all_rows, first_rows
 
 __all__ = [
     "ProfileResult",

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
 from dualsql.formats.text import cell
-from dualsql.profiles.subjects import ProfiledColumn, ProfiledRows
+from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
 from dualsql.response import NOTE_WIDTH
-from dualsql_client.wire import ColumnFigures, Covered, Figure, Profile, ProfileKind
+from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, StatisticName
 
 _VALUES = ("minimum", "maximum")
 
@@ -26,31 +26,32 @@ _LONGEST_SHOWN = 100
 class ColumnStatistics:
     """The statistics of one column, values as the database gave them."""
 
-    subject: ProfiledColumn
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    profiled: ProfiledColumn
+    statistics: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def missing(self) -> list[Figure]:
+    def missing(self) -> list[StatisticName]:
         """The statistics that the column could have, and that there was no time for."""
-        if self.subject.is_masked:
+        if self.profiled.is_masked:
             return []
-        return [figure for figure in self.subject.figures if figure not in self.figures]
+        return [name for name in self.profiled.statistic_names if name not in self.statistics]
 
-    def to_wire(self, covers: Covered, dialect: Dialect) -> ColumnFigures:
+    def to_wire(self, covers: Covered, dialect: Dialect) -> ColumnProfile:
         """The statistics in the shape of the wire; values are written as in rows."""
-        write = _writer(self.subject, dialect)
-        found = ColumnFigures(
-            name=self.subject.name,
-            type=self.subject.column.describe()["type"],
+        write = _writer(self.profiled, dialect)
+        found = ColumnProfile(
+            name=self.profiled.name,
+            type=self.profiled.column.describe()["type"],
             covers=covers,
-            masked=self.subject.is_masked,
+            masked=self.profiled.is_masked,
             missing=self.missing,
         )
-        figures = {figure: value for figure, value in self.figures.items() if figure not in _VALUES}
-        values = {figure: write(self.figures[figure]) for figure in _VALUES if figure in self.figures}
-        frequent = [{**value, "value": write(value["value"])} for value in figures.pop("most_frequent", ())]
-        shown = {"most_frequent": frequent} if "most_frequent" in self.figures else {}
-        return ColumnFigures(**{**found, **figures, **values, **shown})  # type: ignore[typeddict-item]
+        known = self.statistics
+        plain = {name: value for name, value in known.items() if name not in _VALUES}
+        values = {name: write(known[name]) for name in _VALUES if name in known}
+        frequent = [{**value, "value": write(value["value"])} for value in plain.pop("most_frequent", ())]
+        shown = {"most_frequent": frequent} if "most_frequent" in known else {}
+        return ColumnProfile(**{**found, **plain, **values, **shown})  # type: ignore[typeddict-item]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +89,20 @@ class ProfileResult:
 
 
 def profile_result(
-    data: ProfiledRows, kind: ProfileKind, rows: int | None, figures: Mapping[str, Mapping[str, Any]]
+    data: ProfiledRows, kind: ProfileKind, rows: int | None, statistics: Mapping[str, Mapping[str, Any]]
 ) -> ProfileResult:
-    """A profile of these rows; `figures` has the statistics of each column by its name."""
-    columns = [ColumnStatistics(subject, figures.get(subject.name, {})) for subject in data.subjects]
+    """A profile of these rows.
+
+    Args:
+        statistics: by the name of the column, each by its own name.
+    """
+    columns = [ColumnStatistics(profiled, statistics.get(profiled.name, {})) for profiled in data.profiled]
     return ProfileResult(kind=kind, rows=rows, columns=columns, left_out=data.left_out, most=data.most)
 
 
-def _writer(subject: ProfiledColumn, dialect: Dialect) -> json.Converter:
+def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
     """A function that writes a value of the column as its rows do, shortened to what is shown."""
-    converters = json.converters([subject.column], dialect)
+    converters = json.converters([profiled.column], dialect)
 
     def write(value: Any) -> Any:
         written = json.converted([[value]], converters)[0][0]
@@ -123,42 +128,42 @@ def notes_of(
         return {}
     places = {column.name: place for place, column in enumerate(columns)}
     notes = {
-        column.subject.name: _note(column, found.rows, [row[places[column.subject.name]] for row in sample])
+        column.profiled.name: _note(column, found.rows, [row[places[column.profiled.name]] for row in sample])
         for column in found.columns
     }
     return {name: note for name, note in notes.items() if note}
 
 
 def _note(column: ColumnStatistics, rows: int, shown: Sequence[Any]) -> str:
-    figures = column.figures
-    if "nulls" not in figures:
+    statistics = column.statistics
+    if "nulls" not in statistics:
         return ""
-    known = rows - figures["nulls"]
+    known = rows - statistics["nulls"]
     if known == 0:
         return "all NULL"
     if _has_one_value(column):
         only = _written(_the_value(column))
         return f"always {only}" if known == rows else f"{only} or NULL"
-    ranged = _beyond(figures.get("minimum"), figures.get("maximum"), shown)
-    if figures["nulls"] * 2 > rows:
-        share = figures["nulls"] * 100 // rows
+    ranged = _beyond(statistics.get("minimum"), statistics.get("maximum"), shown)
+    if statistics["nulls"] * 2 > rows:
+        share = statistics["nulls"] * 100 // rows
         both = f"{share}% NULL, {ranged}"
         return both if ranged and len(both) <= _LONGEST_NOTE else f"{share}% NULL"
     return ranged
 
 
 def _has_one_value(column: ColumnStatistics) -> bool:
-    figures = column.figures
-    if figures.get("distinct_kind") == "exact":
-        return bool(figures["distinct"] == 1)
+    statistics = column.statistics
+    if statistics.get("distinct_kind") == "exact":
+        return bool(statistics["distinct"] == 1)
     # Only the beginning of a text is read, and two long texts may begin alike.
-    is_short = not column.subject.is_text or figures.get("longest", 0) <= NOTE_WIDTH
-    return is_short and "minimum" in figures and bool(figures["minimum"] == figures["maximum"])
+    is_short = not column.profiled.is_text or statistics.get("longest", 0) <= NOTE_WIDTH
+    return is_short and "minimum" in statistics and bool(statistics["minimum"] == statistics["maximum"])
 
 
 def _the_value(column: ColumnStatistics) -> Any:
-    frequent = column.figures.get("most_frequent")
-    return frequent[0]["value"] if frequent else column.figures["minimum"]
+    frequent = column.statistics.get("most_frequent")
+    return frequent[0]["value"] if frequent else column.statistics["minimum"]
 
 
 def _beyond(lowest: Any, highest: Any, shown: Sequence[Any]) -> str:

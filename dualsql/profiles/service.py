@@ -10,9 +10,9 @@ from typing import Any
 
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import DatabaseBusyError, QueryExecutionError, QueryTimeoutError
-from dualsql.profiles import findings, statistics, subjects
+from dualsql.profiles import findings, statistics
+from dualsql.profiles.columns import ProfiledRows, all_rows, first_rows
 from dualsql.profiles.findings import ProfileResult
-from dualsql.profiles.subjects import ProfiledRows
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample
@@ -74,8 +74,8 @@ async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | 
 def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> ProfiledRows:
     ordered, hides = view.ordered(), view.rules.form.hides
     if kind == "full":
-        return subjects.all_rows(ordered, columns, hides)
-    return subjects.first_rows(ordered, columns, hides, most=view.settings.profile_sample)
+        return all_rows(ordered, columns, hides)
+    return first_rows(ordered, columns, hides, most=view.settings.profile_sample)
 
 
 class _Profiling:
@@ -93,9 +93,9 @@ class _Profiling:
             (row,) = await self._fetch(statistics.summary(self._data))
         except QueryTimeoutError:
             return self._found(None, {})
-        rows, figures = statistics.read_summary(self._data, row)
-        for subject in self._data.subjects:
-            statement = statistics.values(self._data, subject, figures[subject.name])
+        rows, by_column = statistics.read_summary(self._data, row)
+        for column in self._data.profiled:
+            statement = statistics.values(self._data, column, by_column[column.name])
             if statement is None:
                 continue
             try:
@@ -104,8 +104,8 @@ class _Profiling:
                 continue  # a shorter one may still have the time
             except QueryExecutionError:
                 continue  # what has no type may be anything: this database tells no two of them apart
-            figures[subject.name] |= statistics.read_values(subject, figures[subject.name], found)
-        return self._found(rows, figures)
+            by_column[column.name] |= statistics.read_values(column, by_column[column.name], found)
+        return self._found(rows, by_column)
 
     async def _fetch(self, statement: Any) -> Sequence[Sequence[Any]]:
         left = timedelta(seconds=self._ends_at - _now())
@@ -113,8 +113,8 @@ class _Profiling:
             raise QueryTimeoutError("The time limit of the profile was reached.")
         return await self._view.answer(statement, timeout=min(left, self._view.settings.query_timeout))
 
-    def _found(self, rows: int | None, figures: Mapping[str, Mapping[str, Any]]) -> ProfileResult:
-        return findings.profile_result(self._data, self._kind, rows, figures)
+    def _found(self, rows: int | None, by_column: Mapping[str, Mapping[str, Any]]) -> ProfileResult:
+        return findings.profile_result(self._data, self._kind, rows, by_column)
 
 
 def _now() -> float:

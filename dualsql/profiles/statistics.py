@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from dualsql.columns.own_types import SQLType
 from dualsql.freeze.document import AnySelect
-from dualsql.profiles.subjects import ProfiledColumn, ProfiledRows
+from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
 
 BINS = 10
 
@@ -88,15 +88,15 @@ class ColumnSummary(NamedTuple):
     """The number of rows, and statistics by the name of the column."""
 
     rows: int
-    figures: Mapping[str, dict[str, Any]]
+    statistics: Mapping[str, dict[str, Any]]
 
 
 def summary(data: ProfiledRows) -> AnySelect:
     """The statement for all columns; it gives one row, which `read_summary` reads."""
     outputs = [
-        expression.label(f"f{number}_{figure}")
-        for number, subject in enumerate(data.subjects)
-        for figure, expression in _expressions(subject, data)
+        expression.label(f"f{number}_{name}")
+        for number, profiled in enumerate(data.profiled)
+        for name, expression in _expressions(profiled, data)
     ]
     return data.asked(func.count().label("rows"), *outputs)
 
@@ -106,41 +106,41 @@ def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
     values = iter(row)
     rows = int(next(values))
     found: dict[str, dict[str, Any]] = {}
-    for subject in data.subjects:
+    for profiled in data.profiled:
         # Values of a row come in the order in which they were asked for.
-        read = {figure: next(values) for figure, _ in _expressions(subject, data)}
+        read = {name: next(values) for name, _ in _expressions(profiled, data)}
         if read:
             read["nulls"] = rows - int(read.pop("known"))
             if "about" in read:
                 read |= {"distinct": int(read.pop("about")), "distinct_kind": "approximate"}
-        found[subject.name] = read
+        found[profiled.name] = read
     return ColumnSummary(rows, found)
 
 
-def _expressions(subject: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple[str, ColumnElement[Any]]]:
-    if subject.is_masked:
+def _expressions(profiled: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple[str, ColumnElement[Any]]]:
+    if profiled.is_masked:
         return
-    value, capabilities = subject.value, data.capabilities
+    value, capabilities = profiled.value, data.capabilities
     yield "known", func.count(value)
-    if subject.has_range:
-        yield "minimum", shown(subject, func.min(value))
-        yield "maximum", shown(subject, func.max(value))
-    if subject.is_text:
+    if profiled.has_range:
+        yield "minimum", shown(profiled, func.min(value))
+        yield "maximum", shown(profiled, func.max(value))
+    if profiled.is_text:
         yield "longest", func.max(getattr(func, capabilities.text_length)(value))
-    if subject.is_grouped and capabilities.approximate_distinct:
+    if profiled.is_grouped and capabilities.approximate_distinct:
         yield "about", getattr(func, capabilities.approximate_distinct)(value)
 
 
-def shown(subject: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
+def shown(profiled: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
     """The value, or the beginning of a text: a cell may hold megabytes."""
-    return func.substr(value, 1, SHOWN, type_=String()) if subject.is_text else value
+    return func.substr(value, 1, SHOWN, type_=String()) if profiled.is_text else value
 
 
 FREQUENT = 5
 _LARGEST_BIGINT = 2**63 - 1
 
 
-def values(data: ProfiledRows, subject: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
+def values(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
     """The statement for one column, whose rows `read_values` reads; None if its values cannot be grouped.
 
     WITH counted AS (SELECT value, count(*) AS times FROM rows GROUP BY value), it selects the most frequent values with
@@ -149,18 +149,18 @@ def values(data: ProfiledRows, subject: ProfiledColumn, summary: Mapping[str, An
     Args:
         summary: the statistics of the column from `read_summary`; its range is divided into bins.
     """
-    if subject.is_masked or not subject.is_grouped:
+    if profiled.is_masked or not profiled.is_grouped:
         return None
-    counted = _counted(data, subject)
-    frequent = _most_frequent(counted, subject)
-    found = _edges(summary) if subject.has_bins else None
+    counted = _counted(data, profiled)
+    frequent = _most_frequent(counted, profiled)
+    found = _edges(summary) if profiled.has_bins else None
     if found is None:
         return data.around(frequent)
     return data.around(union_all(select(*frequent.subquery("frequent").c), _binned(counted, found)))
 
 
 def read_values(
-    subject: ProfiledColumn, summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]
+    profiled: ProfiledColumn, summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
     """The statistics in the rows of `values`."""
     top = sorted((row for row in rows if row[0] == 0), key=lambda row: -int(row[2]))
@@ -172,7 +172,7 @@ def read_values(
         "distinct_kind": "exact",
         "most_frequent": [{"value": row[1], "count": int(row[2])} for row in telling],
     }
-    if subject.has_bins:
+    if profiled.has_bins:
         found["histogram"] = histogram(summary, rows)
     return found
 
@@ -187,10 +187,10 @@ def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list
     ]
 
 
-def bins_of(data: ProfiledRows, subject: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
+def bins_of(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
     """The statement for the bins of one column, which `histogram` reads; None if its range cannot be divided."""
     found = _edges(summary)
-    return None if found is None else data.around(_binned(_counted(data, subject), found))
+    return None if found is None else data.around(_binned(_counted(data, profiled), found))
 
 
 def _binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
@@ -217,22 +217,22 @@ def _edges(summary: Mapping[str, Any]) -> Sequence[Any] | None:
     return edges(summary.get("minimum"), summary.get("maximum"))
 
 
-def _counted(data: ProfiledRows, subject: ProfiledColumn) -> CTE:
-    value = subject.value
+def _counted(data: ProfiledRows, profiled: ProfiledColumn) -> CTE:
+    value = profiled.value
     # A collation may take 'a' and 'A' for equal; they are counted as two texts.
-    is_text = subject.is_text or isinstance(subject.column.meaning.stored, types.String)
+    is_text = profiled.is_text or isinstance(profiled.column.meaning.stored, types.String)
     key = data.capabilities.distinguishing(value)[0] if is_text else value
     shows_itself = type(key.type) is type(value.type) or not is_text
     outputs = ((key if shows_itself else func.min(value)).label("value"), func.count().label("times"))
     return data.asked(*outputs).where(value.is_not(None)).group_by(key).cte("counted_values")
 
 
-def _most_frequent(counted: CTE, subject: ProfiledColumn) -> AnySelect:
+def _most_frequent(counted: CTE, profiled: ProfiledColumn) -> AnySelect:
     value, times = counted.c.value, counted.c.times
     distinct = select(func.count()).select_from(counted).scalar_subquery()
     top = select(
         literal_column("0").label("bin"),
-        shown(subject, value).label("value"),
+        shown(profiled, value).label("value"),
         times,
         distinct.label("distinct"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import func, type_coerce, types
 
@@ -138,8 +139,9 @@ class AggregateFunction:
     Attributes:
         of: encodings that a column may have; None where it does not matter, and no column is needed.
         result: its type; None where it is that of the column, or depends on it.
-        write: its SQL, for every database whose `QueryDialect.aggregates` has nothing in its place.
         values: the column as it is aggregated.
+        write: its SQL, for every database whose `QueryDialect.aggregates` has nothing in its place; None for the
+            function of SQL that has the same name.
         is_sound: whether the aggregate of what is stored is that of what is shown.
         takes_fraction: a fraction from 0 to 1 has to be given. Charts have no such aggregates.
         fraction: ... and is always this one.
@@ -148,9 +150,9 @@ class AggregateFunction:
 
     name: Function
     of: frozenset[str] | None
-    result: SQLType | None
-    write: Callable[[AggregateCall], Element]
+    result: SQLType | None = None
     values: Callable[[ResultColumn, Conditions], Element]
+    write: Callable[[AggregateCall], Element] | None = None
     is_sound: Callable[[ResultColumn], bool]
     takes_fraction: bool = False
     fraction: float | None = None
@@ -177,7 +179,10 @@ def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
         dialect=conditions.abilities,
     )
     if known.name not in call.dialect.aggregates:
-        return known.write(call)
+        written: Element = (
+            known.write(call) if known.write else getattr(func, known.name)(call.values, type_=call.type)
+        )
+        return written
     own = call.dialect.aggregates[known.name]
     if own is None:
         engine = conditions.capabilities.name
@@ -256,6 +261,25 @@ def _percentile(call: AggregateCall) -> Element:
     return ranked
 
 
+def _extreme(name: Function, *signs: str) -> AggregateFunction:
+    """The first or the last value of a group in the order that its rows are sorted in."""
+    return AggregateFunction(name=name, signs=signs, of=_ORDERED, values=_in_order, is_sound=_keeps_order)
+
+
+def _ranked(name: Function, *signs: str, **fraction: Any) -> AggregateFunction:
+    """A value at a fraction of the way through the numbers of a group, in their order."""
+    return AggregateFunction(
+        name=name,
+        signs=signs,
+        of=_NUMBERS,
+        result=types.Double(),
+        values=_doubles,
+        write=_percentile,
+        is_sound=_is_same,
+        **fraction,
+    )
+
+
 def _always(_column: ResultColumn) -> bool:
     return True
 
@@ -269,83 +293,44 @@ def _keeps_order(column: ResultColumn) -> bool:
     return column.meaning.keeps_order and (column.meaning.is_made or not is_odd_text)
 
 
+_DOUBLE: SQLType = types.Double()
+_WHOLE: SQLType = types.BigInteger()
+
 AGGREGATES: dict[Function, AggregateFunction] = {
     found.name: found
     for found in (
         AggregateFunction(
             name="count",
-            of=None,
             signs=("count_rows", "row_count", "size", "n"),
-            result=types.BigInteger(),
+            of=None,
+            result=_WHOLE,
             values=_as_stored,
-            write=lambda call: func.count(call.values, type_=call.type),
             is_sound=_always,
         ),
         AggregateFunction(
             name="count_distinct",
             signs=("distinct_count", "countdistinct", "nunique", "n_unique", "unique_count"),
             of=_DISTINCT,
-            result=types.BigInteger(),
+            result=_WHOLE,
             values=_distinguished,
             write=lambda call: func.count(call.values.distinct(), type_=call.type),
             is_sound=_always,  # `_told_apart` refuses what is not
         ),
         AggregateFunction(
-            name="sum",
-            of=_NUMBERS,
-            result=None,
-            values=_as_stored,
-            write=_summed,
-            is_sound=_is_same,
-            signs=("total",),
+            name="sum", signs=("total",), of=_NUMBERS, values=_as_stored, write=_summed, is_sound=_is_same
         ),
         AggregateFunction(
             name="avg",
             signs=("average", "mean"),
             of=_NUMBERS,
-            result=types.Double(),
-            # Of doubles: one database cuts the average of whole numbers to four decimals.
-            values=_doubles,
-            write=lambda call: func.avg(call.values, type_=call.type),
+            result=_DOUBLE,
+            values=_doubles,  # one database cuts the average of whole numbers to four decimals
             is_sound=_is_same,
         ),
-        AggregateFunction(
-            name="min",
-            signs=("minimum", "least", "lowest"),
-            of=_ORDERED,
-            result=None,
-            values=_in_order,
-            write=lambda call: func.min(call.values, type_=call.type),
-            is_sound=_keeps_order,
-        ),
-        AggregateFunction(
-            name="max",
-            signs=("maximum", "greatest", "highest"),
-            of=_ORDERED,
-            result=None,
-            values=_in_order,
-            write=lambda call: func.max(call.values, type_=call.type),
-            is_sound=_keeps_order,
-        ),
-        AggregateFunction(
-            name="median",
-            of=_NUMBERS,
-            result=types.Double(),
-            values=_doubles,
-            write=_percentile,
-            is_sound=_is_same,
-            fraction=0.5,
-        ),
-        AggregateFunction(
-            name="percentile",
-            signs=("quantile", "percentile_cont"),
-            of=_NUMBERS,
-            result=types.Double(),
-            values=_doubles,
-            write=_percentile,
-            is_sound=_is_same,
-            takes_fraction=True,
-        ),
+        _extreme("min", "minimum", "least", "lowest"),
+        _extreme("max", "maximum", "greatest", "highest"),
+        _ranked("median", fraction=0.5),
+        _ranked("percentile", "quantile", "percentile_cont", takes_fraction=True),
     )
 }
 """By name. One is added by a row here and its word in `dualsql_client.query.Function`, and by an entry in

@@ -135,14 +135,6 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
     """
     result_options: dict[str, Any] = {name: options[name] for name in _RESULT_OPTIONS if name in options}  # type: ignore[literal-required]
 
-    async def respond(resource: str, values: Mapping[str, Any], caller: Principal | None) -> DualResponse:
-        query = _result_query(values)
-        parent = await dual.open_resource(id_in(resource), caller, "read")
-        name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
-        return await dual.create_response(
-            name=name, parent=parent, refinement=query, principal=caller, **result_options
-        )
-
     async def query_result(
         resource: _Resource,
         *,
@@ -157,11 +149,17 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
-        values = {
-            "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
-            "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
-        }  # fmt: skip
-        return await respond(resource, values, caller)
+        query = _result_query(
+            {
+                "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
+                "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
+            }
+        )  # fmt: skip
+        parent = await dual.open_resource(id_in(resource), caller, "read")
+        name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
+        return await dual.create_response(
+            name=name, parent=parent, refinement=query, principal=caller, **result_options
+        )
 
     async def refine_result(
         resource: _Resource,
@@ -174,10 +172,10 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
-        values = {
-            "filters": filters, "columns": columns, "order_by": order_by, "limit": limit, "offset": offset, "sql": sql,
-        }  # fmt: skip
-        return await respond(resource, values, caller)
+        return await query_result(
+            resource, filters=filters, columns=columns, order_by=order_by, limit=limit, offset=offset, sql=sql,
+            caller=caller,
+        )  # fmt: skip
 
     for function, description in ((query_result, _QUERY), (refine_result, _REFINE)):
         described: ToolOptions = {**options, "description": description}

@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 
 _SETTLE_ATTEMPTS = 5
 
-After = Literal["settle", "delete", "nothing"]
-"""What happens to the stored row of a job that was stopped."""
+StopAction = Literal["settle", "delete", "nothing"]
+"""What is done with the stored row of a job that was stopped."""
 
 
 class FinishedQuery(NamedTuple):
@@ -81,7 +81,7 @@ class Job:
     is_kept: bool = False
     is_told: bool = False
     is_over: bool = False
-    after: After = "settle"
+    on_stop: StopAction = "settle"
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[FinishedQuery | DualResponseError] = field(init=False)
 
@@ -90,10 +90,10 @@ class Job:
         """The resource's."""
         return self.work.resource.id
 
-    def stop(self, after: After) -> None:
+    def stop(self, on_stop: StopAction) -> None:
         """Stop the query, also in the database; without effect once it is over."""
         if not self.is_over:
-            self.is_over, self.after = True, after
+            self.is_over, self.on_stop = True, on_stop
             self.task.cancel()
 
 
@@ -107,26 +107,28 @@ class Jobs:
         self._running: set[Job] = set()
         # Running jobs and finished ones whose result no caller has fetched, the oldest first.
         self._known: dict[Hashable, Job] = {}
-        self._beating: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def start(self) -> None:
         """Begin to renew leases, in the running event loop."""
-        if self._beating is None or self._beating.done():
+        if self._renewing is None or self._renewing.done():
             interval = self._settings.pending_lease / 3
-            self._beating = asyncio.create_task(every(interval, self._beat, Outage("Saying what still runs")))
+            self._renewing = asyncio.create_task(
+                every(interval, self._renew_leases, Outage("Renewing the leases of pending queries"))
+            )
 
     def renew(self) -> None:
         """Forget the event loop of the last run and its jobs."""
         self._running.clear()
         self._known.clear()
-        self._beating, self._closing = None, asyncio.Event()
+        self._renewing, self._closing = None, asyncio.Event()
 
     async def close(self) -> None:
         """Stop all jobs; their resources have failed."""
         self._closing.set()
-        if self._beating is not None:
-            self._beating.cancel()
+        if self._renewing is not None:
+            self._renewing.cancel()
         tasks = [job.task for job in self._running]
         for job in self._running:
             job.stop("settle")
@@ -175,9 +177,9 @@ class Jobs:
             if not job.waiting and not job.is_told:  # its last caller was cancelled
                 self._stop(job, "delete")
 
-    def _stop(self, job: Job, after: After) -> None:
+    def _stop(self, job: Job, on_stop: StopAction) -> None:
         self._release(job)  # an equal request from now on starts a new job
-        job.stop(after)
+        job.stop(on_stop)
 
     async def _known_job(self, key: Hashable) -> Job | None:
         job = self._known.get(key)
@@ -274,9 +276,9 @@ class Jobs:
     async def _settled(
         self, job: Job, found: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
-        if job.after == "delete":
+        if job.on_stop == "delete":
             await self._store.delete(job.id)
-        if job.after != "settle":
+        if job.on_stop != "settle":
             return found
         try:
             ended = found.resource if isinstance(found, FinishedQuery) else _failed(job.work.resource, found)
@@ -303,7 +305,7 @@ class Jobs:
                     await self._closing.wait()
         return False
 
-    async def _beat(self) -> None:
+    async def _renew_leases(self) -> None:
         kept = {job.id: job for job in self._running if job.is_kept}
         if kept:
             until = datetime.now(UTC) + self._settings.pending_lease

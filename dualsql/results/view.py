@@ -370,7 +370,7 @@ class Views:
             derived = Derived(policy.apply_functions(source.thaw(document), context), source.meanings)
         else:
             derived = self._plans.derived(source.name, document, source.thaw, source.meanings)
-        may_estimate = policy.shows_all or self._settings.estimate_narrowed
+        may_estimate = policy.shows_all or self._settings.allow_estimates_under_hooks
         return View(source, derived, rules, self._settings, may_estimate, self._results)
 
     def of(self, resource: Resource, principal: Principal | None) -> View:

@@ -18,17 +18,17 @@ from dualsql.store.protocol import ResourceState, ResourceStore
 logger = logging.getLogger(__name__)
 
 ChangeListener = Callable[[], Awaitable[None]]
-"""Called when a resource that is followed has changed."""
+"""Called when the resource that it is subscribed to has changed."""
 
 _SHORTEST_PAUSE = 0.05
 """Seconds: resources that expire one right after the other are looked at together."""
 
-_PATIENCE = 10.0
+_LISTENER_TIMEOUT = 10.0
 """Seconds that one listener may take."""
 
 
 class ChangeNotifier:
-    """Follows resources of a store while there are listeners, and does nothing otherwise."""
+    """Watches the subscribed resources of a store, and does nothing while there are none."""
 
     def __init__(self, store: ResourceStore, settings: Settings) -> None:
         self._store = store
@@ -36,34 +36,34 @@ class ChangeNotifier:
         self._maximum = settings.maximum_watched
         self._listeners: dict[str, dict[object, ChangeListener]] = {}
         self._standings: dict[str, ResourceState] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._notifying: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
-    def follow(self, resource: Resource, tell: ChangeListener) -> Callable[[], None]:
+    def subscribe(self, resource: Resource, listener: ChangeListener) -> Callable[[], None]:
         """Report every change of `resource`, until it is deleted or the returned function is called.
 
         Raises:
-            LimitExceededError: as many are followed as the settings allow.
+            LimitExceededError: there are as many subscriptions as the settings allow.
         """
         if resource.id not in self._listeners and len(self._listeners) >= self._maximum:
             raise LimitExceededError(
                 "No more resources can be subscribed to now.", hint="Read the resource again instead."
             )
-        listener = object()
-        self._listeners.setdefault(resource.id, {})[listener] = tell
+        key = object()
+        self._listeners.setdefault(resource.id, {})[key] = listener
         self._standings.setdefault(resource.id, ResourceState(resource.status, resource.expires_at))
         self._start()
 
-        def unfollow() -> None:
+        def unsubscribe() -> None:
             listeners = self._listeners.get(resource.id, {})
-            listeners.pop(listener, None)
+            listeners.pop(key, None)
             if not listeners:
                 self._forget(resource.id)
 
-        return unfollow
+        return unsubscribe
 
-    def look(self) -> None:
+    def check_now(self) -> None:
         """Look for changes now, because this process has changed something."""
         self._wake.set()
 
@@ -71,12 +71,12 @@ class ChangeNotifier:
         """Forget the event loop of the last run and its listeners."""
         self._listeners.clear()
         self._standings.clear()
-        self._telling.clear()
+        self._notifying.clear()
         self._task, self._wake = None, asyncio.Event()
 
     async def stop(self) -> None:
-        """Stop following all resources."""
-        tasks = [*self._telling, *([self._task] if self._task else [])]
+        """End all subscriptions."""
+        tasks = [*self._notifying, *([self._task] if self._task else [])]
         self._listeners.clear()
         self._standings.clear()
         self._task = None
@@ -99,16 +99,16 @@ class ChangeNotifier:
         while self._listeners:
             await self._pause()
             self._wake.clear()
-            followed = list(self._listeners)
+            subscribed = list(self._listeners)
             try:
-                found = await self._store.standings(followed)
-            # A store of someone else's may raise anything; the next change must still be told.
+                found = await self._store.standings(subscribed)
+            # A store of someone else's may raise anything; the next change must still be noticed.
             except Exception as error:  # noqa: BLE001
                 outage.failed(error)
                 await asyncio.sleep(self._interval)
             else:
                 outage.succeeded()
-                self._compare(followed, found)
+                self._compare(subscribed, found)
 
     async def _pause(self) -> None:
         """Wait for the next event: a change by this process, an expiry, or the end of the interval."""
@@ -121,25 +121,25 @@ class ChangeNotifier:
             return
         await asyncio.sleep(_SHORTEST_PAUSE)
 
-    def _compare(self, followed: Sequence[str], found: Mapping[str, ResourceState]) -> None:
+    def _compare(self, subscribed: Sequence[str], found: Mapping[str, ResourceState]) -> None:
         now = datetime.now(UTC)
-        for resource_id in followed:
+        for resource_id in subscribed:
             if resource_id not in self._listeners:
                 continue
             before, after = self._standings[resource_id], found.get(resource_id)
             is_over = after is None or (after.expires_at is not None and after.expires_at <= now)
             if is_over or _visible(before) != _visible(after):
-                self._tell(resource_id)
+                self._notify(resource_id)
             if after is None or is_over:
                 self._forget(resource_id)
             else:
                 self._standings[resource_id] = after
 
-    def _tell(self, resource_id: str) -> None:
-        for tell in self._listeners[resource_id].values():
-            task = asyncio.create_task(_told(tell))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+    def _notify(self, resource_id: str) -> None:
+        for listener in self._listeners[resource_id].values():
+            task = asyncio.create_task(_notified(listener))
+            self._notifying.add(task)
+            task.add_done_callback(self._notifying.discard)
 
 
 def _visible(standing: ResourceState | None) -> tuple[Status, bool] | None:
@@ -147,9 +147,9 @@ def _visible(standing: ResourceState | None) -> tuple[Status, bool] | None:
     return None if standing is None else (standing.status, standing.expires_at is None)
 
 
-async def _told(tell: ChangeListener) -> None:
+async def _notified(listener: ChangeListener) -> None:
     try:
-        async with asyncio.timeout(_PATIENCE):
-            await tell()
+        async with asyncio.timeout(_LISTENER_TIMEOUT):
+            await listener()
     except Exception:
-        logger.debug("A listener could not be told of a change.", exc_info=True)
+        logger.debug("A listener could not be notified of a change.", exc_info=True)

@@ -131,7 +131,7 @@ class Home:
         except DualResponseError as error:
             if kind_of(error).status >= 500:
                 raise
-            message, hint = error.told
+            message, hint = error.for_caller
             return await self._page(
                 principal, form, problem=f"{message} {hint}".strip(), status=kind_of(error).status
             )

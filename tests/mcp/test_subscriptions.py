@@ -101,10 +101,10 @@ async def test_nothing_is_followed_once_the_stream_is_closed(make_dual: MakeDual
     uri = (await dual.create_response(ALL, name="All")).resource_uri
     async with mcp.Client(low_level_server(server)) as client:
         async with client.listen(resource_subscriptions=[uri]):
-            watching = dual.watch._task
+            watching = dual.change_notifier._task
         assert watching is not None
         await asyncio.wait_for(watching, 20)
-    assert not dual.watch._listeners
+    assert not dual.change_notifier._listeners
 
 
 async def test_several_streams_are_told_once_each(dual: DualResponseServer, server: Any) -> None:
@@ -168,9 +168,9 @@ async def test_an_older_client_subscribes_and_unsubscribes(dual: DualResponseSer
         await dual.delete_unchecked(two.resource_id)
         assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
         await client.subscribe_resource((await dual.create_response(ALL, name="x")).resource_uri)
-        assert dual.watch._listeners
+        assert dual.change_notifier._listeners
     assert heard.empty()
-    assert not dual.watch._listeners
+    assert not dual.change_notifier._listeners
 
 
 async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(

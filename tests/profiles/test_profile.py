@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
 from dualsql.freeze.document import Statement
-from dualsql_client.wire import ColumnFigures, Profile
+from dualsql_client.wire import ColumnProfile, Profile
 from tests.profiles.conftest import SAMPLED
 from tests.profiles.polars_figures import FREQUENT, counts_between, figures, read
 from tests.profiles.things import COUNT, ROWS, WORDS, things
@@ -28,7 +28,7 @@ async def profiled(dual: DualResponseServer, statement: Statement, kind: str = "
     return response.profile
 
 
-def assert_right(column: ColumnFigures, rows: Rows) -> None:
+def assert_right(column: ColumnProfile, rows: Rows) -> None:
     """Each figure of the column is that of these rows."""
     values = [row[column["name"]] for row in rows]
     like = next((value for value in values if value is not None), None)
@@ -51,7 +51,7 @@ def assert_right(column: ColumnFigures, rows: Rows) -> None:
         _assert_bins(column, values, like)
 
 
-def _assert_frequent(column: ColumnFigures, counts: dict[Any, int], like: Any) -> None:
+def _assert_frequent(column: ColumnProfile, counts: dict[Any, int], like: Any) -> None:
     shown = [
         (_known(read(found["value"], like), counts), found["count"]) for found in column["most_frequent"]
     ]
@@ -67,7 +67,7 @@ def _known(value: Any, counts: dict[Any, int]) -> Any:
     return value
 
 
-def _assert_bins(column: ColumnFigures, values: Sequence[Any], like: Any) -> None:
+def _assert_bins(column: ColumnProfile, values: Sequence[Any], like: Any) -> None:
     bins = column["histogram"]
     edges = [(read(found["low"], like), read(found["high"], like)) for found in bins]
     assert len(bins) <= 10

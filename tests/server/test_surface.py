@@ -21,9 +21,9 @@ from dualsql import ConfigurationError, DualResponseError, DualResponseServer, S
 from dualsql.settings import describe_settings
 
 SEALED = """
-Access Action Asked Audit AuditEvent Authenticate Authorize BadCursorError BadParameterError Catalogue Chunk Column
-ColumnarContent ConfigurationError Count CountExecutionError CountMethod CreateOptions Database DatabaseBusyError
-DatabaseUnreachableError DualResponse DualResponseError DualResponseServer FirstRow ForbiddenError
+Access Action Asked Audit AuditEvent Authenticate Authorize BadCursorError BadParameterError CallerMessage Catalogue
+Chunk Column ColumnarContent ConfigurationError Count CountExecutionError CountMethod CreateOptions Database
+DatabaseBusyError DatabaseUnreachableError DualResponse DualResponseError DualResponseServer FirstRow ForbiddenError
 ForbiddenSQLError Format Hook HookContext InsufficientScopeError InvalidSQLError LimitExceededError LinkForm
 LinkRecord Listing ListingPosition Mask MemoryStore NoTotalOrderError NotFreezableError Page PageOrder PageRequest
 Picture Principal Profile ProfileKind ProfileNotes ProfileOption QueryCancelledError QueryExecutionError
@@ -32,9 +32,9 @@ ResourceDescription ResourceExpiredError ResourceFailedError ResourceNotFoundErr
 ResourceState ResourceStore ResponseStatus ResultCache ResultChangedError ResultPage ResultQuery ResultStream
 ResultsFormat Resuming Resumption Row RowFilter RowSecurity SQLResourceStore SampleMethod SampleOption SampleWay
 SavedQuery ServerOptions Settings Shared SnapshotTags SortKey Statement Status StorageError StreamEnding
-StreamRequest StructuredContent TamperedError TenantFilter TextFormat Told TooManyQueriesError ToolOptions
-ToolProblem Total TotalCountKind UnauthenticatedError UnknownColumnError UnknownTableError Usage
-ValueNotRepresentableError Visible Way WriterFactory WriterOptions
+StreamRequest StructuredContent TamperedError TenantFilter TextFormat TooManyQueriesError ToolOptions ToolProblem
+Total TotalCountKind UnauthenticatedError UnknownColumnError UnknownTableError Usage ValueNotRepresentableError
+Visible Way WriterFactory WriterOptions
 """.split()
 
 

@@ -150,4 +150,4 @@ async def test_no_refinement_is_a_failure_of_the_server(sqlite_url: str, make_en
 def test_a_developer_reads_what_to_do() -> None:
     error: Any = dualsql.NotFreezableError("A text() column has no name.", hint="Use literal_column().")
     assert str(error) == "A text() column has no name. Use literal_column()."
-    assert "literal_column" not in error.told.hint
+    assert "literal_column" not in error.for_caller.hint

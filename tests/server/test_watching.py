@@ -78,7 +78,7 @@ async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
 async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: ChangeNotifier) -> None:
     found, told = resource(), Told()
     await store.save(found)
-    watch.follow(found, told)
+    watch.subscribe(found, told)
     await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     await told.heard()
     await looked(store, 5)
@@ -95,9 +95,9 @@ async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -
         Told(),
     )
     await store.save(found)
-    watch.follow(found, told)
+    watch.subscribe(found, told)
     await store.delete(found.id)
-    watch.look()
+    watch.check_now()
     await told.heard()
     await watch.stop()
 
@@ -109,7 +109,7 @@ async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
         Told(),
     )
     await store.save(found)
-    watch.follow(found, told)
+    watch.subscribe(found, told)
     await told.heard()
     await watch.stop()
 
@@ -122,7 +122,7 @@ async def test_a_change_between_reading_and_following_is_told(store: CountingSto
     )
     await store.save(found)
     await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
-    watch.follow(found, told)
+    watch.subscribe(found, told)
     await told.heard()
     await watch.stop()
 
@@ -131,7 +131,7 @@ async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: Ch
     later = datetime.now(UTC) + HOUR
     found, told = replace(resource(), status="pending", pending_until=later), Told()
     await store.save(found)
-    watch.follow(found, told)
+    watch.subscribe(found, told)
     await store.settle(replace(found, status="ready", pending_until=None))
     await told.heard()
 
@@ -139,7 +139,7 @@ async def test_a_slow_query_that_is_done_is_told(store: CountingStore, watch: Ch
 async def test_a_longer_life_is_no_change(store: CountingStore, watch: ChangeNotifier) -> None:
     found, told = resource(), Told()
     await store.save(found)
-    watch.follow(found, told)
+    watch.subscribe(found, told)
     now = datetime.now(UTC)
     await store.update(found.id, ResourceChanges(extend_to=now + 5 * HOUR, now=now))
     await looked(store, 3)
@@ -152,13 +152,13 @@ async def looked(store: CountingStore, times: int) -> list[int]:
 
 
 async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch: ChangeNotifier) -> None:
-    unfollow = []
+    unsubscribe = []
     for _ in range(3):
         found = resource()
         await store.save(found)
-        unfollow.append(watch.follow(found, Told()))
+        unsubscribe.append(watch.subscribe(found, Told()))
     assert (await looked(store, 4))[1:] == [3, 3, 3]
-    for end in unfollow:
+    for end in unsubscribe:
         end()
         end()
     task = watch._task
@@ -174,8 +174,8 @@ async def test_two_listeners_are_told_and_one_that_ended_is_not(
     found, one, two, gone = resource(), Told(), Told(), Told()
     await store.save(found)
     for told in (one, two):
-        watch.follow(found, told)
-    watch.follow(found, gone)()
+        watch.subscribe(found, told)
+    watch.subscribe(found, gone)()
     await store.delete(found.id)
     await one.heard()
     await two.heard()
@@ -195,7 +195,7 @@ async def test_a_listener_that_fails_or_hangs_keeps_none_from_being_told(
         await asyncio.Event().wait()
 
     for listener in (fails, hangs, told):
-        watch.follow(found, listener)
+        watch.subscribe(found, listener)
     await store.update(found.id, ResourceChanges(pin=True, now=datetime.now(UTC)))
     await told.heard()
     await store.delete(found.id)
@@ -206,10 +206,10 @@ async def test_there_is_an_end_to_what_is_followed(store: CountingStore, watch: 
     followed = [resource() for _ in range(3)]
     for found in followed:
         await store.save(found)
-        watch.follow(found, Told())
-    watch.follow(followed[0], Told())
+        watch.subscribe(found, Told())
+    watch.subscribe(followed[0], Told())
     with pytest.raises(LimitExceededError):
-        watch.follow(resource(), Told())
+        watch.subscribe(resource(), Told())
 
 
 async def test_a_store_that_is_away_is_asked_again(
@@ -219,7 +219,7 @@ async def test_a_store_that_is_away_is_asked_again(
     await store.save(found)
     store.is_down = True
     with caplog.at_level(logging.WARNING):
-        watch.follow(found, told)
+        watch.subscribe(found, told)
         await looked(store, 2)
     assert "Watching resources" in caplog.text
     await store.delete(found.id)

@@ -30,7 +30,6 @@ from dualsql.databases.generic import (
     md5_of_values,
     parameter,
     text_parameter,
-    unchanged,
     whole_sum,
 )
 from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
@@ -197,9 +196,7 @@ def _by_code_point(element: Expression) -> Expression:
 
 
 _QUERY = QueryDialect(
-    exact=unchanged,
     ordered=_by_code_point,
-    finds_equal_by_index=True,
     position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
     cut_date=beginning_of_bucket,
     double=as_double,
@@ -328,7 +325,6 @@ CAPABILITIES = Capabilities(
     has_row_security=True,
     has_roles=True,
     has_schemas=True,
-    has_loose_types=False,
     sortable=_as_text_if_unsortable,
     distinguishing=_keys,
     nulls_last_by_default=(True, False),

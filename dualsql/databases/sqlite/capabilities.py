@@ -16,10 +16,11 @@ from dualsql.capabilities import (
     ResultOf,
     TextDialect,
     functions_that_give,
+    unchanged,
 )
 from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
-from dualsql.databases.generic import Expression, raw_form, unchanged
+from dualsql.databases.generic import Expression, raw_form
 from dualsql_client.wire import Bucket
 
 
@@ -76,7 +77,6 @@ def _sum(element: Expression) -> Expression:
 _QUERY = QueryDialect(
     exact=_binary,
     ordered=_binary,
-    finds_equal_by_index=True,
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
     cut_date=_beginning_of_bucket,
     double=unchanged,
@@ -213,15 +213,10 @@ CAPABILITIES = Capabilities(
     nulls_last=True,
     splits_statements=False,
     groups_strictly=False,
-    has_row_security=False,
-    has_roles=False,
-    has_schemas=False,
     has_loose_types=True,
-    sortable=unchanged,
     distinguishing=_keys,
     nulls_last_by_default=(False, True),
     searches_row_values=True,
-    keeps_zones=False,
     key_form=raw_form,
     query=_QUERY,
     text=_TEXT,

@@ -159,7 +159,7 @@ async def narrowed(engine: AsyncEngine) -> AsyncIterator[list[DualResponseServer
     }
     async with (
         DualResponseServer(engine, **options) as closed,
-        DualResponseServer(engine, estimate_narrowed=True, **options) as open_,
+        DualResponseServer(engine, allow_estimates_under_hooks=True, **options) as open_,
     ):
         yield [closed, open_]
 

@@ -18,7 +18,7 @@ from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.plan import Ordered
-from dualsql_client.wire import Figure
+from dualsql_client.wire import StatisticName
 
 Hides = Callable[[Any], bool]
 """Whether a column of a table is masked."""
@@ -95,7 +95,7 @@ class ProfiledColumn:
         return self.column.meaning.is_same and (self._is_number or self._encoding in ("date", "datetime"))
 
     @property
-    def figures(self) -> Iterator[Figure]:
+    def statistic_names(self) -> Iterator[StatisticName]:
         """The statistics that the column can have."""
         yield "nulls"
         if self.has_range:
@@ -141,7 +141,7 @@ class ProfiledRows:
         return self.rows.subquery("result")
 
     @cached_property
-    def subjects(self) -> Sequence[ProfiledColumn]:
+    def profiled(self) -> Sequence[ProfiledColumn]:
         """The profiled columns."""
         values = dict(zip(self.result, self.source.c, strict=True))
         return [
