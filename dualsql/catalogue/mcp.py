@@ -56,6 +56,7 @@ class CatalogueProvider:
 
     def __init__(self, catalogue: Catalogue, ttl: timedelta) -> None:
         self._catalogue = catalogue
+        self.start = f"{catalogue.addressing.scheme}://"
         self._ttl = int(ttl.total_seconds() * 1_000)
         self.templates: Sequence[ResourceTemplate] = [
             _template(catalogue, kind, is_contents=is_contents)
@@ -64,7 +65,7 @@ class CatalogueProvider:
         ]
 
     def owns(self, uri: str) -> bool:
-        return uri.startswith(f"{self._catalogue.addressing.scheme}://")
+        return uri.startswith(self.start)
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
         address = self._catalogue.addressing.read(uri)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, time
 from itertools import islice
+from math import isfinite
 from typing import Any, Final
 
 from dualsql.envelope.values import BOUNDS, Bounds, is_plain
@@ -159,7 +161,7 @@ DUAL_MODE_SCHEMA: Final[Schema] = dual_mode_schema()
 
 
 _MOST_ISSUES = 20
-_NOT_JSON = "The response is not JSON: it holds NaN, bytes, a date, another object of Python's, or too much."
+_TOO_MUCH = "The response is not JSON that may be sent: it is too large, too deep, or holds a text that is not Unicode."
 
 Issues = Iterator[str]
 
@@ -177,9 +179,33 @@ def validate_dual_mode(answer: object, *, bounds: Bounds = BOUNDS) -> list[str]:
 def validate(value: object, schema: Schema, *, bounds: Bounds = BOUNDS) -> list[str]:
     """The faults of `value` by one of the schemas of this package."""
     if not is_plain(value, bounds.of_envelope()):
-        return [_NOT_JSON]
+        return [
+            next(
+                (f"The response is not JSON: {fault}" for fault in _unplain("", value, bounds.depth)),
+                _TOO_MUCH,
+            )
+        ]
     # Two rules may find the same fault.
     return list(dict.fromkeys(islice(_issues("", value, schema), _MOST_ISSUES)))
+
+
+def _unplain(path: str, value: Any, levels: int) -> Issues:
+    """What in a value JSON has no form for: where it is, and of which type."""
+    if type(value) is dict and levels:
+        for name, each in value.items():
+            if type(name) is not str:
+                yield f"a name in {_place(path)} is {_article(type(name).__name__)}, and no text."
+            else:
+                yield from _unplain(_join(path, name), each, levels - 1)
+    elif type(value) is list and levels:
+        for number, each in enumerate(value):
+            yield from _unplain(f"{path}[{number}]", each, levels - 1)
+    elif type(value) is float and not isfinite(value):
+        yield f"{_place(path)} is NaN or infinite; null stands for that."
+    elif isinstance(value, date | time):
+        yield f"{_place(path)} is {_article(type(value).__name__)} of Python's; isoformat() makes a text of it."
+    elif value is not None and type(value) not in (str, int, float, bool, dict, list):
+        yield f"{_place(path)} is {_article(type(value).__name__[:40])} of Python's."
 
 
 def _issues(path: str, value: Any, schema: Schema) -> Issues:

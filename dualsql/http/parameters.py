@@ -298,13 +298,14 @@ def split_link(query_string: bytes) -> tuple[str | None, bytes]:
 def parse_body(body: bytes) -> PageRequest:
     """Read `{"offset": 0, "limit": 100, "sort": {"field": "name", "order": "desc"}}`; all keys are optional.
 
-    `sort` is one key, a list of keys, or null. `big_integers` is as in a URL.
+    `sort` is one key or a list of keys. `big_integers` is as in a URL. A key with null is as if left out.
 
     Raises:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
     """
     values = json_object(body)
     refuse_unknown(values, PAGE_BODY, "key")
+    values = without_nulls(values)
     return PageRequest(
         offset=integer_value("offset", values.get("offset", 0)),
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
@@ -312,6 +313,11 @@ def parse_body(body: bytes) -> PageRequest:
         integer_strings=integer_form(values.get("big_integers", "number")),
         cursor=cursor_value(values),
     )
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are given: programs write null for what they leave out."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _one_offset(values: Mapping[str, str]) -> int:
@@ -379,6 +385,7 @@ def parse_rows_body(body: bytes, headers: Headers) -> StreamRequest:
     """
     values = json_object(body)
     refuse_unknown(values, ROWS_NAMES, "key")
+    values = without_nulls(values)
     return _stream_request(values, sort_value(values.get("sort")), headers)
 
 

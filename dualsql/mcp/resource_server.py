@@ -55,6 +55,9 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 _MAXIMUM_COMPLETIONS = 100  # the limit of MCP
 
+_NOT_FOUND = (INVALID_PARAMS, -32002)
+"""Codes of a resource that does not exist: of this protocol, and of the older one."""
+
 # Errors that another URI, or another caller, avoids. Clients read -32602 as a resource that does not exist.
 _CALLER_ERRORS = (
     BadParameterError,
@@ -72,9 +75,11 @@ class ResourceProvider(Protocol):
     Attributes:
         name: prefix of the cursors of its lists.
         templates: URI templates of the resources that it can read.
+        start: what the URIs of its kind begin with.
     """
 
     name: str
+    start: str
     templates: Sequence[ResourceTemplate]
 
     def owns(self, uri: str) -> bool:
@@ -141,7 +146,13 @@ class ChainedProvider:
         """resources/read"""
         uri = str(params.uri)
         if not self.provider.owns(uri):
-            return await self._pass_on("resources/read", context, params)
+            try:
+                return await self._pass_on("resources/read", context, params)
+            except MCPError as error:
+                # The server may have resources of its own under such URIs. It has none here, and says no more.
+                is_bare = error.code in _NOT_FOUND and "code" not in (error.data or {})
+                if not is_bare or not uri.startswith(self.provider.start):
+                    raise
         return await with_mcp_errors(lambda: self.provider.read(uri, self.current_principal()), uri=uri)
 
     async def list(self, context: Any, params: PaginatedRequestParams) -> Any:
@@ -235,7 +246,7 @@ async def with_mcp_errors(work: Callable[[], Awaitable[Any]], *, uri: str | None
         ) from error
 
 
-def unknown_uri(uri: str, suggestions: Sequence[str] = ()) -> BadParameterError:
+def unknown_uri(uri: str, suggestions: Sequence[str] = ()) -> ResourceNotFoundError:
     """The error for a resource that does not exist or that the caller may not see.
 
     Args:
@@ -244,7 +255,7 @@ def unknown_uri(uri: str, suggestions: Sequence[str] = ()) -> BadParameterError:
     hint = (
         f"Did you mean {' or '.join(suggestions)}?" if suggestions else "resources/list says what there is."
     )
-    return BadParameterError(
+    return ResourceNotFoundError(
         f"There is nothing at {uri[:200]!r}.", hint=hint, details={"suggestions": list(suggestions)}
     )
 

@@ -231,10 +231,10 @@ class ResultsProvider:
         self._dual = dual
         self._page_size = PageRequest(limit=page_size).size(settings)
         self._ttl = ttl
-        self._start = f"{settings.uri_scheme}://"
+        self.start = f"{settings.uri_scheme}://"
         self.templates: Sequence[ResourceTemplate] = [
             ResourceTemplate(
-                uri_template=f"{self._start}{{id}}",
+                uri_template=f"{self.start}{{id}}",
                 name="result",
                 description="A result that a tool has linked to: columns, total, expiry, and its first rows.",
                 mime_type=_MIME_TYPE,
@@ -242,7 +242,7 @@ class ResultsProvider:
         ]
 
     def owns(self, uri: str) -> bool:
-        return uri.startswith(self._start) and _ID.fullmatch(uri.removeprefix(self._start)) is not None
+        return uri.startswith(self.start) and _ID.fullmatch(uri.removeprefix(self.start)) is not None
 
     async def find(self, uri: str, principal: Principal | None) -> Resource:
         """The result of a URI, if the principal may read it.
@@ -250,7 +250,7 @@ class ResultsProvider:
         Raises:
             DualResponseError: as `DualResponseServer.open_resource`.
         """
-        return await self._dual.open_resource(uri.removeprefix(self._start), principal, "read")
+        return await self._dual.open_resource(uri.removeprefix(self.start), principal, "read")
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
         resource = await self.find(uri, principal)

@@ -26,6 +26,7 @@ from dualsql.http.parameters import (
     read_json_body,
     refuse_query,
     resource_id_of,
+    without_nulls,
     writer_options,
 )
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
@@ -79,8 +80,8 @@ def _endpoint(
         refuse_query(request.scope["query_string"])
         values = json_object(await read_json_body(request, server.settings))
         refuse_unknown(values, dict.fromkeys((*keys, *WINDOW)), "key")
-        window = {name: values[name] for name in WINDOW if name in values}
-        query = read({name: value for name, value in values.items() if name not in window})
+        window = without_nulls({name: values[name] for name in WINDOW if name in values})
+        query = read({name: value for name, value in values.items() if name not in WINDOW})
         written = _wanted_format(window.get("format"), request)
         if written is None:
             return await _answer_page(server, request, query, window)

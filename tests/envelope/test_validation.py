@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -293,3 +294,22 @@ MALFORMED = [
 def test_what_would_be_malformed_is_refused(number: int) -> None:
     with pytest.raises(BadParameterError):
         MALFORMED[number]()
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (
+            {"at": datetime(2026, 1, 2, tzinfo=UTC)},
+            "data.at is a datetime of Python's; isoformat() makes a text of it.",
+        ),
+        ({"rows": [{"on": date(2026, 1, 2)}]}, "data.rows[0].on is a date of Python's; isoformat()"),
+        ({"mean": float("inf")}, "data.mean is NaN or infinite; null stands for that."),
+        ({"name": b"Ana"}, "data.name is a bytes of Python's."),
+        ({1: 2}, "a name in data is an int, and no text."),
+    ],
+)
+def test_what_is_not_json_is_named_with_its_place(data: Any, fault: str) -> None:
+    [said] = validate_response({**GOOD, "data": data})
+    assert said.startswith(f"The response is not JSON: {fault}")
+    assert "2026" not in said and "Ana" not in said

@@ -209,3 +209,16 @@ async def test_the_statement_s_own_order_and_limit_hold(application: Application
     page = (await application.http.get(f"{path}?skip=5&limit=10")).json()
     assert [row["id"] for row in page["data"]] == [55, 54, 53, 52, 51]
     assert page["has_next"] is False
+
+
+@pytest.mark.parametrize("below", ["", "/rows", "/sql"])
+async def test_null_is_as_if_left_out(application: Application, below: str) -> None:
+    path = await application.create()
+    given = {"sql": "SELECT id FROM data ORDER BY id"} if below == "/sql" else {}
+    nulls: dict[str, None] = dict.fromkeys(("limit", "cursor", "big_integers"))
+    nulls |= dict.fromkeys(("columns", "format")) if below == "/rows" else {"offset": None}
+    plain = await application.http.post(f"{path}{below}", json=given)
+    with_nulls = await application.http.post(f"{path}{below}", json={**given, **nulls})
+    assert (with_nulls.status_code, with_nulls.content) == (plain.status_code, plain.content)
+    unknown = await application.http.post(f"{path}{below}", json={**given, "ofset": None})
+    assert unknown.json()["code"] == "BAD_PARAMETER"

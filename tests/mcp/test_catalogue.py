@@ -253,7 +253,8 @@ async def test_nothing_else_is_read(dual: DualResponseServer, host: Host, uri: s
         error = await Reader(connection).refusal(uri)
     assert error.code == -32602
     assert error.data["uri"] == uri
-    assert error.data["code"] == "BAD_PARAMETER"
+    assert error.data["code"] == "RESOURCE_NOT_FOUND"
+    assert error.data["hint"]
 
 
 async def test_a_near_miss_is_told_what_may_be_meant(dual: DualResponseServer, host: Host) -> None:

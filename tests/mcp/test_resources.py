@@ -107,6 +107,29 @@ async def test_unknown_deleted_and_expired_results_are_the_protocol_s_error(
 
 
 @pytest.mark.quick(1)
+@pytest.mark.parametrize("uri", ["resource://nope", "resource://" + "x" * 27, "resource://a/b?c=d"])
+async def test_whatever_is_read_in_vain_has_a_code_and_a_hint(
+    dual: DualResponseServer, host: Host, uri: str
+) -> None:
+    server = host.server()
+
+    @server.resource("resource://readme")
+    def readme() -> str:
+        """A resource of the application."""
+        return "Read me."
+
+    add_resources(dual, server)
+    async with host.connected(server) as connection:
+        reader = Reader(connection)
+        refused = await reader.refusal(uri)
+        foreign = await reader.refusal("other://nope")
+        contents = (await reader.read("resource://readme")).contents
+    assert (refused.code, refused.data["uri"]) == (-32602, uri)
+    assert refused.data["code"] == "RESOURCE_NOT_FOUND" and refused.data["hint"]
+    assert "code" not in (foreign.data or {})
+    assert getattr(contents[0], "text", None) == "Read me."
+
+
 async def test_only_its_owner_reads_a_result(make_dual: MakeDual, host: Host) -> None:
     with listening_socket() as listening:
         origin = origin_of(listening)
