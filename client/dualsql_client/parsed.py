@@ -33,7 +33,7 @@ from dualsql_client.origins import described
 from dualsql_client.preview import html, preview, rich_group
 from dualsql_client.progress import Meter
 from dualsql_client.query import Asking, Sort, StreamOptions, beside, page_request, rows_request
-from dualsql_client.streaming import RowStream, format_of, read_table, write
+from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Allowance, Transport, settled
 from dualsql_client.wire import Column, PageBody, Row, StreamFormat, TotalCountKind
 
@@ -216,6 +216,7 @@ class ParsedDualResponse(Asking):
         path: str | PathLike[str],
         *,
         file_format: StreamFormat | None = None,
+        partial: PartialFile = "discard",
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
@@ -226,14 +227,20 @@ class ParsedDualResponse(Asking):
 
         Args:
             file_format: "csv", "ndjson", "parquet" or "arrow", whatever the suffix.
+            partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
+                them beside the file. "continue" does so too, and goes on with those that are there. Parquet has no
+                rows before its end: it begins anew.
             options: see StreamOptions.
 
         Raises what `fetch_stream` raises, and
-            ValueError: no format has that suffix, or that name.
+            ValueError: no format has that suffix, or that name; what is there is of another result.
             OSError: the file cannot be written.
         """
         target = Path(path)
-        await write(self._blocks(format_of(target, file_format), options), target)
+        stream = self._stream(format_of(target, file_format), options)
+        keeps = partial != "discard" and stream.format.is_resumable
+        kept = Partial(target, stream, is_continued=partial == "continue") if keeps else None
+        await write(self._metered(stream, options), target, kept)
         return target
 
     async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
@@ -333,13 +340,18 @@ class ParsedDualResponse(Asking):
                 transport.has_streams = False
                 yield page
 
-    async def _blocks(self, wanted: DownloadFormat, options: StreamOptions) -> AsyncGenerator[Block, None]:
-        stream = RowStream(
+    def _stream(self, wanted: DownloadFormat, options: StreamOptions) -> RowStream:
+        return RowStream(
             transport=self._configured(),
             uri=self.resource_uri,
             format=wanted,
             request=rows_request(options),
         )
+
+    def _blocks(self, wanted: DownloadFormat, options: StreamOptions) -> AsyncGenerator[Block, None]:
+        return self._metered(self._stream(wanted, options), options)
+
+    async def _metered(self, stream: RowStream, options: StreamOptions) -> AsyncGenerator[Block, None]:
         with self._meter(options) as meter:
             async with self.kept_alive(), aclosing(stream.blocks()) as blocks:
                 async for block in blocks:

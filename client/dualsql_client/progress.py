@@ -108,13 +108,16 @@ class Bar:
 
     def show(self, progress: Progress) -> None:
         """Draw so much of it."""
-        self._progress.update(
-            self._task, completed=progress.rows, total=progress.total, said=said_of(progress)
-        )
+        # Of Parquet no row is known before its end: the bar moves to and fro.
+        total = progress.total if progress.rows or not progress.bytes else None
+        self._progress.update(self._task, completed=progress.rows, total=total, said=said_of(progress))
 
 
 def said_of(progress: Progress) -> str:
-    """Such as `1,200/5,000 rows  3.1 MB  48,000 rows/s`."""
+    """Such as `1,200/5,000 rows  3.1 MB  48,000 rows/s`; of Parquet `3.1 MB  2.0 MB/s`."""
+    if progress.bytes and not progress.rows:
+        megabytes = progress.bytes / 1e6
+        return f"{megabytes:,.1f} MB  {megabytes / progress.seconds if progress.seconds else 0.0:,.1f} MB/s"
     rows = f"{progress.rows:,}" if progress.total is None else f"{progress.rows:,}/{progress.total:,}"
     rate = progress.rows / progress.seconds if progress.seconds else 0.0
     return f"{rows} rows  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from errno import ENOENT
+from errno import EAGAIN, ENOENT, ENOTSUP
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dualsql_client.errors import FetchError, StreamBrokenError, needed
 from dualsql_client.formats import BY_NAME, BY_SUFFIX, DownloadFormat
@@ -91,24 +94,147 @@ def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
     return found
 
 
-async def write(blocks: AsyncIterable[Block], path: Path) -> None:
+PartialFile = Literal["discard", "keep", "continue"]
+"""What becomes of the rows that came when a download to a file stops: see `ParsedDualResponse.save`."""
+
+
+async def write(blocks: AsyncGenerator[Block, None], path: Path, partial: Partial | None = None) -> None:
     """Write all blocks beside `path`, and give the file its name when it is whole and on the disk.
+
+    Args:
+        partial: keeps what came if the download stops; None deletes it.
 
     Raises:
         OSError: it cannot be written.
     """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(ENOENT, "There is no such folder", str(path.parent))
-    part = path.with_name(f".{path.name}.{token_hex(4)}.part")
-    file = part.open("xb", buffering=_BUFFER_BYTES)
+    part = path.with_name(f".{path.name}.{token_hex(4)}.part") if partial is None else partial.data
     try:
-        with file:
-            async for block in blocks:
-                await asyncio.to_thread(file.write, block.data)
-            await asyncio.to_thread(_settle, file)
-        part.replace(path)
+        # Closed here: an interrupted program would close the generators below it in any order.
+        async with aclosing(blocks):
+            if not path.parent.is_dir():
+                raise FileNotFoundError(ENOENT, "There is no such folder", str(path.parent))
+            file = part.open("xb", buffering=_BUFFER_BYTES) if partial is None else await partial.opened()
+            with file:
+                async for block in blocks:
+                    await asyncio.to_thread(file.write, block.data)
+                    if partial is not None:
+                        partial.note()
+                await asyncio.to_thread(_settle, file)
+                part.replace(path)
+        if partial is not None:
+            partial.forget()
+    except BaseException:
+        if partial is not None:
+            partial.tidy()
+        raise
     finally:
-        part.unlink(missing_ok=True)
+        if partial is None:
+            part.unlink(missing_ok=True)
+
+
+KEEPS_PARTS = find_spec("fcntl") is not None
+"""Whether this system has the locks of files that a kept part needs."""
+
+
+class Partial:
+    """The rows of a download that stopped, and how it goes on, also in another process.
+
+    Args:
+        path: of the file. Beside it are `.NAME.part` with the rows and `.NAME.part.json` with the rest.
+        stream: the rows of a format that can be resumed.
+        is_continued: go on with what is there.
+    """
+
+    def __init__(self, path: Path, stream: RowStream, *, is_continued: bool = False) -> None:
+        self.data = path.with_name(f".{path.name}.part")
+        self._note = note_of(path)
+        self._stream = stream
+        self._is_continued = is_continued
+        self._noted: str | None = None
+        self._is_ours = False
+
+    async def opened(self) -> BinaryIO:
+        """The file with the rows, at its end. No other process writes to it while it is open.
+
+        Raises:
+            OSError: it cannot be opened, or another process writes to it.
+            ValueError: it has rows of another result, or was asked for in another way.
+        """
+        return await asyncio.to_thread(self._opened)
+
+    def _opened(self) -> BinaryIO:
+        file = os.fdopen(os.open(self.data, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666), "r+b", _BUFFER_BYTES)
+        try:
+            _lock(file, self.data)
+            end = self._stream.restore(file, self._token()) if self._is_continued else 0
+            file.seek(end)
+            file.truncate()
+            if not end:
+                self.forget()
+            self._is_ours = True
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _token(self) -> str | None:
+        try:
+            noted = json.loads(self._note.read_bytes())
+        except (OSError, ValueError):
+            return None
+        if not isinstance(noted, dict) or {**noted, "resume": None} != self._asked(None):
+            raise ValueError(
+                "What came is of another result or of other options. Begin anew: without --continue."
+            )
+        return str(noted["resume"])
+
+    def _asked(self, token: str | None) -> dict[str, Any]:
+        stream = self._stream
+        return {
+            "uri": stream.uri,
+            "format": stream.format.name,
+            "request": dict(stream.request),
+            "resume": token,
+        }
+
+    def note(self) -> None:
+        """Note how the download goes on, as soon as the server has said so."""
+        token = self._stream.resume_token
+        if token != self._noted:
+            self._noted = token
+            self._note.write_text(json.dumps(self._asked(token)))
+
+    def forget(self) -> None:
+        """Delete the note: there is nothing to go on with."""
+        self._note.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """After a download that stopped: delete what nothing could go on with."""
+        if self._is_ours and not (self._stream.rows and self._stream.resume_token):
+            self.data.unlink(missing_ok=True)
+            self.forget()
+
+
+def note_of(path: Path) -> Path:
+    """Where it is noted how the download of this file goes on; there is no such file where it cannot."""
+    return path.with_name(f".{path.name}.part.json")
+
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Keep other processes from writing to the file until it is closed."""
+    if not KEEPS_PARTS:
+        raise OSError(ENOTSUP, "This system has no locks of files, which a kept part needs", str(path))
+    fcntl: Any = import_module("fcntl")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise OSError(error.errno, "Another download writes to it", str(path)) from None
+    # Whoever held the lock may have given the file its name.
+    if not (path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
+        raise OSError(EAGAIN, "Another download has just ended", str(path))
 
 
 def _settle(file: BinaryIO) -> None:
@@ -150,6 +276,24 @@ class RowStream:
 
     def __post_init__(self) -> None:
         self._framer = self._new_framer()
+
+    @property
+    def resume_token(self) -> str | None:
+        """What the server takes to go on with this stream; None where it cannot."""
+        return self._token
+
+    def restore(self, file: BinaryIO, token: str | None) -> int:
+        """Go on after the whole rows that `file` has. Returns where they end; 0 where there are none."""
+        framer, rows, end = self._framer, 0, 0
+        while token is not None and (piece := file.read(_BUFFER_BYTES)):
+            for block in framer.feed(piece):
+                rows, end = rows + block.rows, end + len(block.data)
+        if not rows:
+            self._framer = self._new_framer()
+            return 0
+        framer.forget()
+        self.rows, self.bytes, self._token = rows, end, token
+        return end
 
     async def blocks(self) -> AsyncGenerator[Block, None]:
         """All rows, in blocks of whole ones; joined, their bytes are the stream without its last record.

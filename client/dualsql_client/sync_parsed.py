@@ -16,6 +16,7 @@ from dualsql_client.errors import checked_keywords
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.query import Question, Sort, StreamOptions
+from dualsql_client.streaming import PartialFile
 from dualsql_client.wire import Column, Profile, ProfileKind, Row, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
@@ -326,6 +327,7 @@ class SyncParsedDualResponse:
         path: str | PathLike[str],
         *,
         file_format: StreamFormat | None = None,
+        partial: PartialFile = "discard",
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
@@ -336,13 +338,16 @@ class SyncParsedDualResponse:
 
         Args:
             file_format: "csv", "ndjson", "parquet" or "arrow", whatever the suffix.
+            partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
+                them beside the file. "continue" does so too, and goes on with those that are there. Parquet has no
+                rows before its end: it begins anew.
             options: see StreamOptions.
 
         Raises what `fetch_stream` raises, and
-            ValueError: no format has that suffix, or that name.
+            ValueError: no format has that suffix, or that name; what is there is of another result.
             OSError: the file cannot be written.
         """
-        return self._portal.call(self._parsed.save, path, file_format=file_format, **options)
+        return self._portal.call(self._parsed.save, path, file_format=file_format, partial=partial, **options)
 
     def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
         """The current metadata of the resource.

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from dualsql_client.errors import DualResponseClientError, MissingExtraError, No
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import printable
 from dualsql_client.query import StreamOptions
+from dualsql_client.streaming import KEEPS_PARTS, PartialFile, note_of
 from dualsql_client.wire import StreamFormat
 
 MAXIMUM_FILE_BYTES = 64 * 1024 * 1024
@@ -188,21 +189,29 @@ def fetch_command(
     limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows.")] = None,
     base_url: BaseUrl = None,
     token_env: TokenEnv = None,
+    is_continued: Annotated[
+        bool,
+        typer.Option("--continue", help="Go on with what an earlier run of this command left. Not Parquet."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
     """Save every row as Parquet, CSV, NDJSON or Arrow. A broken download resumes where it stopped.
 
     Prints rows, bytes, seconds and the file's SHA-256. An existing file is replaced when the new one is complete.
     """
+    partial: PartialFile = "continue" if is_continued else "keep" if KEEPS_PARTS else "discard"
+    if is_continued and not note_of(output).exists():
+        typer.echo("There is nothing to continue: it starts again. (Parquet always does.)", err=True)
 
     async def run() -> Fetched:
         named = read_source(source, base_url)
         form = file_format or (None if output.suffix else named.format)
         async with named.opened(_token(token_env)) as parsed:
             bar = not quiet and sys.stderr.isatty()
-            return await fetch(parsed, output, form, bar=bar, options=_options(columns, sort, limit))
+            options = _options(columns, sort, limit)
+            return await fetch(parsed, output, form, bar=bar, options=options, partial=partial)
 
-    _print(_run(run()))
+    _print(_run(run(), on_stop=lambda: _next_step(output)))
 
 
 @app.command("view")
@@ -225,18 +234,23 @@ def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv 
     _run(run())
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _next_step(output: Path) -> str:
+    return " The rows so far are kept: run it again with --continue." if note_of(output).exists() else ""
+
+
+def _run(work: Coroutine[Any, Any, T], *, on_stop: Callable[[], str] = str) -> T:
+    """The result of `work`; its failure is one line, to which `on_stop` adds what to do next."""
     try:
         return asyncio.run(work)
     except (DualResponseClientError, ValueError) as error:
         # A server's words, and a terminal's escape sequences are words too.
-        typer.echo(f"dualsql: {printable(str(error), 2_000)}", err=True)
+        typer.echo(f"dualsql: {printable(str(error), 2_000)}{on_stop()}", err=True)
         raise typer.Exit(1) from error
     except OSError as error:
         typer.echo(f"dualsql: {error.filename or 'The file'}: {error.strerror}", err=True)
         raise typer.Exit(1) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
-        typer.echo("Stopped.", err=True)
+        typer.echo(f"Stopped.{on_stop()}", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -12,6 +12,7 @@ from dualsql_client.errors import ResourcePendingError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Bar, Progress
 from dualsql_client.query import StreamOptions
+from dualsql_client.streaming import PartialFile
 from dualsql_client.wire import StreamFormat
 
 
@@ -40,11 +41,13 @@ async def fetch(
     *,
     bar: bool,
     options: StreamOptions,
+    partial: PartialFile = "discard",
 ) -> Fetched:
     """Save all rows at `path`, on as many connections as it takes, and once the query has run.
 
     Args:
         options: all but `progress`, which is a bar's here.
+        partial: see `ParsedDualResponse.save`.
 
     Raises what `ParsedDualResponse.save` raises.
     """
@@ -52,7 +55,7 @@ async def fetch(
     started = time.monotonic()
     try:
         told: StreamOptions = {**options, "progress": meter.tell}
-        await _save(parsed, path, file_format, told)
+        await _save(parsed, path, file_format, partial, told)
     finally:
         meter.stop()
     seconds = time.monotonic() - started
@@ -61,13 +64,17 @@ async def fetch(
 
 
 async def _save(
-    parsed: ParsedDualResponse, path: Path, file_format: StreamFormat | None, options: StreamOptions
+    parsed: ParsedDualResponse,
+    path: Path,
+    file_format: StreamFormat | None,
+    partial: PartialFile,
+    options: StreamOptions,
 ) -> None:
     try:
-        await parsed.save(path, file_format=file_format, **options)
+        await parsed.save(path, file_format=file_format, partial=partial, **options)
     except ResourcePendingError:
         await parsed.wait_until_ready()
-        await parsed.save(path, file_format=file_format, **options)
+        await parsed.save(path, file_format=file_format, partial=partial, **options)
 
 
 def _read(path: Path, rows: int) -> tuple[int, str, int | None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
+import io
 import json
 import os
 import pty
@@ -19,6 +21,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from rich.console import Console
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,6 +29,7 @@ from typer.testing import CliRunner
 
 from dualsql import Principal
 from dualsql_client.cli.commands import app
+from dualsql_client.progress import Bar, Progress, said_of
 from tests.client.cutting import CuttingProxy
 from tests.client.hosting import Host, problem
 from tests.client.reading import until
@@ -271,7 +275,7 @@ async def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list
 async def test_where_it_cannot_be_written(served: Served, tmp_path: Path) -> None:
     ran = await fetch(served.url, "-o", tmp_path / "no" / "folder" / "rows.csv")
     assert (ran.code, ran.errors.count("\n")) == (1, 1)
-    assert "No such file or directory" in ran.errors
+    assert "There is no such folder" in ran.errors
     wrong = await fetch(served.url, "-o", tmp_path / "rows.xlsx")
     assert (wrong.code, "suffix must be one of" in wrong.errors) == (1, True)
 
@@ -299,3 +303,90 @@ async def test_an_interrupt_leaves_what_stood_there(host: Host, tmp_path: Path) 
 
 def names_in(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir()]
+
+
+class Blocked:
+    """A budget: the first connection carries so many bytes, and the others none, so that a download is under way."""
+
+    def __init__(self, first: int) -> None:
+        self._left = iter([first])
+
+    def __call__(self) -> int | None:
+        return next(self._left, 0)
+
+
+async def stopped_midway(served: Served, target: Path, end: signal.Signals) -> Ran:
+    """A fetch of which some rows came, ended by a signal."""
+    proxy = CuttingProxy(urlsplit(served.url).port or 0, Blocked(60_000))
+    async with proxy.listening() as origin:
+        process = await started(f"{origin}{urlsplit(served.url).path}", "-o", target)
+        # The note is written with the first rows; the cut connection is tried again for a while.
+        while not (target.parent / f".{target.name}.part.json").exists():
+            assert process.returncode is None
+            await asyncio.sleep(0)
+        process.send_signal(end)
+        output, errors = await process.communicate()
+    return Ran(process.returncode, output.decode(), errors.decode())
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.ndjson", "rows.arrows"])
+async def test_a_download_that_was_stopped_is_continued(
+    served: Served, tmp_path: Path, name: str, end: signal.Signals
+) -> None:
+    target = tmp_path / name
+    target.write_text("before")
+    stopped = await stopped_midway(served, target, end)
+    if end is signal.SIGINT:
+        said = "Stopped. The rows so far are kept: run it again with --continue.\n"
+        assert (stopped.code, stopped.errors) == (130, said)
+    assert target.read_text() == "before"
+    assert sorted(names_in(tmp_path)) == [f".{name}.part", f".{name}.part.json", name]
+    ran = await fetch(served.url, "-o", target, "--continue")
+    assert (ran.code, ran.errors, ran.told["rows"]) == (0, "", "3,000")
+    whole = await fetch(served.url, "-o", tmp_path / f"whole-{name}")
+    if name.endswith("arrows"):  # the same rows in other batches
+        tables = [
+            pa.ipc.open_stream(file.read_bytes()).read_all() for file in (target, tmp_path / f"whole-{name}")
+        ]
+        assert tables[0].equals(tables[1])
+    else:
+        assert ran.told["sha256"] == whole.told["sha256"]
+    assert sorted(names_in(tmp_path)) == [name, f"whole-{name}"]
+
+
+async def test_what_came_of_another_result_is_not_continued(served: Served, tmp_path: Path) -> None:
+    target = tmp_path / "rows.csv"
+    part = tmp_path / ".rows.csv.part"
+    part.write_text("id,name\r\n1,x\r\n2,y\r\n")
+    (tmp_path / ".rows.csv.part.json").write_text(
+        json.dumps({"uri": "resource://other", "format": "csv", "request": {}})
+    )
+    ran = await fetch(served.url, "-o", target, "--continue")
+    assert (ran.code, "of another result or of other options" in ran.errors) == (1, True)
+    assert sorted(names_in(tmp_path)) == [".rows.csv.part", ".rows.csv.part.json"]
+
+
+async def test_two_downloads_do_not_write_to_one_file(served: Served, tmp_path: Path) -> None:
+    part = tmp_path / ".rows.csv.part"
+    with part.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        ran = await fetch(served.url, "-o", tmp_path / "rows.csv")
+    assert (ran.code, "Another download writes to it" in ran.errors) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+async def test_where_nothing_is_to_be_continued_it_is_said(served: Served, tmp_path: Path, name: str) -> None:
+    ran = await fetch(served.url, "-o", tmp_path / name, "--continue")
+    assert (ran.code, ran.told["rows"]) == (0, "3,000")
+    assert "nothing to continue: it starts again" in ran.errors
+
+
+def test_the_bar_of_parquet_shows_bytes_and_moves() -> None:
+    console = Console(force_terminal=True, width=100, file=io.StringIO())
+    bar = Bar("Schools", console)
+    bar.show(Progress(rows=0, total=3_000, bytes=2_500_000, seconds=2.0))
+    assert said_of(Progress(rows=0, total=3_000, bytes=2_500_000, seconds=2.0)) == "2.5 MB  1.2 MB/s"
+    [task] = bar._progress.tasks
+    assert task.total is None, "it moves to and fro: no row is known before the end"
