@@ -27,18 +27,19 @@ def _always_back(_value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyForm:
-    """One key of an order, as a database reads and compares it.
+    """How a database reads and compares a sort key.
 
-    A page begins after the values of a row: a value that comes back changed would repeat rows or lose them. What an
-    application sees will not do. SQLAlchemy shows a float as a Decimal of two places; asyncpg reads a month as thirty
-    days and the date 9999-12-31 as infinity. So keys are read beside the row, in a form of their own.
+    A page begins after the key values of a row. If a value changed on its way, rows would be repeated or lost. The
+    values that an application sees are not exact enough: SQLAlchemy shows a float as a Decimal of two places, and
+    asyncpg reads a month as thirty days and the date 9999-12-31 as infinity. So keys are read beside the row in a form
+    of their own.
 
     Attributes:
-        compared: stands in conditions.
-        read: stands in the SELECT; gives the exact value.
-        carried: stands for the key in a subquery's SELECT, and compares outside as it does inside.
-        given: a value that was read, as an expression to compare with.
-        comes_back: whether this very value compares, when it is given, as it did when it was read.
+        compared: the expression in conditions.
+        read: the expression in the SELECT, which gives the exact value.
+        carried: the expression in the SELECT of a subquery, which compares outside as the key does inside.
+        given: makes an expression from a value that was read.
+        comes_back: whether a value compares, when it is sent back, as it did when it was read.
     """
 
     compared: Expression
@@ -49,11 +50,11 @@ class KeyForm:
 
 
 class RowEstimate(NamedTuple):
-    """How a database is asked how many rows it expects.
+    """How a database's planner is asked for a row estimate.
 
     Attributes:
-        explain: goes before a statement to ask for its plan, as JSON.
-        rows: how many there are going to be, by that plan; None where it does not say.
+        explain: the prefix of a statement that returns its plan as JSON.
+        rows: the estimated number of rows in a plan; None if there is none.
     """
 
     explain: str
@@ -63,7 +64,7 @@ class RowEstimate(NamedTuple):
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
 
 DatabaseAggregate = Callable[[Expression, float | None], Expression]
-"""An aggregate of some values, and the fraction of one that takes it."""
+"""Makes an aggregate from values and, if it takes one, a fraction."""
 
 
 def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -82,7 +83,7 @@ class MakeKeyForm(Protocol):
 
 
 class ResultOf(Enum):
-    """What a function of SQL gives that has no type of its own."""
+    """The result type of a SQL function for which SQLAlchemy has none."""
 
     FIRST_ARGUMENT = auto()
     """A value of the type of its first argument."""
@@ -94,48 +95,48 @@ FunctionResult = SQLType | ResultOf
 
 
 def functions_that_give(result: FunctionResult, names: str) -> dict[str, FunctionResult]:
-    """Functions, by names with spaces between them, and what they give."""
+    """A mapping from function names, given as one text, to their result type."""
     return dict.fromkeys(names.split(), result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDialect:
-    """What a SQL text may hold that is written for one database, and what its parts mean there.
+    """What a SQL text for one database may contain, and what it means there.
 
-    The defaults are those of a database of which nothing is known.
+    The defaults are for an unknown database.
 
     Attributes:
         parser: sqlglot's name of the dialect.
-        functions: that a text may call besides those of all databases, in lower case.
-        table_functions: that stand in FROM, and the columns they have.
+        functions: functions that a text may call besides the common ones, in lower case.
+        table_functions: functions in FROM, and their columns.
         absent: functions of all databases that this one lacks in every version; they are refused with a suggestion, and
             not by the database's error.
         since: functions that it has from a version on.
         instead: by name: what to write for a function that this database lacks, or has under another name.
         system_tables: what the names of its own tables and schemas begin with; a model that asks for one is told of
             the catalogue.
-        whole_quotient: what `/` gives of two whole numbers.
-        quotient: what it gives of other numbers; None where that is the type that they have in common.
-        averages_in_doubles: avg() and its kin give numbers of eight bytes.
-        computes_in_doubles: all computation does, and a constant with a fraction is one.
+        whole_quotient: the type of `/` of two whole numbers.
+        quotient: its type for other numbers; None if it is their common type.
+        averages_in_doubles: avg() and similar functions return doubles.
+        computes_in_doubles: all computation is in doubles, and a constant with a fraction is a double.
         whole_division: the operator that divides whole numbers.
         position: the function that finds a text in another one.
         has_btrim: TRIM of given characters is written btrim().
-        has_scalar_extremes: max() and min() of several values are no aggregates.
+        has_scalar_extremes: max() and min() of several values are scalar functions.
         interval: an interval of so many years, months, weeks, days, hours, minutes and seconds; None without intervals.
-        interval_hint: what to write in place of one.
-        array: an array of values; None without arrays.
-        at_time_zone: a zone and an instant as the instant there; None without zones.
-        date_cast_hint: what to write in place of a CAST to a date, where there is no such type.
+        interval_hint: what to write instead of an interval.
+        array: makes an array of values; None without arrays.
+        at_time_zone: makes an instant in a zone; None without zones.
+        date_cast_hint: what to write instead of a CAST to a date, if there is no such type.
         has_default_separator: texts are joined without a separator by group_concat(x).
         orders_joined_texts: string_agg() and group_concat() take an ORDER BY.
-        orders_aggregates: all aggregates take one.
+        orders_aggregates: all aggregates take an ORDER BY.
         has_distinct_on: DISTINCT ON (...) is understood.
-        has_superaggregates: ROLLUP, CUBE and GROUPING SETS are.
-        sorts_rollups: an ORDER BY may stand beside ROLLUP.
+        has_superaggregates: ROLLUP, CUBE and GROUPING SETS are understood.
+        sorts_rollups: ORDER BY is allowed together with ROLLUP.
         names_value_columns: an alias of VALUES names its columns.
         has_json_arrows: `->` and `->>` read a part of a document; else json_extract() and json_unquote() do.
-        comparisons_can_fail: a comparison of a text with a number is an error where the text is none.
+        comparisons_can_fail: comparing a number with a text that is not a number is an error.
     """
 
     parser: str = ""
@@ -171,18 +172,18 @@ class TextDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryDialect:
-    """How one database is asked.
+    """How queries over results are written for one database.
 
     Attributes:
         exact: a text as it is compared by code point, for equality and grouping.
         ordered: ... and for which of two comes first.
         finds_equal_by_index: an index of the column finds what `exact` is equal to; else equality is asked for twice.
-        position: function of a text and a part of it, from 1, 0 where it is not in there.
-        cut_date: the beginning of the bucket that a date, or an instant, lies in.
-        double: a number as one of eight bytes.
-        sum_of_integers: of numbers of 32 bits, and of 64.
-        aggregates: by name, what stands in place of what `dualsql.query.aggregates` writes: a function of the values
-            and the fraction, or None where the database has no such aggregate.
+        position: the position of a part in a text, from 1; 0 if it is not in it.
+        cut_date: the beginning of the bucket of a date or an instant.
+        double: makes a number a double.
+        sum_of_integers: the exact sums of 32-bit and of 64-bit integers.
+        aggregates: by name, what replaces the default in `dualsql.query.aggregates`: a function of the values and the
+            fraction, or None if the database does not have the aggregate.
     """
 
     exact: Transform = unchanged
@@ -200,9 +201,9 @@ class DriverValues:
     """How one driver's values are read and bound.
 
     Attributes:
-        types: what stands in the place of SQLAlchemy's types.
-        processors: by the driver's code of a column's type: what makes the value of what the driver gives.
-        unfit_codes: codes of types of which the driver may give an `Unfit`; see `dualsql.formats.cells`.
+        types: replacements of SQLAlchemy's types.
+        processors: by the driver's code of a column's type: a function that converts the driver's value.
+        unfit_codes: codes of types for which the driver may return an `Unfit`; see `dualsql.formats.cells`.
     """
 
     types: Mapping[type[Any], type[Any]] = field(default_factory=dict)
@@ -216,55 +217,55 @@ def _has_its_own(_type: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """One database's abilities, as far as dualsql depends on them.
+    """The capabilities of one database, as far as dualsql depends on them.
 
     A database's file states what differs from the defaults. These are on the safe side: what a database can do in
     addition is used only if its file says so.
 
     Attributes:
-        name: as people call the database; for messages only.
+        name: the name of the database for people, for messages only.
         nulls_last: ORDER BY x NULLS LAST is understood.
         splits_statements: one string sent to it may hold several statements.
-        groups_strictly: an output column must be grouped by, or depend on the primary key of a table.
-        has_row_security: rows can be narrowed by policies that read a setting of the transaction.
-        has_roles: a session can give up its user's rights for those of a role.
+        groups_strictly: an output column must be in GROUP BY, or depend on the primary key of a table.
+        has_row_security: policies can restrict rows by a setting of the transaction.
+        has_roles: a session can take a role.
         has_schemas: one database has several schemas, and a connection reads them all.
-        has_loose_types: a column may hold values of other types than its own.
-        sortable: makes an expression of any type fit for ORDER BY.
+        has_loose_types: a column may contain values of other types than its own.
+        sortable: makes an expression of any type sortable.
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
-        nulls_last_by_default: where NULLs stand when ORDER BY does not say, ascending and descending.
-        searches_row_values: (a, b) > (x, y) is looked up in an index.
+        nulls_last_by_default: whether NULLs come last without NULLS FIRST or LAST, ascending and descending.
+        searches_row_values: (a, b) > (x, y) uses an index.
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
-        spells_instants: a timestamp is a text, which may be spelled in several ways.
+        spells_instants: a timestamp is a text with several spellings.
         has_months: an interval has months apart from days, and its ISO 8601 text is read back.
         has_single_reals: a REAL has four bytes.
         shortens_reals: a number of four bytes is shown with fewer digits than it is compared with.
-        divides_in_doubles: a quotient is a number of eight bytes, whatever was divided.
-        floors_in_doubles: `whole // whole` is one, too.
-        tells_apart: whether values of a type can be told apart, as far as the type says.
-        compares: whether they can be compared with a value of a question.
-        type_name: the name of an expression's type, where a value is taken for no other type than its own.
+        divides_in_doubles: every quotient is a double.
+        floors_in_doubles: `whole // whole` is a double.
+        tells_apart: whether values of a type have equality.
+        compares: whether they can be compared with a value in a query.
+        type_name: the name of an expression's type, if values are only accepted with their exact type.
         is_bytes: whether an expression of no declared type holds bytes, as a condition.
         storage_class: which kind of value a cell is, whatever its column declares: "integer", "real", "text" or "blob";
             None where a column holds values of its own type alone.
         shown_as_false: what a column of truth values may hold that is shown as false, everything else being shown as
             true; empty where it holds truth values alone. The first is a number.
         has_loose_comparisons: any two types can be compared.
-        shown_scale: how many digits are shown of a decimal of this type, where it is a double; None where it is none.
+        shown_scale: the number of digits shown for a decimal of this type that is a double; None if it is not a double.
         shows_doubles_rounded: a double that SQLAlchemy takes for a decimal is shown with the digits of its scale.
-        keeps_zones: an instant of a DateTime(timezone=True) is stored with its zone, and comes back with one.
-        key_form: how the value of an order key is read and given back; None when it cannot be.
-        query: how questions about a result are written: conditions on texts, aggregates, buckets of dates.
-        text: what a SQL text may hold.
-        row_estimate: tells how many rows it expects; None where it does not.
+        keeps_zones: an instant of a DateTime(timezone=True) is stored and returned with a zone.
+        key_form: how the value of a sort key is read and sent back; None if that is not possible.
+        query: how queries over a result are written: conditions on texts, aggregates, buckets of dates.
+        text: what a SQL text may contain.
+        row_estimate: how to get a row estimate; None without one.
         text_length: the function that counts the characters of a text.
-        scramble: a hash of what tells a row from others, and of a seed; None where there is no function for it.
+        scramble: a hash of the keys of a row and a seed; None without a hash function.
         has_sized_integers: an INTEGER has four bytes, and a SMALLINT two.
-        drivers: by the name of a driver (`dialect.driver`): what its values need; most need nothing.
-        own_functions: by name: the SQL that is sent for a function of dualsql's own, of the SQL of its argument.
-        bound_as_text: the type that a parameter has before it is cast to the given one; None where it is sent as it is.
-        text_equality: SQL for `column = value` to the letter, of their SQL; None where `=` is that.
-        approximate_distinct: the aggregate that tells roughly how many values there are; empty where there is none.
+        drivers: by the name of a driver (`dialect.driver`): conversions of its values; most need none.
+        own_functions: by name: makes the SQL for one of dualsql's own functions from the SQL of its argument.
+        bound_as_text: the type with which a parameter is sent before it is cast; None if it is sent unchanged.
+        text_equality: makes SQL for an exact `column = value` from their SQL; None if `=` is exact.
+        approximate_distinct: the aggregate for an approximate number of distinct values; empty if there is none.
     """
 
     name: str
@@ -311,10 +312,10 @@ class Capabilities:
 
 
 _REGISTRY = "dualsql.databases.backends"
-"""Where the databases are registered.
+"""The module that registers the databases.
 
-It is loaded at the first question, by its name: plan, tenancy and formats stand below the databases and only read what
-these state of themselves. An import here would be a loop.
+It is imported by name at first use: plan, tenancy and formats are below the databases and only read their capabilities.
+An import here would be a loop.
 """
 
 
@@ -324,7 +325,7 @@ def _registry() -> Any:
 
 
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
-    """What the dialect's database can do, or None for one that dualsql does not know to keep read-only."""
+    """The capabilities of the dialect's database; None if dualsql does not support it."""
     return capabilities_named(dialect.name)
 
 

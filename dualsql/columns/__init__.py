@@ -1,1 +1,1 @@
-"""The columns of a result: names, types, and values that need more than their driver gives."""
+"""The columns of a result: names, types, and values that drivers do not return exactly."""

@@ -1,4 +1,4 @@
-"""Numbers of documents with all their digits, and values of drivers that stand for infinities."""
+"""Numbers in JSON documents with all their digits, and the infinities of drivers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _LONGEST_WHOLE = 4_000
 
 
 class Digits(float):
-    """A number of a document whose text is not that of the float: 0.1234567890123456789, 1.50.
+    """A number in a document whose text differs from that of the float: 0.1234567890123456789, 1.50.
 
-    A float has 17 digits, a number of a document may have any number of them. It computes as the float, and is written
+    A float has 17 digits; a number in a document may have any number of digits. It computes as the float and is written
     as its text.
 
     Attributes:
-        text: as the database has it, and as JSON may have it.
+        text: the number as the database shows it, in JSON syntax.
     """
 
     __slots__ = ("text",)
     text: str
 
     def __new__(cls, text: str) -> Digits:
-        """Of the text of a number."""
+        """Make it from the text of a number."""
         found = super().__new__(cls, text)
         found.text = text
         return found
 
 
 def read_document(text: str | bytes) -> Any:
-    """The value of a JSON document."""
+    """Parse a JSON document."""
     # Raises a TypeError, as json.loads does, for a number: a document of a column without a type may be one.
     text = text if isinstance(text, str) else str(text, "utf-8")
     try:
@@ -60,17 +60,17 @@ _THOROUGH = json.JSONDecoder(parse_float=_fraction, parse_int=_whole)
 
 
 def reads_for_an_application(dialect: Any) -> bool:
-    """Whether the application gave its engine a reader of documents of its own."""
+    """Whether the application set a JSON deserializer on its engine."""
     return internals.json_reader(dialect) not in {None, read_document}
 
 
 def reads_floats(dialect: Any) -> bool:
-    """Whether the driver reads documents, and nobody told it how: with json.loads."""
+    """Whether the driver parses documents by itself, with json.loads."""
     return dialect.supports_native_json_deserialization and internals.json_reader(dialect) is None
 
 
 def has_float(document: Any) -> bool:
-    """Whether there is a float anywhere in a document."""
+    """Whether a document contains a float."""
     inside = [document]
     while inside:
         found = inside.pop()
@@ -82,7 +82,7 @@ def has_float(document: Any) -> bool:
 
 
 def with_all_digits(dialect: Any) -> None:
-    """Have a copy of an engine's dialect read documents so, where SQLAlchemy and not the driver reads them."""
+    """Make a copy of an engine's dialect parse documents exactly, if SQLAlchemy and not the driver parses them."""
     reads = internals.has_json_reader(dialect) and not dialect.supports_native_json_deserialization
     if reads and not reads_for_an_application(dialect):
         internals.set_json_reader(dialect, read_document)
@@ -90,7 +90,7 @@ def with_all_digits(dialect: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ValueReader:
-    """Reads a driver's value: its objects for the infinities as their texts, all else as it is."""
+    """Converts a driver's objects for the infinities to texts, and leaves other values unchanged."""
 
     high: Any
     low: Any
@@ -101,5 +101,5 @@ class ValueReader:
         return INFINITIES[1] if value is self.low else value
 
     def changes_any(self, values: Collection[Any]) -> bool:
-        """Whether one of the values may be read as another one; a tenth of the time of reading them."""
+        """Whether a value may need conversion; it takes a tenth of the time of converting them."""
         return self.high in values or self.low in values

@@ -1,4 +1,4 @@
-"""Timestamps that a database keeps as texts of several spellings, compared by what they mean.
+"""Compares timestamps that a database stores as texts in several spellings.
 
 See `Capabilities.spells_instants`. CURRENT_TIMESTAMP writes '2024-01-01 12:30:00', SQLAlchemy
 '2024-01-01 12:30:00.000000', others write a T, a zone, or a date alone. As texts they compare wrongly. So each side of
@@ -43,12 +43,12 @@ _MOST_RANGES = 50
 
 
 def is_instant(element: Any) -> bool:
-    """Whether it has a time of day."""
+    """Whether its type has a date and a time of day."""
     return isinstance(plain_type(element.type), types.DateTime)
 
 
 def instant(element: Element) -> Element:
-    """The element in the one spelling; a text that no instant is stays as it is."""
+    """The element in the normalized spelling; a text that is not an instant stays unchanged."""
     element = element.element if isinstance(element, Label) else element
     if _is_in_one_spelling(element):
         return element
@@ -59,12 +59,12 @@ def instant(element: Element) -> Element:
 
 
 def instants(elements: Sequence[Any]) -> list[Any]:
-    """The elements; where one of them is an instant, all in the one spelling."""
+    """The elements; if one of them is an instant, all in the normalized spelling."""
     return [instant(element) for element in elements] if any(map(is_instant, elements)) else list(elements)
 
 
 def selecting_instants(statement: Any) -> Any:
-    """The statement with each output that is an instant in the one spelling, under its name."""
+    """The statement with each instant among its outputs in the normalized spelling, under its name."""
     outputs = list(statement.selected_columns)
     if not any(map(is_instant, outputs)) or not isinstance(statement, Select):
         return statement
@@ -72,7 +72,7 @@ def selecting_instants(statement: Any) -> Any:
 
 
 def labelled(output: Element) -> Element:
-    """An output; one that is an instant in the one spelling, under its own name."""
+    """An output; an instant is in the normalized spelling, under its name."""
     return instant(output).label(getattr(output, "name", None)) if is_instant(output) else output
 
 
@@ -88,7 +88,7 @@ def compared(compare: Compare, left: Element, right: Element) -> Element:
 
 
 def between(value: Element, low: Element, high: Element) -> Element:
-    """Whether the instant lies between the two, both included."""
+    """Whether the instant is between the two, both included."""
     return and_(compared(operators.ge, value, low), compared(operators.le, value, high))
 
 

@@ -1,4 +1,4 @@
-"""What a column shows whose values the application's own Python makes (a TypeDecorator)."""
+"""Finds out what a TypeDecorator of the application returns, by calling it with plain values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = (int, float, Decimal)
 
 
 def plain_type(type_: SQLType) -> SQLType:
-    """The type that is stored: the one below any TypeDecorator."""
+    """The stored type: the one below any TypeDecorator."""
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         type_ = type_.impl_instance
     return type_
@@ -33,18 +33,18 @@ def plain_type(type_: SQLType) -> SQLType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meaning:
-    """What the values of one type are.
+    """What is known of the values of a type.
 
     Attributes:
-        shown: a type of SQLAlchemy's own whose values these are; NullType where they are of no one kind.
-        shown_class: what every value must be an instance of; None where any will do.
-        binds, reads: the application's code for values on their way in and out; None where there is none.
+        shown: SQLAlchemy's type for the shown values; NullType if they have no common kind.
+        shown_class: the class of every shown value; None for any.
+        binds, reads: the application's code that converts values on their way in and out; None without such code.
         stored: the type without the application's code.
-        is_same: a stored value is the one that is shown.
-        keeps_order: of two stored values, that one is the greater whose shown value is.
-        keeps_equality: stored values are equal where the shown ones are, and only there.
-        is_zoned: of instants: whether they have a zone; None where the database decides.
-        name: of the type, for messages; empty for SQLAlchemy's own.
+        is_same: stored and shown values are equal.
+        keeps_order: stored values have the same order as the shown ones.
+        keeps_equality: stored values are equal exactly if the shown ones are.
+        is_zoned: whether instants have a zone; None if the database decides.
+        name: the name of the type, for messages; empty for SQLAlchemy's own types.
     """
 
     shown: SQLType
@@ -60,14 +60,14 @@ class Meaning:
 
     @property
     def is_made(self) -> bool:
-        """Whether the application's code makes the values that are shown."""
+        """Whether the application's code makes the shown values."""
         return self.reads is not None
 
     def reading_of(self, value: Any) -> Any:
-        """What would be shown of `value` after it was stored.
+        """The shown value after `value` was stored and read.
 
         Raises:
-            ValueError: the type does not take it, or stores it differently each time.
+            ValueError: the type does not accept it, or stores it differently each time.
         """
         return _round_trip(value, self.binds, self.reads)
 
@@ -76,11 +76,10 @@ class Meanings:
     """The meanings of types on one database.
 
     Args:
-        dialect: which the types are tried with.
-        keeps_zones: the database gives back an instant with its zone.
-        converters: by class of values that have no JSON form, the function that gives them one.
-        comparable: classes of types that the application says compare and sort as stored.
-        floors_in_doubles: the database gives a number of eight bytes for `whole // whole`.
+        dialect: the dialect for calling the types' code. keeps_zones: the database returns an instant with its zone.
+        converters: by class of values that have no JSON form, the function that gives them one. comparable: classes of
+        types whose stored values, as the application declares, compare and sort as the shown ones. floors_in_doubles:
+        `whole // whole` is a double on the database.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Meanings:
         self._found: dict[int, tuple[SQLType, Meaning]] = {}
 
     def of(self, type_: SQLType) -> Meaning:
-        """The meaning of `type_`, which is tried when it is first asked for."""
+        """The meaning of `type_`, determined at first use."""
         known = self._found.get(id(type_))
         if known is None:
             if len(self._found) >= _MOST_KNOWN:
@@ -110,7 +109,7 @@ class Meanings:
         return known[1]
 
     def are_as_read(self, type_: SQLType) -> bool:
-        """Whether values of the type are shown as the driver gives them, with nobody's code between."""
+        """Whether values of the type are shown as the driver returns them."""
         if isinstance(type_, types.TypeDecorator):
             return False
         used = type_.dialect_impl(self._dialect)
@@ -118,7 +117,7 @@ class Meanings:
         return is_sqlalchemys and used.result_processor(self._dialect, None) is None
 
     def converted(self, value: Any) -> Any:
-        """A value of whatever class as one that has a JSON form, by the application's converters."""
+        """A value with a JSON form, made by the application's converters."""
         for cls, convert in self.converters.items():
             if isinstance(value, cls):
                 return convert(value)
@@ -203,10 +202,10 @@ _KINDS: tuple[_Kind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A type whose code is tried with plain values.
+    """A trial of a type's code with plain values.
 
     Attributes:
-        plain: the type that is stored.
+        plain: the stored type.
     """
 
     plain: SQLType
@@ -388,7 +387,7 @@ def _are_distinct(values: Sequence[Any]) -> bool:
 
 
 def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
-    """The type as this database has it, without the application's code."""
+    """The type for this database, without the application's code."""
     type_ = internals.type_variants(type_).get(dialect.name, type_)
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         try:
@@ -402,7 +401,7 @@ def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
 
 
 def _hooks(type_: SQLType, dialect: Dialect) -> tuple[Hook | None, Hook | None]:
-    """The application's code for values on their way in and out."""
+    """The application's code that converts values on their way in and out."""
     binds: Hook | None = None
     reads: Hook | None = None
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):

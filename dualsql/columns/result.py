@@ -1,4 +1,4 @@
-"""The columns of a Select: unique names, types, encodings."""
+"""The columns of a Select with unique names, types and encodings."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type"
 
 
 class DriverValue(types.NullType):
-    """The type of a value that is given back to the driver: it is read as the driver gives it."""
+    """The type of a value that is sent back to the driver: it is read as the driver returns it."""
 
     cache_ok = True
 
 
 class CharByte(str):
-    """A value of PostgreSQL's "char", as the text that it is; asyncpg gives and takes it as bytes alone."""
+    """A value of PostgreSQL's "char" as text; asyncpg reads and binds it as bytes."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ _BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding],
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """One column of a statement: its unique name, the expression that gives it, and the type of its values.
+    """A column of a statement: its unique name, its expression, and the type of its values.
 
     Attributes:
         is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
@@ -95,22 +95,22 @@ class ResultColumn:
 
     @cached_property
     def encoding(self) -> Encoding:
-        """How its values are written, as `describe` announces it."""
+        """The encoding of its values."""
         return self._announced["encoding"]
 
     @cached_property
     def shown(self) -> SQLType:
-        """A type of SQLAlchemy's own whose values are those that the column shows."""
+        """SQLAlchemy's type for the shown values."""
         return self.meaning.shown
 
     def moved(self, element: ColumnElement[Any]) -> ResultColumn:
-        """The same column of a statement around, where `element` stands for it."""
+        """The same column in an outer statement, where `element` stands for it."""
         is_known = isinstance(element.type, types.NullType) and not isinstance(self.type, types.NullType)
         typed = type_coerce(element, self.type) if self.is_computed or is_known else element
         return replace(self, expression=typed)
 
     def describe(self) -> Column:
-        """How the column is announced on the wire."""
+        """The description of the column in answers."""
         return self._announced.copy()
 
     @cached_property
@@ -128,9 +128,9 @@ class ResultColumn:
 def result_columns(
     outputs: Iterable[tuple[str | None, ColumnElement[Any]]], meanings: Meanings = STANDARD
 ) -> tuple[ResultColumn, ...]:
-    """Name the outputs of a Select, given as `selected_columns.items()` has them.
+    """Name the outputs of a Select, given as `selected_columns.items()`.
 
-    Equal names are told apart by their table, else by a number.
+    Equal names are distinguished by their table, or else by a number.
     """
     listed = list(outputs)
     return tuple(
@@ -140,7 +140,7 @@ def result_columns(
 
 
 def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings = STANDARD) -> ResultColumn:
-    """The column of that name, with the type that the engine gives the expression."""
+    """The column with that name and the type that the database gives the expression."""
     computed = computed_type(expression) or _floored_type(expression, meanings)
     type_ = computed or known_type(expression, meanings) or expression.type
     return ResultColumn(
@@ -156,7 +156,7 @@ def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings 
 
 
 def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
-    """The name that a database gives each column of a statement; empty where the database chooses it."""
+    """The names that a driver reports for the columns of a statement; empty if the database chooses the name."""
     return tuple(column.name if _is_sent_with_its_name(column) else "" for column in columns)
 
 
@@ -169,10 +169,10 @@ def _is_sent_with_its_name(column: ResultColumn) -> bool:
 
 
 def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
-    """The columns of these names, in their order; all of them for None.
+    """The columns with these names, in their order; all for None.
 
     Raises:
-        UnknownColumnError: there is no such column.
+        UnknownColumnError: a column is unknown.
     """
     if names is None:
         return columns
@@ -190,7 +190,7 @@ def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
 
 
 def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
-    """Whether nobody's code but SQLAlchemy's, and dualsql's own, makes the values."""
+    """Whether only code of SQLAlchemy and dualsql makes the values."""
     if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         return False
     items = getattr(type_, "item_type", None)
@@ -223,7 +223,7 @@ def _is_division(part: Any) -> bool:
 
 
 def _outside_casts(expression: Any) -> Iterator[Any]:
-    """The parts of an expression that stand in no CAST to a decimal."""
+    """The parts of an expression outside of any CAST to a decimal."""
     if isinstance(expression, Cast) and isinstance(expression.type, types.Numeric):
         return
     yield expression
@@ -240,7 +240,7 @@ def _is_double(expression: Any) -> bool:
 
 
 def _floored_type(expression: Any, meanings: Meanings) -> SQLType | None:
-    """The type of `whole // whole` where an engine gives a number of eight bytes."""
+    """The type of `whole // whole` if the database returns a double."""
     while isinstance(expression, Label | Grouping):
         expression = expression.element
     is_floored = isinstance(expression, BinaryExpression) and expression.operator is operators.floordiv
@@ -309,7 +309,7 @@ def _number(type_: SQLType) -> int | None:
 
 
 def _widest(expression: Any) -> int | None:
-    """The widest number among those that the expression gives; None where one is no number."""
+    """The widest number type of the parts; None if one of them is not a number."""
     if isinstance(expression, BinaryExpression) and expression.operator is operators.truediv:
         # Of two whole numbers SQLAlchemy makes a fraction: on SQLite a double, elsewhere a decimal.
         sides = [_widest(expression.left), _widest(expression.right)]
@@ -327,7 +327,7 @@ def _widest(expression: Any) -> int | None:
 
 
 def _parts(expression: Any) -> list[Any] | None:
-    """What decides on the type of an expression; None for what has its own."""
+    """The parts that determine the type of an expression; None if it has its own type."""
     if isinstance(expression, Label | Grouping):
         return [expression.element]
     if isinstance(expression, Case):
@@ -389,7 +389,7 @@ def _plain_key(key: str | None) -> str:
 
 
 def own_name(element: object) -> str:
-    """The name that an expression itself has; empty where SQLAlchemy makes one when it compiles."""
+    """The name of an expression itself; empty if SQLAlchemy makes one when it compiles."""
     # An anonymous name is a format string such as "%(1234 count)s"; it is worth nothing to a reader.
     name = getattr(element, "name", None) or ""
     return "" if "%(" in name else str(name)
