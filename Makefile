@@ -32,12 +32,12 @@ test-all: ## the quick tests and the long ones
 
 test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
 	@scripts/environment dev
-	$(PYTEST) -m exhaustive --ignore tests/sdks $(ARGS)
+	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/serve/hosts $(ARGS)
 
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev
 	@scripts/sdk_environments
-	.venv/bin/pytest tests/sdks $(ARGS)
+	.venv/bin/pytest tests/sdks tests/serve/hosts $(ARGS)
 
 test-sqlalchemy: ## what depends on SQLAlchemy's private names, with the newest SQLAlchemy 2.1 of the index
 	@scripts/environment dev

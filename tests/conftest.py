@@ -38,12 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own `-m` deselects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is long: exhaustive tests, and cases beyond a test's quick ones. `--third` leaves out other thirds."""
+    """Mark what is long: exhaustive tests, and cases beyond a test's quick ones. `--third` leaves out other thirds.
+
+    With `--record-exchanges` no exchange is long: recordings of the quick cases alone would leave the others behind.
+    """
     for item in items:
         if item.get_closest_marker("exhaustive"):
             item.add_marker("long")
     for item in list(beyond_their_number(items)):
         item.add_marker("long")
+    if config.getoption("--record-exchanges"):
+        for item in items:
+            if "exchanges" in getattr(item, "fixturenames", ()):
+                item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "long"]
     third = config.getoption("--third")
     if third is None:
         return

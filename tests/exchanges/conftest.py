@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ def recording_of(node: pytest.Item) -> Path:
     """Where the exchanges of a test are kept."""
     name = re.sub(r"[^\w-]+", "_", node.name.removeprefix("test_")).strip("_")
     return RECORDINGS / node.path.stem.removeprefix("test_") / f"{name}.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accesses are written when a server stops: while some are written, they are missing in metadata."""
+    monkeypatch.setattr("dualsql.store.housekeeping.FLUSH_INTERVAL", timedelta(hours=1))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -44,7 +45,8 @@ class Served:
 
 @asynccontextmanager
 async def served(database: Any, tables: Any, **options: Any) -> AsyncIterator[Served]:
-    """A server over a database."""
+    """A server over a database, whose queries wait for their turn as long as a busy machine needs."""
+    options = {"queue_timeout": timedelta(minutes=2), **options}
     async with (
         DualResponseServer(database, base_url=BASE, tables=tables, **options) as dual,
         httpx.AsyncClient(

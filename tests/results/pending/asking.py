@@ -1,6 +1,6 @@
 """A server in a process of its own that asks what takes for ever; run by test_restart.py, which kills it.
 
-python -m tests.results.pending.asking DATABASE STORE
+python -m tests.results.pending.asking DATABASE STORE SECONDS_OF_LEASE
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.http.application import BASE_URL, METADATA
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS
 
 
-async def ask(database: str, store: str) -> None:
+async def ask(database: str, store: str, lease: str) -> None:
     """Print the ids of what is pending, then go on as long as one lets us."""
     async with DualResponseServer(
         database,
@@ -23,7 +23,7 @@ async def ask(database: str, store: str) -> None:
         tables=METADATA,
         store=SQLResourceStore(store),
         secrets=SECRETS,
-        pending_lease=timedelta(seconds=1),
+        pending_lease=timedelta(seconds=int(lease)),
     ) as server:
         for name in ("one", "two"):
             response = await server.create_response(FOREVER, name=name, wait=MOMENT)

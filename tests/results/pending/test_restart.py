@@ -20,9 +20,10 @@ from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, count
 
 
 @contextmanager
-def asking(database: str, store: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A process whose two queries take for ever, and the ids of their resources."""
-    command = [*dies_with_us("KILL"), sys.executable, "-m", "tests.results.pending.asking", database, store]
+def asking(database: str, store: str, *, lease: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A process whose two queries take for ever, with a lease of so many seconds; the ids of their resources."""
+    program = [sys.executable, "-m", "tests.results.pending.asking"]
+    command = [*dies_with_us("KILL"), *program, database, store, str(lease)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -33,7 +34,7 @@ def asking(database: str, store: str) -> Iterator[tuple[subprocess.Popen[str], l
 
 @pytest.mark.long
 async def test_a_server_that_dies(slow: Slow, postgresql_store_url: str) -> None:
-    with asking(slow.url, postgresql_store_url) as (process, ids):
+    with asking(slow.url, postgresql_store_url, lease=5) as (process, ids):
         async with running(slow.url, store=SQLResourceStore(postgresql_store_url), secrets=SECRETS) as app:
             await slow.until(2)
             for each in ids:
@@ -54,7 +55,8 @@ async def test_a_server_that_dies(slow: Slow, postgresql_store_url: str) -> None
 
 @pytest.mark.long
 async def test_as_long_as_it_lives_nobody_takes_it_for_dead(slow: Slow, postgresql_store_url: str) -> None:
-    with asking(slow.url, postgresql_store_url) as (_, ids):
+    # Renewed after a third of it: a machine may be late by the rest.
+    with asking(slow.url, postgresql_store_url, lease=15) as (_, ids):
         async with running(slow.url, store=SQLResourceStore(postgresql_store_url), secrets=SECRETS) as app:
             before = await app.server.store.get(ids[0])
             assert before and before.pending_until

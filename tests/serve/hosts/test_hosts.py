@@ -57,7 +57,7 @@ async def test_a_host_of_one_s_own(tmp_path: Path) -> None:
     assert_shown(shown, "with_mcp.py")
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive  # installs the SDKs anew: `make test-sdks`
 @pytest.mark.parametrize("host", [host for host in HOSTS if host != "with_mcp.py"])
 async def test_a_host_on_an_sdk(tmp_path: Path, host: str) -> None:
     python = environment(tmp_path / "environment", needs_of(host))
