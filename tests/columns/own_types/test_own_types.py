@@ -331,7 +331,7 @@ async def test_an_object_that_comes_later_ends_the_stream_by_name(tmp_path: Any)
         await connection.run_sync(metadata.create_all)
         await connection.execute(insert(late), rows)
     async with running(database, tables=metadata) as application:
-        path = await application.create(select(late))
+        path = await application.create(select(late), sample_size=15)
         for form in ("ndjson", "arrow"):
             answer = await application.http.post(f"{path}/rows", json={"format": form})
             assert b"VALUE_NOT_REPRESENTABLE" in answer.content[-2000:]
