@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -284,9 +285,11 @@ class Creator:
 
         One statement reads as many rows as could fit. It tells the total of a small result, so that no count runs.
         """
-        try:
+        sample = None
+        with suppress(LimitExceededError):  # rows of so many bytes would not fit
             sample = await view.sample(self._most_whole(view, size), count)
-        except LimitExceededError:  # rows of so many bytes would not fit
+        if sample is None:
+            gc.collect()  # the error and its frames, which refer to each other, hold what was read
             return await view.sample(size, count)
         if len(sample.rows) <= size:
             return sample
