@@ -249,6 +249,8 @@ def tables_of(seen: CatalogueView, *, source: str | None = None, schema: str | N
     """
     checked_source(seen, source)
     schemas = {at.schema for at in seen.tables if source in (None, at.source)}
+    if schema is not None and schema not in schemas and schema.lower() in UNNAMED:
+        schema = next((name for name in schemas if name in UNNAMED), schema)
     if schema is not None and schema not in schemas:
         raise BadParameterError(
             f"There is no schema {schema[:80]!r}.", hint=_instead(schema, sorted(schemas))
@@ -272,6 +274,28 @@ def checked_source(seen: CatalogueView, source: str | None) -> str | None:
     if source is not None and source not in known:
         raise BadParameterError(f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(known)))
     return source
+
+
+MOST_TABLES = 20
+"""Tables that one call describes."""
+
+
+def checked_tables(names: object) -> Sequence[str]:
+    """The names of tables in a call; one may stand without a list.
+
+    Raises:
+        BadParameterError: they are no texts, none, or too many.
+    """
+    given = [names] if isinstance(names, str) else names
+    if (
+        not isinstance(given, Sequence)
+        or not 0 < len(given) <= MOST_TABLES
+        or not all(isinstance(name, str) and name.strip() for name in given)
+    ):
+        raise BadParameterError(
+            f"table is 1 to {MOST_TABLES} names of tables.", hint='Such as ["orders", "sales.customers"].'
+        )
+    return list(dict.fromkeys(given))
 
 
 def find_table(
@@ -338,8 +362,13 @@ def _found(term: str, entry: Entry, match: Match) -> Found:
     )
 
 
-def _spellings(address: Address) -> tuple[str, str]:
-    return address.name, f"{address.schema}.{address.name}"
+def _spellings(address: Address) -> list[str]:
+    schemas = UNNAMED if address.schema in UNNAMED else (address.schema,)
+    return [address.name, *(f"{schema}.{address.name}" for schema in schemas)]
+
+
+UNNAMED = ("default", "(default)", "main", "public")
+"""How the schema of tables without one may be called: in URIs, and as databases call it."""
 
 
 def _unknown(name: str, addresses: Sequence[Address]) -> UnknownTableError:

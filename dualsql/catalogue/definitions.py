@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind
-from dualsql.catalogue.catalogue import CatalogueView, Entry
+from dualsql.catalogue.catalogue import UNNAMED, CatalogueView, Entry, Found
 from dualsql.catalogue.describe import (
     MOST_COLUMNS,
     ColumnDefinition,
@@ -74,6 +74,67 @@ class Listed(TypedDict):
     schema: NotRequired[str]
 
 
+class ListedTable(TypedDict):
+    """One table or view."""
+
+    kind: Literal["table", "view"]
+    name: str
+    schema: NotRequired[str]
+    source: NotRequired[str]
+    comment: NotRequired[str]
+
+
+class FoundForModel(TypedDict):
+    """What a term found, and the columns that match."""
+
+    term: str
+    kind: Kind
+    name: str
+    schema: NotRequired[str]
+    source: NotRequired[str]
+    columns: NotRequired[list[str]]
+    comment: NotRequired[str]
+
+
+class ColumnForModel(TypedDict):
+    """One column. `values` are those of an enumeration; the values of a `masked` one are hidden."""
+
+    name: str
+    type: str
+    nullable: bool
+    comment: NotRequired[str]
+    values: NotRequired[list[str]]
+    masked: NotRequired[bool]
+
+
+class ForeignKeyForModel(TypedDict):
+    """Columns that refer to columns of another table."""
+
+    columns: list[str]
+    target_table: str
+    target_columns: list[str]
+
+
+class TableForModel(TypedDict, total=False):
+    """A table or view: what a model needs to write SQL for it. What is not there has nothing to say.
+
+    `sql_name` is how SQL names it, where that is not `name`; with `rows` "filtered" the caller sees some of them only.
+    """
+
+    kind: Literal["table", "view"]
+    name: str
+    sql_name: str
+    schema: str
+    source: str
+    comment: str
+    rows: Literal["filtered"]
+    column_count: int
+    columns: list[ColumnForModel]
+    primary_key: list[str]
+    unique: list[list[str]]
+    foreign_keys: list[ForeignKeyForModel]
+
+
 class Content(TypedDict):
     """One entry of a list of contents."""
 
@@ -115,6 +176,70 @@ def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
             found for link in facts.links if (found := _foreign_key(seen, address, link)) is not None
         ],
     )
+
+
+def listed_table(seen: CatalogueView, entry: Entry) -> ListedTable:
+    """A table of a list for a model."""
+    at = entry.address
+    item = ListedTable(kind=cast("Literal['table', 'view']", at.kind), name=at.name)
+    if has_named_schema(seen, at):
+        item["schema"] = at.schema
+    if len(seen.catalogue.sources) > 1:
+        item["source"] = at.source
+    if entry.comment is not None:
+        item["comment"] = entry.comment
+    return item
+
+
+def has_named_schema(seen: CatalogueView, address: Address) -> bool:
+    """Whether SQL may name the schema of a visible table; that of a Table without one has a name in URIs alone."""
+    return getattr(seen.tables[address].table, "schema", None) is not None
+
+
+def found_for_model(seen: CatalogueView, found: Found) -> FoundForModel:
+    """A match of a search."""
+    item = FoundForModel(term=found["term"], kind=found["kind"], name=found["name"])
+    if found["schema"] is not None and found["schema"] not in UNNAMED:
+        item["schema"] = found["schema"]
+    if len(seen.catalogue.sources) > 1:
+        item["source"] = found["source"]
+    if found["columns"]:
+        item["columns"] = found["columns"]
+    if found["comment"] is not None:
+        item["comment"] = found["comment"]
+    return item
+
+
+def table_for_model(seen: CatalogueView, address: Address) -> TableForModel:
+    """What `table_definition` has to say to a model."""
+    whole = table_definition(seen, address)
+    has_schema, has_sources = has_named_schema(seen, address), len(seen.catalogue.sources) > 1
+    said: dict[str, Any] = {
+        "kind": whole["kind"],
+        "name": whole["name"],
+        "sql_name": whole["sql_name"] if whole["sql_name"] != whole["name"] else None,
+        "schema": whole["schema"] if has_schema else None,
+        "source": whole["source"] if has_sources else None,
+        "comment": whole["comment"],
+        "rows": "filtered" if whole["rows"] == "filtered" else None,
+        "column_count": whole["column_count"] if whole["column_count"] > len(whole["columns"]) else None,
+        "columns": [
+            {key: value for key, value in column.items() if value is not None} for column in whole["columns"]
+        ],
+        "primary_key": whole["primary_key"],
+        "unique": whole["unique"],
+        "foreign_keys": [
+            ForeignKeyForModel(
+                columns=key["columns"],
+                target_table=f"{key['target_schema']}.{key['target_table']}"
+                if key["target_schema"] != whole["schema"]
+                else key["target_table"],
+                target_columns=key["target_columns"],
+            )
+            for key in whole["foreign_keys"]
+        ],
+    }
+    return cast("TableForModel", {key: value for key, value in said.items() if value not in (None, [])})
 
 
 def query_definition(seen: CatalogueView, address: Address) -> QueryDefinition:

@@ -145,7 +145,8 @@ def _column(column: Any, dialect: Dialect) -> ColumnDefinition:
     definition = ColumnDefinition(
         name=str(column.name),
         type=type_name(column.type, dialect),
-        nullable=bool(column.nullable),
+        # Some databases let a primary key be declared without NOT NULL.
+        nullable=bool(column.nullable) and not column.primary_key,
         comment=comment_of(column),
     )
     if isinstance(column.type, Enum) and column.type.enums:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, paged
 from dualsql.catalogue.catalogue import (
+    MOST_TABLES,
     Catalogue,
     CatalogueView,
     Entry,
-    Found,
     Visible,
+    checked_tables,
     find_table,
     nearest,
     search_all,
     tables_of,
 )
-from dualsql.catalogue.definitions import Listed, listed, read, table_definition
-from dualsql.catalogue.describe import TableDefinition
+from dualsql.catalogue.definitions import (
+    FoundForModel,
+    ListedTable,
+    TableForModel,
+    found_for_model,
+    listed_table,
+    read,
+    table_for_model,
+)
 from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, checked_terms, require_rapidfuzz
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
@@ -131,6 +139,8 @@ def _matches(address: Address, given: Mapping[str, str]) -> bool:
 
 
 Name = Annotated[str, Field(max_length=300)]
+# `checked_tables` reads them: one name may stand without a list.
+TableNames = Annotated[list[Name], Field(min_length=1, max_length=MOST_TABLES), SkipValidation]
 Cursor = Annotated[str, Field(max_length=8_192)]
 Limit = Annotated[int, Field(ge=1, le=200)]
 Matches = Annotated[int, Field(ge=1, le=MOST_MATCHES)]
@@ -140,17 +150,26 @@ Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS), SkipVa
 
 
 class TableList(TypedDict):
-    """A page of tables. `next_cursor` is null on the last page."""
+    """A page of tables. The last page has no `next_cursor`."""
 
-    tables: list[Listed]
+    tables: list[ListedTable]
     total: int
-    next_cursor: str | None
+    next_cursor: NotRequired[str]
+
+
+class DescribedTables(TableForModel, total=False):
+    """One table, or several in `tables`, by the names given.
+
+    `sql_name` is the name in SQL if it is not `name`. With `rows` "filtered" you see some of the rows only.
+    """
+
+    tables: dict[str, dict[str, Any]]
 
 
 class SearchResults(TypedDict):
     """Matches term by term, the best first, and the terms without a match."""
 
-    matches: list[Found]
+    matches: list[FoundForModel]
     unmatched: list[str]
 
 
@@ -179,27 +198,37 @@ def add_catalogue_tools(
             cursor: next_cursor of the page before.
             limit: tables of a page.
         """
-        found = tables_of(catalogue.seen_by(principal), source=source_name, schema=schema_name)
+        seen = catalogue.seen_by(principal)
+        found = tables_of(seen, source=source_name, schema=schema_name)
         page, following = paged(found, lambda entry: entry.uri, cursor=cursor, limit=limit)
-        return TableList(tables=[listed(entry) for entry in page], total=len(found), next_cursor=following)
+        listed = TableList(tables=[listed_table(seen, entry) for entry in page], total=len(found))
+        if following is not None:
+            listed["next_cursor"] = following
+        return listed
 
     def describe_table(
         principal: Principal | None,
-        table: Name,
+        table: TableNames,
         source_name: Name | None = None,
         schema_name: Name | None = None,
-    ) -> TableDefinition:
+    ) -> DescribedTables:
         """Columns of a table or view with types and comments, its keys, and the tables that its foreign keys refer to.
 
         Call it before writing SQL for the table. The values of masked columns are hidden.
 
         Args:
-            table: its name, such as "orders" or "sales.orders".
+            table: one or several names, such as ["orders", "sales.customers"].
             source_name: of its database.
             schema_name: of its schema.
         """
         seen = catalogue.seen_by(principal)
-        return table_definition(seen, find_table(seen, table, source=source_name, schema=schema_name))
+        described = {
+            name: table_for_model(seen, find_table(seen, name, source=source_name, schema=schema_name))
+            for name in checked_tables(table)
+        }
+        if len(described) > 1:
+            return DescribedTables(tables=cast("dict[str, dict[str, Any]]", described))
+        return cast("DescribedTables", next(iter(described.values())))
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right.
@@ -209,7 +238,8 @@ def add_catalogue_tools(
             limit: matches for each term.
         """
         asked = checked_terms(terms)
-        found = search_all(catalogue.seen_by(principal), asked, limit=limit)
+        seen = catalogue.seen_by(principal)
+        found = [found_for_model(seen, match) for match in search_all(seen, asked, limit=limit)]
         matched = {match["term"] for match in found}
         return SearchResults(matches=found, unmatched=[term for term in asked if term not in matched])
 

@@ -163,7 +163,11 @@ async def test_tables_are_listed_in_pages(dual: DualResponseServer, host: Host) 
         rest = (await connection.call("list_tables", cursor=first["next_cursor"])).structured_content
         assert rest is not None
         assert [table["name"] for table in rest["tables"]] == ["visits"]
-        assert rest["next_cursor"] is None
+        assert "next_cursor" not in rest
+        assert rest["tables"] == [{"kind": "table", "name": "visits"}], "nothing that no model needs"
+        for schema in ("default", "main", "public"):
+            listed = (await connection.call("list_tables", schema_name=schema)).structured_content
+            assert listed is not None and listed["total"] == 3
 
 
 async def test_a_table_is_described(dual: DualResponseServer, host: Host) -> None:
@@ -174,9 +178,20 @@ async def test_a_table_is_described(dual: DualResponseServer, host: Host) -> Non
         assert result.structured_content is not None
         assert result.structured_content["primary_key"] == ["school_id", "field", "level"]
         (key,) = result.structured_content["foreign_keys"]
-        assert key["target_uri"] == SCHOOLS
-        read = await Reader(connection).read_json("catalog://default/schema/default/table/programs")
-        assert read["definition"] == result.structured_content
+        assert key == {"columns": ["school_id"], "target_table": "schools", "target_columns": ["id"]}
+        assert "catalog://" not in text_of(result) + str(result.structured_content)
+        assert {"source", "schema", "sql_name", "rows", "unique"} & set(result.structured_content) == set()
+        identifier = result.structured_content["columns"][0]
+        assert identifier == {"name": "school_id", "type": "INTEGER", "nullable": False}
+        for table in (["programs"], "main.programs", "default.programs"):
+            again = await connection.call("describe_table", table=table)
+            assert again.structured_content == result.structured_content
+        several = await connection.call("describe_table", table=["programs", "schools"])
+        assert several.structured_content is not None
+        assert list(several.structured_content["tables"]) == ["programs", "schools"]
+        assert several.structured_content["tables"]["programs"] == result.structured_content
+        columns = result.structured_content["columns"]
+        assert all(f"|{column['name']}|" in text_of(several) for column in columns), "nothing is cut"
         missing = await connection.call("describe_table", table="skools")
         assert missing.is_error
         assert missing.structured_content is not None
