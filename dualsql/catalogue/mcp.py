@@ -173,6 +173,19 @@ class SearchResults(TypedDict):
     unmatched: list[str]
 
 
+def _described(seen: CatalogueView, found: Mapping[str, Address]) -> DescribedTables:
+    described = {name: table_for_model(seen, address) for name, address in found.items()}
+    return cast(
+        "DescribedTables", {"tables": described} if len(described) > 1 else next(iter(described.values()))
+    )
+
+
+def _found(seen: CatalogueView, terms: Sequence[str], limit: int) -> SearchResults:
+    found = [found_for_model(seen, match) for match in search_all(seen, terms, limit=limit)]
+    matched = {match["term"] for match in found}
+    return SearchResults(matches=found, unmatched=[term for term in terms if term not in matched])
+
+
 def add_catalogue_tools(
     dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: PrincipalOf
 ) -> None:
@@ -202,9 +215,7 @@ def add_catalogue_tools(
         found = tables_of(seen, source=source_name, schema=schema_name)
         page, following = paged(found, lambda entry: entry.uri, cursor=cursor, limit=limit)
         listed = TableList(tables=[listed_table(seen, entry) for entry in page], total=len(found))
-        if following is not None:
-            listed["next_cursor"] = following
-        return listed
+        return listed if following is None else TableList(**listed, next_cursor=following)
 
     def describe_table(
         principal: Principal | None,
@@ -222,13 +233,11 @@ def add_catalogue_tools(
             schema_name: of its schema.
         """
         seen = catalogue.seen_by(principal)
-        described = {
-            name: table_for_model(seen, find_table(seen, name, source=source_name, schema=schema_name))
+        found = {
+            name: find_table(seen, name, source=source_name, schema=schema_name)
             for name in checked_tables(table)
         }
-        if len(described) > 1:
-            return DescribedTables(tables=cast("dict[str, dict[str, Any]]", described))
-        return cast("DescribedTables", next(iter(described.values())))
+        return _described(seen, found)
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right.
@@ -237,11 +246,7 @@ def add_catalogue_tools(
             terms: one or several, each searched for by itself, such as ["enrollment", "tuition fees"].
             limit: matches for each term.
         """
-        asked = checked_terms(terms)
-        seen = catalogue.seen_by(principal)
-        found = [found_for_model(seen, match) for match in search_all(seen, asked, limit=limit)]
-        matched = {match["term"] for match in found}
-        return SearchResults(matches=found, unmatched=[term for term in asked if term not in matched])
+        return _found(catalogue.seen_by(principal), checked_terms(terms), limit)
 
     for function in (list_tables, describe_table, search_catalog):
         plain_tool(dual, server, principal=principal)(function)
