@@ -529,6 +529,7 @@ BEYOND: dict[str, str] = {
     "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
     "web/test_browser.py": "the grid in a real browser: keys, filters, groups, hostile cells, accessibility",
     "web/test_home.py": "the home page of a served database, and signing in to it",
+    "web/test_app.py": "a result as an MCP App: its document, its tool, the grid in a host's frame",
     "web/test_pages.py": "results and listings as pages for a browser, without scripts",
     "charts/test_charts.py": "charts are computed from all rows, for whoever looks",
     "charts/test_pictures.py": "the renderer asks nobody, and hostile texts stay texts",

@@ -169,7 +169,9 @@ async def _over_stdio(options: ServeOptions, build: Build, listener: Any) -> Non
     Hosts give a server seconds to its first answer, so tables are read and proofs made beside the handshake.
     """
     started = Started()
-    mcp = _build_mcp(options, DualResponseServer(options.database, base_url=_UNUSED, tables=MetaData()))
+    mcp = _build_mcp(
+        options, DualResponseServer(options.database, base_url=_UNUSED, tables=MetaData(), pages=True)
+    )
     answer_once_started(mcp, started)
     session = asyncio.create_task(mcp.run_stdio_async())
     try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dualsql.mcp.results import Answer, AnswerKeywords
     from dualsql.query.mcp import add_data_manager, add_result_tools
     from dualsql.sql.mcp import add_execute_query, add_query
+    from dualsql.web.mcp import add_app
 
 # Modules by name, imported on first use: the features import this package, and a server is made without an SDK.
 _MODULES = {
@@ -33,6 +34,7 @@ _MODULES = {
     "PlainToolOptions": "dualsql.mcp.decorators",
     "PrincipalOf": "dualsql.mcp.calls",
     "ToolOptions": "dualsql.mcp.decorators",
+    "add_app": "dualsql.web.mcp",
     "add_catalogue": "dualsql.catalogue.mcp",
     "add_data_manager": "dualsql.query.mcp",
     "add_execute_query": "dualsql.sql.mcp",
@@ -52,6 +54,7 @@ __all__ = [
     "PlainToolOptions",
     "PrincipalOf",
     "ToolOptions",
+    "add_app",
     "add_catalogue",
     "add_data_manager",
     "add_execute_query",

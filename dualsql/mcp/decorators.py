@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args
+from weakref import WeakKeyDictionary, WeakSet
 
 from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.formats.samples import TextFormat
@@ -266,7 +268,38 @@ def tool(
         ConfigurationError: `server` is not of a supported and installed SDK; the function cannot be a tool.
         BadParameterError: an option is out of bounds.
     """
-    return _decorator(server, partial(make_tool, dual, **options))
+
+    def make(function: Callable[..., Any]) -> Tool:
+        made = make_tool(dual, function, **options)
+        _WITH_RESULTS.add(server)
+        app = _APPS.get(server)
+        return made if app is None else _shown_in(made, app)
+
+    return _decorator(server, make)
+
+
+# By MCP server: the URI of the App that shows the results of its tools, and whether it has such tools.
+_APPS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_WITH_RESULTS: WeakSet[Any] = WeakSet()
+
+
+def show_results_in(server: Any, app: str) -> None:
+    """Have hosts show the results of tools in the App at the URI `app`: of all tools registered from here on.
+
+    Raises:
+        ConfigurationError: `server` has tools already, which would not be shown.
+    """
+    registrar_of(server)  # raises for any other object
+    if server in _WITH_RESULTS:
+        raise ConfigurationError(
+            "The tools of this server are registered already.", hint="Call add_app before they are."
+        )
+    _APPS[server] = app
+
+
+def _shown_in(made: Tool, app: str) -> Tool:
+    meta = {"ui": {"resourceUri": app}, **made.registration.get("meta", {})}
+    return replace(made, registration={**made.registration, "meta": meta})
 
 
 @checked_keywords(make_plain_tool)

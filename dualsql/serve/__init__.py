@@ -19,6 +19,7 @@ with extra("serve"):
         required,
         serve_app,
     )
+    from dualsql.web.home import TokenSession
 
 __all__ = [
     "Built",
@@ -26,6 +27,7 @@ __all__ = [
     "Database",
     "ReflectedTables",
     "Selection",
+    "TokenSession",
     "build_mcp",
     "build_server",
     "one_token",

@@ -34,7 +34,14 @@ from dualsql.freeze import Registry
 from dualsql.http.problems import MethodNotAllowedError, problem_response
 from dualsql.http.router import HostCheck, origin_of, own_hosts
 from dualsql.identity import Authenticate, static_tokens
-from dualsql.mcp import ToolOptions, add_catalogue, add_execute_query, add_resources, add_result_tools
+from dualsql.mcp import (
+    ToolOptions,
+    add_app,
+    add_catalogue,
+    add_execute_query,
+    add_resources,
+    add_result_tools,
+)
 from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
 from dualsql.resource import Principal
@@ -182,6 +189,8 @@ def build_mcp(
     }
     server: MCPServer[Any] = MCPServer(name, **{**defaults, **options})
     tool_options: ToolOptions = {} if wait is None else {"wait": wait}
+    if dual.settings.pages:
+        add_app(dual, server)
     add_catalogue(dual, server)
     add_execute_query(dual, server, **tool_options)
     add_result_tools(dual, server, **tool_options)

@@ -92,7 +92,8 @@ async def answer_asset(request: Request) -> Response:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates; the extra `web` is installed."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -127,7 +128,7 @@ def render(
         values: what the template shows; with `is_known`, its head links to the caller's results.
     """
     text = (
-        _environment()
+        environment()
         .get_template(template)
         .render(**{"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, **values})
     )

@@ -67,7 +67,7 @@ function labelled(text, field) {
 }
 
 /** What can be done with a column: { sort }, { filter }, { hide } or null. */
-export function askForColumn(column, { canFilter }) {
+export function askForColumn(column, { canFilter, canHide = true }) {
   let action = null;
   const operators = operatorsOf(column);
   const operator = make("select", { name: "op" }, ...operators.map(([name, words]) => option(name, words)));
@@ -83,7 +83,7 @@ export function askForColumn(column, { canFilter }) {
   } }, text);
   return ask(column.name, (data) => action ?? { filter: condition(column, data.get("op"), String(data.get("value") ?? "")) },
     make("div", { className: "tools" },
-      button("Sort ascending", { sort: "asc" }), button("Sort descending", { sort: "desc" }), button("Hide", { hide: true })),
+      button("Sort ascending", { sort: "asc" }), button("Sort descending", { sort: "desc" }), canHide ? button("Hide", { hide: true }) : null),
     ...(canFilter ? [make("h3", {}, "Filter"), labelled("Condition", operator), valueField,
       make("div", { className: "tools" }, make("button", { className: "main" }, "Filter"))] : []));
 }

@@ -57,11 +57,13 @@ export class Rows {
   /**
    * @param {string} url of the result
    * @param {object} question sort, filters and group
-   * @param {object} options limit: rows of a page; format: (row, columns) => cells; changed, failed: called back
+   * @param {object} options limit: rows of a page; format: (row, columns) => cells; changed, failed: called back; send: how
+   *   a request reaches the server
    */
-  constructor(url, question, { limit, format, changed, failed }) {
+  constructor(url, question, { limit, format, changed, failed, send: sendBody = send }) {
     this.address = isAsked(question) ? `${url}/query` : url;
     this.body = bodyOf(question);
+    this.send = sendBody;
     this.limit = limit;
     this.format = format;
     this.changed = changed;
@@ -134,7 +136,7 @@ export class Rows {
       const cursor = before ?? after;
       const where = cursor ? { cursor } : { offset: number * this.limit };
       const body = { ...this.body, ...where, limit: this.limit, big_integers: "string" };
-      this.#take(number, await send(this.address, { body, signal: controller.signal }));
+      this.#take(number, await this.send(this.address, { body, signal: controller.signal }));
     } catch (error) {
       if (!controller.signal.aborted) throw error;
     } finally {

@@ -1,0 +1,176 @@
+"""A result as an MCP App: the grid of the page, in the conversation of a host (MCP Apps, 2026-01-26)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from dualsql.errors import BadParameterError, extra
+from dualsql.formats import json
+from dualsql.http.parameters import parse_body
+from dualsql.identity import principal_of_token
+from dualsql.mcp.calls import PrincipalOf
+from dualsql.mcp.decorators import plain_tool, show_results_in
+from dualsql.mcp.resource_server import register_provider
+from dualsql.query import read_result_query
+from dualsql.resource import Principal, id_in
+from dualsql.web.assets import assets, environment, require_templates
+from dualsql_client.wire import Page
+
+with extra("mcp"):
+    from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+
+if TYPE_CHECKING:
+    from dualsql.server import DualResponseServer
+
+APP_URI = "ui://dualsql/result.html"
+MOST_ROWS = 500
+"""Of a page that the App reads."""
+
+_MIME_TYPE = "text/html;profile=mcp-app"
+_QUESTION = ("filters", "group_by", "aggregates", "having", "order_by")
+
+_IMPORT = re.compile(r'^import (?:(\{[^}]*\}) from )?"\./([^"]+)";\n', re.MULTILINE)
+_EXPORT_LIST = re.compile(r"^(.*)export\{[^}]*\};$|^//# sourceMappingURL=.*$", re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+
+
+def add_app(
+    dual: DualResponseServer,
+    server: Any,
+    *,
+    reads_rows: bool = True,
+    principal: PrincipalOf = principal_of_token,
+) -> None:
+    """Show results as an MCP App in hosts that have Apps. Call it before tools are registered on `server`.
+
+    The text of a tool's answer is the same with and without the App.
+
+    Args:
+        server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
+        reads_rows: register the tool `result_page`, by which the App reads rows. Hosts are asked to show it to the App
+            alone; some show it to the model, too. It answers whoever may read the result, at most 500 rows a call.
+        principal: the principal of a verified access token.
+
+    Raises:
+        ConfigurationError: the extra `web` is not installed; tools of dualsql are registered on `server` already; it is
+            a server of no SDK that is known and installed.
+    """
+    require_templates()
+    show_results_in(server, APP_URI)
+    register_provider(server, AppProvider(has_pages=dual.settings.pages), principal)
+    if reads_rows:
+        _add_page_tool(dual, server, principal)
+
+
+class AppProvider:
+    """The App's document as an MCP resource; see `dualsql.mcp.resource_server.ResourceProvider`.
+
+    Args:
+        has_pages: a result's URL opens in a browser.
+    """
+
+    name = "app"
+    templates: Sequence[ResourceTemplate] = ()
+
+    def __init__(self, *, has_pages: bool) -> None:
+        self._has_pages = has_pages
+
+    def owns(self, uri: str) -> bool:
+        return uri == APP_URI
+
+    async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
+        return ReadResourceResult(
+            contents=[
+                TextResourceContents(
+                    uri=APP_URI, mime_type=_MIME_TYPE, text=app_html(has_pages=self._has_pages)
+                )
+            ]
+        )
+
+    async def list(
+        self, principal: Principal | None, cursor: str | None
+    ) -> tuple[Sequence[Resource], str | None]:
+        return [Resource(uri=APP_URI, name="result", title="A result as a table", mime_type=_MIME_TYPE)], None
+
+    async def complete(
+        self, name: str, value: str, given: Mapping[str, str], principal: Principal | None
+    ) -> Sequence[str]:
+        return []
+
+
+@cache
+def app_html(*, has_pages: bool) -> str:
+    """The App as one document: hosts let it load no file."""
+    style = assets()["style.css"].codings[None].decode()
+    return (
+        environment()
+        .get_template("app.html")
+        .render(style=style, script=_bundle("app.js"), has_pages=has_pages)
+    )
+
+
+def _bundle(name: str) -> str:
+    """A script with the modules that it imports, each a function whose exports are a constant."""
+    written: dict[str, str] = {}
+
+    def write(name: str) -> None:
+        if name in written:
+            return
+        source = assets()[name].codings[None].decode()
+        for _, imported in _IMPORT.findall(source):
+            write(imported)
+        source = _EXPORT_LIST.sub(r"\1", source)  # of regular-table, which is used by its element's name
+        exports = ", ".join(exported for _, exported in _EXPORT.findall(source))
+        body = _EXPORT.sub(r"\1", _IMPORT.sub(_as_constant, source))
+        written[name] = f"const {_constant(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
+
+    write(name)
+    return "\n".join(written.values())
+
+
+def _as_constant(imported: re.Match[str]) -> str:
+    return f"const {imported[1]} = {_constant(imported[2])};\n" if imported[1] else ""
+
+
+def _constant(name: str) -> str:
+    return "module_" + re.sub(r"\W", "_", name)
+
+
+def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf) -> None:
+    async def result_page(
+        resource: Annotated[str, Field(description="The URI of a result.")],
+        request: Annotated[
+            dict[str, Any], Field(description="The body of POST, or of POST /query, over REST.")
+        ],
+        *,
+        caller: Principal | None,
+    ) -> Page:
+        """For the table that is shown to the person: a page of a result, as REST answers it."""
+        question = {name: value for name, value in request.items() if name in _QUESTION}
+        window = {"limit": MOST_ROWS} | {
+            name: value for name, value in request.items() if name not in question
+        }
+        wanted = parse_body(json.dumps(window))
+        if wanted.size(dual.settings) > MOST_ROWS:
+            raise BadParameterError(f"limit is at most {MOST_ROWS} here.", details={"name": "limit"})
+        opened = await dual.open_resource(id_in(resource), caller, "read")
+        page = (
+            await dual.query.page_unchecked(opened, read_result_query(question), wanted, principal=caller)
+            if question
+            else await dual.read_page_unchecked(opened, caller, wanted)
+        )
+        plain: Page = json.loads(json.dumps(page.to_wire()))
+        return plain
+
+    plain_tool(
+        dual,
+        server,
+        title="Rows of a shown result",
+        principal=principal,
+        registration={"meta": {"ui": {"resourceUri": APP_URI, "visibility": ["app"]}}},
+    )(result_page)

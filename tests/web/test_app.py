@@ -1,0 +1,133 @@
+"""A result as an MCP App: its document, its tool, and the grid in a host's frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import FastMCP
+from mcp import Client
+from mcp.server import MCPServer
+from playwright.async_api import Browser, Page, expect
+from sqlalchemy import Select, select
+
+from dualsql import ConfigurationError, DualResponseServer
+from dualsql.mcp import add_app
+from dualsql.mcp.resource_server import low_level_server
+from dualsql.web.mcp import APP_URI, MOST_ROWS, app_html
+from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
+from tests.web.browser import needs_chromium, tab
+
+SERVERS = [MCPServer, FastMCP]
+HOST = Path(__file__).with_name("host.html")
+
+
+@pytest.fixture
+async def dual(institutions_url: str) -> AsyncIterator[DualResponseServer]:
+    async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, pages=True) as server:
+        yield server
+
+
+def with_tool(dual: DualResponseServer, server: Any, **options: Any) -> Any:
+    add_app(dual, server, **options)
+
+    @dual.tool(server)
+    def institutions() -> Select[Any]:
+        """All institutions."""
+        return select(INSTITUTIONS).order_by(INSTITUTIONS.c.id)
+
+    return server
+
+
+@pytest.mark.parametrize("make", SERVERS)
+async def test_tools_name_the_document_and_hosts_can_read_it(dual: DualResponseServer, make: Any) -> None:
+    async with Client(low_level_server(with_tool(dual, make("shop")))) as client:
+        metas = {tool.name: (tool.meta or {})["ui"] for tool in (await client.list_tools()).tools}
+        assert metas["institutions"] == {"resourceUri": APP_URI}
+        assert metas["result_page"]["visibility"] == ["app"]
+        assert APP_URI in {each.uri for each in (await client.list_resources()).resources}
+        [document] = (await client.read_resource(APP_URI)).contents
+        assert document.mime_type == "text/html;profile=mcp-app"
+
+
+@pytest.mark.parametrize("make", SERVERS)
+async def test_the_app_s_tool_reads_pages_and_answers_questions(dual: DualResponseServer, make: Any) -> None:
+    async with Client(low_level_server(with_tool(dual, make("shop")))) as client:
+        made = await client.call_tool("institutions", {})
+        uri = made.structured_content["resource"]["uri"]
+
+        async def page(**request: Any) -> Any:
+            found = await client.call_tool("result_page", {"resource": uri, "request": request})
+            return found.structured_content if not found.is_error else found
+
+        first = await page(limit=2, sort=[{"field": "id", "order": "desc"}], big_integers="string")
+        assert [row["id"] for row in first["data"]] == ["60", "59"]
+        assert (await page(limit=2, cursor=first["next_cursor"], sort={"field": "id", "order": "desc"}))[
+            "data"
+        ]
+        groups = await page(group_by=["state"], aggregates=["count"])
+        assert [row["count"] for row in groups["data"]] == [20, 20, 20]
+        assert (await page(limit=MOST_ROWS + 1)).is_error
+        assert (await page(nothing=1)).is_error
+        assert (await client.call_tool("result_page", {"resource": f"{uri}x", "request": {}})).is_error
+
+
+async def test_it_can_be_left_without_rows(dual: DualResponseServer) -> None:
+    async with Client(with_tool(dual, MCPServer("shop"), reads_rows=False)) as client:
+        assert "result_page" not in {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def test_it_comes_before_the_tools(dual: DualResponseServer) -> None:
+    server = with_tool(dual, MCPServer("shop"))
+    with pytest.raises(ConfigurationError, match="registered already"):
+        add_app(dual, server)
+
+
+def test_the_document_loads_nothing() -> None:
+    document = app_html(has_pages=True)
+    assert "import " not in document.partition("<script")[2].split("//", 1)[0]
+    assert " src=" not in document
+    assert "<link" not in document
+
+
+@needs_chromium
+async def test_the_grid_in_a_host(dual: DualResponseServer, browser: Browser) -> None:
+    async with Client(with_tool(dual, MCPServer("shop"))) as client, tab(browser) as page:
+        made = await client.call_tool("institutions", {})
+        sent = await open_host(page, client, made.model_dump(by_alias=True, mode="json"))
+        frame = page.frame_locator("iframe")
+        await expect(frame.locator("#total")).to_have_text("60 rows")
+        await expect(frame.locator("tbody td").first).to_have_text("1")
+        for _ in range(2):  # ascending, descending
+            await frame.locator("button.sort", has_text="name").click()
+        await expect(frame.locator("tbody tr").first).to_contain_text("Institution 060")
+        await frame.get_by_role("button", name="Open in the browser").click()
+        await frame.get_by_role("button", name="Tell the model").click()
+        await expect(frame.locator("#message")).to_contain_text("is told")
+        methods = [message["method"] for message in sent if "method" in message]
+        assert methods.count("ui/update-model-context") == 1
+        assert methods.count("ui/open-link") == 1
+
+
+async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[dict[str, Any]]:
+    """A page with the App in a sandboxed frame; what the App sends to its host."""
+    sent: list[dict[str, Any]] = []
+
+    async def call(message: dict[str, Any]) -> Any:
+        sent.append(message)
+        if message.get("method") != "tools/call":
+            return {}
+        found = await client.call_tool(message["params"]["name"], message["params"]["arguments"])
+        return found.model_dump(by_alias=True, mode="json")
+
+    await page.expose_function("answer", call)
+    await page.route("**/*", lambda route: route.fulfill(body=HOST.read_text(), content_type="text/html"))
+    await page.goto("http://host.example/")
+    document = app_html(has_pages=True)
+    await page.evaluate(
+        "([document, result]) => start(document, result)", [document, json.loads(json.dumps(result))]
+    )
+    return sent
