@@ -75,6 +75,7 @@ class AppProvider:
     """
 
     name = "app"
+    start = APP_URI
     templates: Sequence[ResourceTemplate] = ()
 
     def __init__(self, *, has_pages: bool) -> None:
