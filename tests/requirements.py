@@ -280,6 +280,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "serve/test_startup.py::test_the_first_answers_take_little_longer_than_those_of_a_bare_server",
         ),
         "S9.11 The pattern works with the tool results of any SDK.": (
+            "mcp/test_input_schemas.py::test_every_parameter_has_a_plain_type_and_no_title",
+            "mcp/test_input_schemas.py::test_the_list_of_tools_is_short",
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_the_official_sdk_live",
             "client/test_detect.py::test_fastmcp_live",

@@ -10,6 +10,7 @@ from typing import Any, cast
 from dualsql_client.conversions import is_count, read_instant
 from dualsql_client.errors import FetchError
 from dualsql_client.ndjson import decode_rows
+from dualsql_client.object_walk import fields_of
 from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding, Row, TotalCountKind
 
 # Other servers of the pattern name the database's type; these are the four words of the specification.
@@ -40,11 +41,12 @@ def read_columns(described: object) -> list[Column] | None:
 
 
 def _column(entry: object) -> Column | None:
-    if not isinstance(entry, Mapping) or not isinstance(name := entry.get("name"), str):
+    fields = fields_of(entry)  # of a mapping, or of an object that an SDK has made of one
+    if fields is None or not isinstance(name := fields.get("name"), str):
         return None
-    column = Column(name=name, type=_type(entry.get("type")), encoding=_encoding(entry.get("encoding")))
-    if "items" in entry:
-        column["items"] = _encoding(entry["items"])
+    column = Column(name=name, type=_type(fields.get("type")), encoding=_encoding(fields.get("encoding")))
+    if fields.get("items") is not None:
+        column["items"] = _encoding(fields["items"])
     return column
 
 

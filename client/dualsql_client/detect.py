@@ -32,6 +32,9 @@ _IN_TEXT = re.compile(
 _NAMES_A_RESULT = re.compile(r"(?:resource|result|dataset|dualsql|row)s?", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]?[a-z]{3,}")
+_MOST_IN_WORDS = 0.7
+"""Share of the characters in words of four letters or more, 0.7 in one of 600 ids of 128 random bits."""
+
 _ANNOUNCED = ("gets every row from ", "Rows for the application: ")
 """What `dualsql` writes before the URI."""
 
@@ -72,7 +75,13 @@ def _is_drawn(identifier: str) -> bool:
     kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in identifier]
     changes = sum(one != other for one, other in pairwise(kinds))
     words = sum(bool(_WORD.fullmatch(piece)) for piece in re.split(r"[-_]", identifier))
-    return {"a", "A"} <= set(kinds) and changes >= _LEAST_CHANGES * (len(kinds) - 1) and words < 2
+    in_words = sum(map(len, _WORD.findall(identifier)))  # joined as in getUserById
+    return (
+        {"a", "A"} <= set(kinds)
+        and changes >= _LEAST_CHANGES * (len(kinds) - 1)
+        and words < 2
+        and in_words < _MOST_IN_WORDS * len(identifier)
+    )
 
 
 _TELLING = frozenset({"resource", "uri", "is_error", "isError", "status"})
@@ -226,7 +235,7 @@ def _link(fields: Fields) -> Detected | None:
     if _text(fields.get("type")) != "resource_link":
         return None
     uri, mime_type = _text(fields.get("uri")), _text(_either(fields, "mime_type", "mimeType"))
-    if uri is None or mime_type != "application/json" or not is_handle(uri):
+    if uri is None or mime_type != "application/json" or not (is_handle(uri) and _is_made(uri)):
         return None
     return Detected(uri=uri, name=_text(fields.get("name")) or "")
 

@@ -35,7 +35,7 @@ from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, che
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
-from dualsql.mcp.calls import PrincipalOf
+from dualsql.mcp.calls import PrincipalOf, publish_without
 from dualsql.mcp.decorators import plain_tool
 from dualsql.mcp.resource_server import register_provider, unknown_uri
 from dualsql.resource import Principal
@@ -140,13 +140,31 @@ def _matches(address: Address, given: Mapping[str, str]) -> bool:
 
 Name = Annotated[str, Field(max_length=300)]
 # `checked_tables` reads them: one name may stand without a list.
-TableNames = Annotated[list[Name], Field(min_length=1, max_length=MOST_TABLES), SkipValidation]
-Cursor = Annotated[str, Field(max_length=8_192)]
-Limit = Annotated[int, Field(ge=1, le=200)]
-Matches = Annotated[int, Field(ge=1, le=MOST_MATCHES)]
+TableNames = Annotated[
+    list[Name],
+    Field(
+        description='One name or several, such as "orders" or "sales.orders".',
+        min_length=1,
+        max_length=MOST_TABLES,
+    ),
+    SkipValidation,
+]
+SourceName = Annotated[Name | None, Field(description="Of which database; of all by default.")]
+SchemaName = Annotated[Name | None, Field(description="Of which schema.")]
+Cursor = Annotated[str | None, Field(description="next_cursor of the page before.", max_length=8_192)]
+Limit = Annotated[int, Field(description="Tables of a page.", ge=1, le=200)]
+Matches = Annotated[int, Field(description="Matches for each term.", ge=1, le=MOST_MATCHES)]
 Term = Annotated[str, Field(min_length=1, max_length=LONGEST_TERM)]
 # `checked_terms` reads them, so that errors are in its words, and one term may stand without a list.
-Terms = Annotated[list[Term], Field(min_length=1, max_length=MOST_TERMS), SkipValidation]
+Terms = Annotated[
+    list[Term],
+    Field(
+        description='One or several, each searched for by itself: ["enrollment", "tuition fees"].',
+        min_length=1,
+        max_length=MOST_TERMS,
+    ),
+    SkipValidation,
+]
 
 
 class TableList(TypedDict):
@@ -198,19 +216,12 @@ def add_catalogue_tools(
 
     def list_tables(
         principal: Principal | None,
-        source_name: Name | None = None,
-        schema_name: Name | None = None,
-        cursor: Cursor | None = None,
+        source_name: SourceName = None,
+        schema_name: SchemaName = None,
+        cursor: Cursor = None,
         limit: Limit = 50,
     ) -> TableList:
-        """Tables and views that can be queried, with their comments.
-
-        Args:
-            source_name: of one database; all of them when left out.
-            schema_name: of one schema.
-            cursor: next_cursor of the page before.
-            limit: tables of a page.
-        """
+        """Tables and views that can be queried, with their comments."""
         seen = catalogue.seen_by(principal)
         found = tables_of(seen, source=source_name, schema=schema_name)
         page, following = paged(found, lambda entry: entry.uri, cursor=cursor, limit=limit)
@@ -220,17 +231,12 @@ def add_catalogue_tools(
     def describe_table(
         principal: Principal | None,
         table: TableNames,
-        source_name: Name | None = None,
-        schema_name: Name | None = None,
+        source_name: SourceName = None,
+        schema_name: SchemaName = None,
     ) -> DescribedTables:
         """Columns of a table or view with types and comments, its keys, and the tables that its foreign keys refer to.
 
         Call it before writing SQL for the table. The values of masked columns are hidden.
-
-        Args:
-            table: one or several names, such as ["orders", "sales.customers"].
-            source_name: of its database.
-            schema_name: of its schema.
         """
         seen = catalogue.seen_by(principal)
         found = {
@@ -240,15 +246,12 @@ def add_catalogue_tools(
         return _described(seen, found)
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
-        """Find tables, views, columns and saved queries by words; names need not be spelt right.
-
-        Args:
-            terms: one or several, each searched for by itself, such as ["enrollment", "tuition fees"].
-            limit: matches for each term.
-        """
+        """Find tables, views, columns and saved queries by words; names need not be spelt right."""
         return _found(catalogue.seen_by(principal), checked_terms(terms), limit)
 
     for function in (list_tables, describe_table, search_catalog):
+        if len(catalogue.sources) == 1:
+            publish_without(function, "source_name")
         plain_tool(dual, server, principal=principal)(function)
 
 

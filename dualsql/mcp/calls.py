@@ -149,11 +149,45 @@ _IN_SQL = "Use filters, or write the condition in sql: SELECT * FROM data WHERE 
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's arguments, with other properties forbidden.
+    """The schema of a tool's arguments, in plain types and with other properties forbidden.
 
     The SDKs drop unknown arguments, or answer with a validator's text and address.
     """
-    return {**schema, "additionalProperties": False}
+    return {**in_plain_types(schema), "additionalProperties": False}
+
+
+def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without titles, and without null as a type of what may be left out.
+
+    Pydantic repeats each name as a title and writes an optional text as `anyOf` of text and null. Some hosts refuse a
+    parameter without a `type`. A null that is sent is still taken: pydantic validates, and not this schema.
+    """
+    kept = {name: value for name, value in schema.items() if name != "title"}
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]  # as without it
+    if kept.get("default", ...) is None and _NULL in kept.get("anyOf", ()):
+        del kept["default"]
+        others = [each for each in kept.pop("anyOf") if each != _NULL]
+        kept = {**(others[0] if len(others) == 1 else {"anyOf": others}), **kept}
+    return {name: _in_plain_types(name, value) for name, value in kept.items()}
+
+
+_NULL = {"type": "null"}
+_NAMED_SCHEMAS = frozenset({"properties", "$defs", "patternProperties"})
+_VALUES = frozenset({"default", "enum", "const", "examples", "required"})
+
+
+def _in_plain_types(keyword: str, value: Any) -> Any:
+    """The value of a schema's keyword."""
+    if keyword in _VALUES:
+        return value
+    if isinstance(value, dict):
+        if keyword in _NAMED_SCHEMAS:
+            return {name: in_plain_types(each) for name, each in value.items()}
+        return in_plain_types(value)
+    if isinstance(value, list):
+        return [in_plain_types(each) if isinstance(each, dict) else each for each in value]
+    return value
 
 
 def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
@@ -230,6 +264,8 @@ def refuse_nothing(
     raise NotImplementedError
 
 
+_NONE: Mapping[str, Any] = {}
+
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -253,6 +289,21 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
                 hint="Use plain parameters: no *args, no **kwargs, none that is positional only.",
             )
     return signature
+
+
+def publish_without(function: Callable[..., Any], name: str, *, required: Mapping[str, Any] = _NONE) -> None:
+    """Take a parameter that has a default from the signature of `function`.
+
+    Args:
+        required: annotations of parameters that thereby have to be given.
+    """
+    signature = signature_of(function)
+    kept = [
+        each.replace(annotation=required[each.name], default=each.empty) if each.name in required else each
+        for each in signature.parameters.values()
+        if each.name != name
+    ]
+    vars(function)["__signature__"] = signature.replace(parameters=kept)
 
 
 class PrincipalParameters:

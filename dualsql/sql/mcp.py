@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
-from dualsql.mcp.calls import MalformedCallError
+from dualsql.mcp.calls import MalformedCallError, publish_without
 from dualsql.mcp.decorators import ToolOptions, make_tool, titled, tool
 from dualsql.mcp.results import Answer
 from dualsql.plan import at_most
@@ -34,6 +34,7 @@ _NAMED = "Or give query_name, the name of a saved query, and its parameters."
 _MAXIMUM_ROWS = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 
 _Query = Annotated[str | None, Field(description="SQL text; or leave it out and give query_name.")]
+_OnlyQuery = Annotated[str, Field(description="SQL text.")]
 _QueryName = Annotated[str | None, Field(description="The name of a saved query.")]
 _Parameters = Annotated[
     dict[str, Any] | None, Field(description="Values by name: of :name in the text, or of the saved query.")
@@ -87,6 +88,10 @@ def add_execute_query(
     description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
     if dual.saved_queries:
         description += f" {_NAMED}"
+    else:
+        publish_without(execute_query, "query_name", required={"query": _OnlyQuery})
+    if len(dual.sql.databases) == 1:
+        publish_without(execute_query, "source_name")
     options.setdefault("description", description)
     tool(dual, server, **options)(execute_query)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import UserDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict
 
+from dualsql.mcp.results import output_schema
+from dualsql.response import ResultsFormat
 from dualsql_client import DualResponseClient, ParseError
 from tests.client.hosting import RESOURCE_ID, structured
 from tests.client.recorded import URI, URL, recordings
@@ -115,6 +117,44 @@ async def test_fastmcp_live() -> None:
         for result in (await session.call_tool("search"), await session.call_tool_mcp("search", {})):
             parsed = client.parse(result, strict=True)
             assert (parsed.resource_uri, parsed.total_count) == (f"resource://{RESOURCE_ID}", 3)
+
+
+@pytest.mark.parametrize("results_format", ["rows", "columnar"])
+async def test_the_data_that_fastmcp_makes_of_a_published_schema(results_format: ResultsFormat) -> None:
+    server = fastmcp.FastMCP("colleges")
+
+    @server.tool(output_schema=output_schema(results_format))
+    def search() -> ToolResult:
+        found: dict[str, Any] = {**structured()}
+        if results_format == "columnar":
+            found["results"] = {"id": [0]}
+        return ToolResult(content="showing 1 of 3", structured_content=found)
+
+    async with fastmcp.Client(server) as session:
+        data = (await session.call_tool("search")).data
+        assert not isinstance(data, Mapping)
+        (found,) = client.find(data)
+        (raw,) = client.find(await session.call_tool_mcp("search", {}))
+        assert (found.sample, found.total_count, found.columns) == (raw.sample, raw.total_count, raw.columns)
+
+
+OTHERS_LINKS = [
+    "linear://issue/0aZ3fR9sTq1xWc7LmB5vKd",
+    "notion://page/8f14e45fceea167a5a36dedd4bea2543",
+    "figma://file/a8KzQ2LmN4pR6tVxY1bC3dE5",
+    "catalog://default/schema/default/table/programs_of_study",
+    "resource://getUserProfileSettingsById",
+    "resource://listAllOpenPullRequestsOfRepository",
+]
+
+
+@pytest.mark.parametrize("uri", OTHERS_LINKS)
+def test_a_link_of_another_server_is_no_dual_response(uri: str) -> None:
+    link = {"type": "resource_link", "uri": uri, "name": "A thing", "mimeType": "application/json"}
+    assert client.find({"content": [link]}) == []
+    assert client.find(f"See {uri} for more.") == []
+    both = client.parse({"content": [link], "structuredContent": structured()}, strict=True)
+    assert both.resource_uri == f"resource://{RESOURCE_ID}"
 
 
 class Model(BaseModel):
