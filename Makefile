@@ -15,6 +15,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: ## the whole idea on real data; ARGS=--serve leaves it running
+	@scripts/port_is_free $(ARGS)
 	@scripts/environment demo
 	@.venv/bin/dualsql demo $(ARGS)
 
