@@ -415,6 +415,7 @@ BEYOND: dict[str, str] = {
     "client/test_framing.py": "rows found wherever a stream is cut, and no stream that lacks its end",
     "client/test_forged.py": "forged answers of every kind against every call: bounded in time and memory",
     "client/test_hostile_streams.py": "hostile, broken and busy servers of streams",
+    "packaging/test_sdist.py": "a source distribution builds with pip and with uv",
     "demo/test_make.py": "`make demo` says what is in its way before it installs anything",
     "demo/test_care.py": "what the demo must not do to the person who runs it",
     "demo/test_data.py": "the data the demo ships",
