@@ -411,6 +411,14 @@ def all_registries() -> Iterable[Any]:
     return mapperlib._all_registries()
 
 
+def mapped_in(registry: Any) -> list[Any]:
+    """The mappers of a registry's classes that are mapped by now (`orm/decl_api.py`).
+
+    An AbstractConcreteBase is mapped when its registry is configured. Until then, `registry.mappers` raises an error.
+    """
+    return [manager.mapper for manager in registry._managers if manager.is_mapped]
+
+
 def base_alias(entity: Any) -> Any:
     """The alias that a part of with_polymorphic() belongs to; held by a weak reference (`orm/util.py`)."""
     return entity._base_alias()

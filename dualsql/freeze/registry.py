@@ -234,11 +234,10 @@ class Registry:
             return bool(tables) and set(tables) <= own
 
         for registry in internals.all_registries():
-            inside = list(filter(is_inside, registry.mappers))
-            if inside:
+            if registry.metadata is metadata or any(map(is_inside, internals.mapped_in(registry))):
                 registry.configure(cascade=True)
-            for mapper in inside:
-                self._add_mapper(mapper)
+                for mapper in filter(is_inside, internals.mapped_in(registry)):
+                    self._add_mapper(mapper)
 
     def _add_table(self, table: Any) -> None:
         if id(table) in self._names:

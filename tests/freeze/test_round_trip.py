@@ -6,8 +6,10 @@ import gc
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, String, bindparam, case, create_engine, func, literal, select, tuple_
+from sqlalchemy import Column, MetaData, String, bindparam, case, create_engine, func, literal, select, tuple_
 from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.declarative import AbstractConcreteBase
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.sql.util import ClauseAdapter
 
 from dualsql.errors import NotFreezableError, TamperedError
@@ -137,3 +139,20 @@ def test_a_list_as_a_column_has_a_cache_key_of_its_own() -> None:
     del body["nodes"][0][1]["expanding"]
     with pytest.raises(TamperedError):
         thaw(pack(body, 10_000), registry)
+
+
+def test_a_class_that_is_not_mapped_yet_is_no_obstacle() -> None:
+    """An AbstractConcreteBase is mapped when its registry is configured."""
+
+    class Own(DeclarativeBase):
+        pass
+
+    class Shape(AbstractConcreteBase, Own):
+        id: Mapped[int] = mapped_column(primary_key=True)
+
+    class Circle(Shape):
+        __tablename__ = "circles"
+        __mapper_args__ = {"polymorphic_identity": "circle", "concrete": True}
+
+    assert not Registry(MetaData()).mappers
+    assert Circle in {mapper.class_ for mapper in Registry(Own.metadata).mappers.values()}
