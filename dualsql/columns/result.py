@@ -155,9 +155,27 @@ def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings 
     )
 
 
-def driver_names(columns: Iterable[ResultColumn]) -> tuple[str, ...]:
-    """The names that a driver reports for the columns of a statement; empty if the database chooses the name."""
-    return tuple(column.name if _is_sent_with_its_name(column) else "" for column in columns)
+class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple has none that hold something
+    """The names that a database gives the columns of a statement; empty where the database chooses one.
+
+    Attributes:
+        types: those of the columns that are known.
+    """
+
+    types: tuple[SQLType, ...] = ()
+
+    def followed_by(self, number: int) -> DriverNames:
+        """The names, and so many more columns of which nothing is known."""
+        found = DriverNames((*self, *("",) * number))
+        found.types = self.types
+        return found
+
+
+def driver_names(columns: Sequence[ResultColumn]) -> DriverNames:
+    """The names that a database gives these columns, with the types of what is stored."""
+    found = DriverNames(column.name if _is_sent_with_its_name(column) else "" for column in columns)
+    found.types = tuple(plain_type(column.type) for column in columns)
+    return found
 
 
 def _is_sent_with_its_name(column: ResultColumn) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
-from dualsql.columns.result import driver_names
+from dualsql.columns.result import DriverNames, driver_names
 from dualsql.databases.backends import HeldUpError, driver_statement, is_listened_to, require_described
 from dualsql.databases.session import apart, database_errors, in_session, ran_too_long
 from dualsql.databases.source import Source
@@ -107,6 +107,11 @@ async def _rows(
     exact = source.backend.exact_fetches.get(connection.dialect.driver)
     if exact is not None and is_listened_to(opened.engine, opened):
         exact = None
+    kinds = described.types if isinstance(described, DriverNames) else ()
+    if exact is not None and exact.is_known_for(kinds, connection.dialect):
+        sent = driver_statement(opened.dialect, statement, rules.values, source.compiled, described)
+        if sent is not None:
+            return await exact.fetch(connection, sent)
     try:
         result: Any = await connection.execute(
             statement, rules.values, execution_options={"compiled_cache": source.compiled}

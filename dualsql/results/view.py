@@ -249,7 +249,7 @@ class View:
             self.source,
             select,
             self.rules,
-            described=(*self.derived.names, *("",) * added),
+            described=self.derived.names.followed_by(added) if added else self.derived.names,
             timeout=self.settings.query_timeout,
         )
 

@@ -14,11 +14,13 @@ from typing import Any, cast
 
 import orjson
 from sqlalchemy import types
+from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.exact import has_float, read_document, reads_floats, reads_for_an_application
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.backends import DriverStatement, ExactFetch, driver_of, require_described
 from dualsql.databases.streams import Lane, Pace, Put, StreamJob
@@ -357,6 +359,16 @@ async def fetch_readably(connection: AsyncConnection, sent: DriverStatement) -> 
     return readable.rows(await prepared.fetch(*sent.parameters), readable.processors())
 
 
+def are_known_to_be(kinds: Sequence[SQLType], dialect: Any) -> bool:
+    """Whether columns of these types hold what asyncpg reads as other values, or documents that it reads itself."""
+    if any(isinstance(kind, _KNOWN) or internals.type_affinity(kind) is types.Interval for kind in kinds):
+        return True
+    return reads_floats(dialect) and any(isinstance(kind, types.JSON) for kind in kinds)
+
+
+_KNOWN = (pg.DATERANGE, pg.TSRANGE, pg.TSTZRANGE, pg.DATEMULTIRANGE, pg.TSMULTIRANGE, pg.TSTZMULTIRANGE)
+
+
 def are_read_otherwise(codes: Sequence[Any]) -> bool:
     """Whether asyncpg changes values of a type: a month to 30 days, the end of a range to 9999-12-31."""
     return not _READ_OTHERWISE.isdisjoint(codes)
@@ -370,7 +382,7 @@ def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     return any(has_float(row[place]) for row in rows for place in places)
 
 
-EXACT_FETCH = ExactFetch(are_read_otherwise, are_cut, fetch_readably)
+EXACT_FETCH = ExactFetch(are_known_to_be, are_read_otherwise, are_cut, fetch_readably)
 """Of asyncpg."""
 
 

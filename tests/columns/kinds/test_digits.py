@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import ARRAY, JSON, Column, Integer, MetaData, Table, create_engine, select, text, types
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.dialects.postgresql import JSONB, TSTZRANGE
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.columns.exact import Digits, read_document
 from dualsql.formats import json
@@ -100,6 +100,38 @@ async def test_an_engine_of_the_applications(postgresql_url: str, driver: str, *
 
 def _cast(database: str) -> str:
     return "CAST(:d AS JSONB)" if database == "postgresql" else ":d"
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonb", "interval", "tstzrange"])
+async def test_a_page_runs_its_query_once(postgresql_url: str, kind: str) -> None:
+    """On an application's engine, whose driver reads other values than the database has."""
+    kinds: dict[str, Any] = {
+        "json": JSON(),
+        "jsonb": JSONB(),
+        "interval": types.Interval(),
+        "tstzrange": TSTZRANGE(),
+    }
+    table = Table("once", MetaData(), Column("id", Integer, primary_key=True), Column("v", kinds[kind]))
+    value = {"interval": "1 mon", "tstzrange": "[2024-01-01,infinity]"}.get(kind, DOCUMENT)
+    engine = create_async_engine(postgresql_url, pool_size=1, max_overflow=0)
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql(f"CREATE TABLE once (id int PRIMARY KEY, v {kind})")
+        await connection.exec_driver_sql(f"INSERT INTO once VALUES (1, '{value}')")
+    async with served(engine, table.metadata) as server:
+        result = await server.result(select(table))
+        before = await _scans(engine)
+        assert len((await result.fetch()).data) == 1
+        assert await _scans(engine) - before == 1
+    await engine.dispose()
+
+
+async def _scans(engine: AsyncEngine) -> int:
+    """How often the table was read, by the statistics of the database."""
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
+    async with engine.begin() as connection:
+        statement = "SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'once'"
+        return int((await connection.exec_driver_sql(statement)).scalar_one())
 
 
 def test_what_is_no_document_is_an_error() -> None:
