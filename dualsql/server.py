@@ -370,6 +370,10 @@ class DualResponseServer:
         asked = checked_count(count, self.settings)
         return await self._descriptions.describe(resource, principal=principal, asked=asked)
 
+    def sql_of_unchecked(self, resource: Resource) -> str:
+        """The SQL of a resource that was opened already, with placeholders for its values and without rules."""
+        return self._views.sql(resource)
+
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
         return self._descriptions.metadata_of(resource)

@@ -219,6 +219,10 @@ class Settings:
         "Answer a browser's GET of a result, and of the list of results, with a page (docs/pages.md). "
         "Programs still get JSON. Needs the extra `web`.",
     )
+    pages_show_sql: bool = setting(
+        False,
+        "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns.",
+    )
     signed_links: bool = setting(
         False, "Allow `server.links.create`, and answer requests that carry such a link."
     )

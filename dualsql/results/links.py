@@ -216,6 +216,11 @@ class Links:
             grant = replace(grant, link=link, is_single_use=False)
         return ExchangedLink(write_token(grant, self.seal), grant.link.expires_at)
 
+    def formats(self, token: str) -> frozenset[str]:
+        """The formats of rows that a link allows; none for a text that is no link."""
+        grant = read_token(token, self.seal)
+        return frozenset() if grant is None else grant.formats
+
     async def revoke(self, link: str) -> bool:
         """Revoke a link, given as the URL that `create` returned. False if it had ended or was not made here."""
         grant = read_token(link.rpartition(_PARAMETER)[2], self.seal)

@@ -382,6 +382,14 @@ class Views:
         resource.require_ready()
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
 
+    def sql(self, resource: Resource) -> str:
+        """The SQL of a stored statement for its database, with placeholders for its values and without rules."""
+        source = chosen_source(self._sources, resource.source)
+        statement = source.thaw(resource.document)
+        return str(
+            statement.compile(dialect=source.engine.dialect, compile_kwargs={"render_postcompile": True})
+        )
+
     def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
         """The rows of a resource, as `principal` sees them; raises what `of` raises."""
         return ReadTarget(

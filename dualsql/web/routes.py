@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -14,20 +15,31 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from dualsql.charts.chart import METADATA_KEY, read_chart
+from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
-from dualsql.http.parameters import parse_listing, parse_query, read_form_body, resource_id_of
+from dualsql.http.parameters import (
+    parse_listing,
+    parse_query,
+    read_form_body,
+    resource_id_of,
+    split_query,
+)
 from dualsql.http.problems import Endpoint, method_routes, problem_response, told, while_connected
-from dualsql.http.router import LINK_COOKIE, FeatureRoutes, open_result, split_request
-from dualsql.resource import Principal, Resource, endpoint
+from dualsql.http.router import LINK_COOKIE, FeatureRoutes, SentLink, open_result, split_request
+from dualsql.profiles.http import PROFILE_QUERY, parse_profile
+from dualsql.query.service import LINEAGE
+from dualsql.resource import Principal, Resource, endpoint, id_in
 from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.settings import ALL_ACTIONS
 from dualsql.web.assets import ASSETS, answer_asset, render, require_templates
-from dualsql.web.words import cells, is_number, time_left, total_in_words
+from dualsql.web.words import cells, is_number, profile_rows, time_left, total_in_words
 from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
 
 VIEW = "/{resource_id}/view"
+PROFILE = "/{resource_id}/view/profile"
 VIEW_METHODS = ("GET", "HEAD", "POST")
 HTML = "text/html"
 ROWS = 50
@@ -51,8 +63,12 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
         routes=[
             Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
             *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
+            *method_routes(PROFILE, {"GET": as_page(pages.profile)}, ("GET", "HEAD")),
         ],
-        endpoints=[endpoint("GET", "/{id}/view", "A page for a browser.")],
+        endpoints=[
+            endpoint("GET", "/{id}/view", "A page for a browser."),
+            endpoint("GET", "/{id}/view/profile", "Its profile for a browser.", query=PROFILE_QUERY),
+        ],
         representations={HTML: result},
         listing_representations={HTML: listing},
     )
@@ -76,21 +92,32 @@ class WebPages:
         principal, resource = await open_result(self.server, request, link, takes=False)
         if request.method == "HEAD":
             return Response(media_type=HTML)
-        wanted = parse_query(query) or PageRequest()
-        if wanted.limit is None:
-            wanted = PageRequest(offset=wanted.offset, cursor=wanted.cursor, sort=wanted.sort, limit=ROWS)
+        wanted = _wanted(query)
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
-            return render(
-                "waiting.html",
-                root_of(request),
-                {"resource": resource, "is_known": principal is not None},
-                headers=headers,
-            )
+            shown = {"resource": resource, "is_known": principal is not None and link is None}
+            return render("waiting.html", root_of(request), shown, headers=headers)
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
-        shown = self._shown(resource, principal, page, wanted, is_link=link is not None)
+        shown = self._rows_shown(page, wanted) | self._tools_shown(resource, principal, link)
+        if link is None:
+            shown |= await self._question_shown(resource, principal)
         return render("result.html", root_of(request), shown)
+
+    async def profile(self, request: Request) -> Response:
+        """GET of a result's profile: as over REST, not by a signed link."""
+        kind, columns = parse_profile(request.scope["query_string"])
+        principal = await self.server.identify(request)
+        resource = await self.server.open_resource(resource_id_of(request), principal, "read")
+        profiling = self.server.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
+        profile = await while_connected(request.receive, profiling)
+        shown = {
+            "resource": resource,
+            "profile": profile,
+            "rows": profile_rows(profile),
+            "is_known": principal is not None,
+        }
+        return render("profile.html", root_of(request), shown)
 
     async def open_link(self, request: Request) -> Response:
         """POST of a signed link: exchange it for a cookie of this result's path, and show the clean address."""
@@ -102,7 +129,7 @@ class WebPages:
             LINK_COOKIE,
             exchanged.token,
             max_age=int((exchanged.expires_at - datetime.now(UTC)).total_seconds()),
-            path=f"{request.scope.get('root_path', '')}/{resource_id}",
+            path=None,  # a browser takes that of the form: this result's, whatever a proxy puts before it
             secure=self.server.base_url.startswith("https:"),
             httponly=True,
             samesite="strict",
@@ -128,55 +155,97 @@ class WebPages:
         following = None if found.next_cursor is None else f"?{urlencode({'cursor': found.next_cursor})}"
         return render("listing.html", root_of(request), {"entries": entries, "following": following})
 
-    def _shown(
-        self,
-        resource: Resource,
-        principal: Principal | None,
-        page: ResultPage,
-        wanted: PageRequest,
-        *,
-        is_link: bool,
-    ) -> Mapping[str, Any]:
-        allowed = self.server.settings.anonymous_actions
+    def _rows_shown(self, page: ResultPage, wanted: PageRequest) -> dict[str, Any]:
+        """The table, and what is beside it."""
         sort = sort_words(wanted.sort)
+        end = page.offset + len(page.rows)
         return {
-            "resource": resource,
             "total": total_in_words(page.total_count, page.total_count_kind),
             "time_left": time_left(page.expires_at),
             "columns": [_header(column, wanted.sort) for column in page.columns],
             "rows": cells(page.columns, page.rows),
             "first": page.offset + 1,
-            "last": page.offset + len(page.rows),
+            "last": end,
             "is_partial": page.order == "partial",
             "previous": _turn(page.previous_cursor, page.has_previous, max(0, page.offset - ROWS), sort),
-            "following": _turn(page.next_cursor, page.has_next, page.offset + len(page.rows), sort),
-            "downloads": [
-                {"name": name, "query": urlencode({"format": name} | ({"sort": sort} if sort else {}))}
-                for name in FORMATS
-            ],
+            "following": _turn(page.next_cursor, page.has_next, end, sort),
             "sort": sort,
-            "lineage": resource.metadata.get("lineage"),
-            "is_link": is_link,
-            "is_known": principal is not None and not is_link,
+        }
+
+    def _tools_shown(
+        self, resource: Resource, principal: Principal | None, link: SentLink | None
+    ) -> dict[str, Any]:
+        """What the reader may do with the result."""
+        allowed = self.server.settings.anonymous_actions if resource.owner is None else ALL_ACTIONS
+        formats = frozenset(FORMATS) if link is None else self.server.links.formats(link.token)
+        return {
+            "resource": resource,
+            "downloads": [(name, _TITLES.get(name, name)) for name in FORMATS if name in formats],
+            "is_link": link is not None,
+            "is_known": principal is not None and link is None,
             "limit": self.server.settings.maximum_page_size,
-            "chart": _chart_words(resource),
-            "may_pin": not is_link and (resource.owner is not None or "pin" in allowed),
-            "may_delete": not is_link and (resource.owner is not None or "delete" in allowed),
+            "may_pin": link is None and "pin" in allowed,
+            "may_delete": link is None and "delete" in allowed,
+            "chart": None,
+            "lineage": None,
+            "parent": None,
+            "sql": None,
+        }
+
+    async def _question_shown(self, resource: Resource, principal: Principal | None) -> dict[str, Any]:
+        """Which question the result answers, and its picture; a signed link is for rows alone."""
+        lineage = resource.metadata.get(LINEAGE)
+        parent = None
+        if lineage is not None:
+            parent = await self.server.get_resource(id_in(lineage["parent"]), principal)
+        return {
+            "chart": _chart(resource),
+            "lineage": lineage,
+            "parent": parent,
+            "sql": self.server.sql_of_unchecked(resource) if self.server.settings.pages_show_sql else None,
         }
 
 
-def _chart_words(resource: Resource) -> str | None:
-    """What the chart shows, for a resource that is one; None for others, and where no pictures are drawn."""
+_TITLES = {
+    "csv": "CSV, for spreadsheets",
+    "xlsx": "Excel",
+    "parquet": "Parquet",
+    "arrow": "Arrow",
+    "ndjson": "NDJSON, a row on each line",
+    "json": "JSON",
+}
+
+
+def _wanted(query: bytes) -> PageRequest:
+    """The rows of a page: as over REST, or from `row` on, which counts from 1.
+
+    Raises:
+        BadParameterError: see `parse_query`; or `row` is no such number.
+    """
+    values = split_query(query)
+    row = values.pop("row", "").replace(",", "").strip()
+    wanted = parse_query(urlencode(values).encode()) or PageRequest()
+    if row:
+        if not (row.isascii() and row.isdecimal() and 0 < len(row) <= 12 and int(row) > 0):
+            raise BadParameterError(
+                "row must be a whole number from 1.", hint="The first row is 1.", details={"name": "row"}
+            )
+        wanted = replace(wanted, offset=int(row) - 1, cursor=None)
+    return wanted if wanted.limit is not None else replace(wanted, limit=ROWS)
+
+
+def _chart(resource: Resource) -> Mapping[str, Any] | None:
+    """What the chart shows, and whether the server draws it; None for a result that is no chart."""
     specification = resource.metadata.get(METADATA_KEY)
-    if specification is None or find_spec("vl_convert") is None:
+    if specification is None:
         return None
-    return read_chart(specification).words
+    return {"words": read_chart(specification).words, "is_drawn": find_spec("vl_convert") is not None}
 
 
 def root_of(request: Request) -> str:
     """The path from this page to the collection, under whatever path the router is mounted."""
     path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-    return "../" if path.strip("/").count("/") else "./"
+    return "../" * path.strip("/").count("/") or "./"
 
 
 def sort_words(sort: Any) -> str:

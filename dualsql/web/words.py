@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
-from dualsql_client.wire import Column, Row, TotalCountKind
+from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
 """Characters of one cell in a page without JavaScript."""
+
+# As HIDDEN in static/values.js. The tags of a flag (England's) are no secret, and neither are joiners between letters
+# that join; behind a Latin one, nothing joins.
+_HIDDEN = re.compile(
+    "(\U0001f3f4[\U000e0020-\U000e007f]+)"
+    "|[\\x00-\\x1f\\x7f-\\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "|(?:^|(?<=[\\x00-\u024f]))[\u200c\u200d]"
+)
+_SIGNS = {"\n": "↵", "\r": "␍", "\t": "⇥"}
 
 _NUMBERS = frozenset({"integer", "integer-string", "float", "decimal", "interval"})
 
@@ -41,8 +52,19 @@ def _cell(column: Column, value: Any) -> Cell:
     if isinstance(value, bool):
         return Cell("text", "true" if value else "false")
     kind: CellKind = "number" if is_number(column) else "json" if column["encoding"] == "json" else "text"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return Cell(kind, text[:LONGEST_CELL], max(0, len(text) - LONGEST_CELL))
+    text = exact(value)
+    return Cell(kind, visible(text[:LONGEST_CELL]), max(0, len(text) - LONGEST_CELL))
+
+
+def exact(value: Any) -> str:
+    """A value of the JSON as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def visible(text: str) -> str:
+    """Characters that are not seen, or change the direction of others, as signs; a text of spaces as such."""
+    shown = _HIDDEN.sub(lambda found: found[1] or _SIGNS.get(found[0], f"⟨U+{ord(found[0]):04X}⟩"), text)
+    return shown if text.strip() else shown.replace(" ", "␣").replace("\u00a0", "⟨U+00A0⟩")
 
 
 def is_number(column: Column) -> bool:
@@ -56,6 +78,26 @@ def total_in_words(total: int | None, kind: TotalCountKind) -> str:
         return "rows not counted"
     rows = f"{total:,} {'row' if total == 1 else 'rows'}"
     return {"estimated": f"about {rows} (estimated)", "capped": f"at least {rows}"}.get(kind, rows)
+
+
+def profile_rows(profile: Profile) -> list[Sequence[str]]:
+    """A line for each column: its name, NULLs, distinct values, lowest, highest, and the most frequent ones."""
+    columns: Sequence[Mapping[str, Any]] = json.loads(dumps(list(profile["columns"])), parse_float=str)
+    return [_profile_row(column) for column in columns]
+
+
+def _profile_row(column: Mapping[str, Any]) -> Sequence[str]:
+    if column["masked"]:
+        return (visible(column["name"]), "masked", "", "", "", "")
+    frequent = (
+        f"{_figure(each['value'])} ({each['count']:,})" for each in column.get("most_frequent", [])[:3]
+    )
+    figures = (_figure(column.get(name, "")) for name in ("nulls", "distinct", "minimum", "maximum"))
+    return (visible(column["name"]), *figures, ", ".join(frequent))
+
+
+def _figure(value: Any) -> str:
+    return "NULL" if value is None else visible(exact(value)[:100])
 
 
 def time_left(expires_at: datetime | None) -> str:

@@ -195,7 +195,7 @@ function tools() {
     ...state.filters.map((filter, index) => chip(inWords(filter), () => change({ filters: state.filters.filter((_, other) => other !== index) }))),
     state.group && chip("Back to the rows", () => change({ group: null, sort: [] })),
   ].filter(Boolean));
-  for (const link of download.querySelectorAll("a")) {
+  for (const link of download?.querySelectorAll("a") ?? []) {
     const address = new URL(link.href);
     const names = state.sort.map((key) => (key.order === "desc" ? `-${key.field}` : key.field));
     if (names.length) address.searchParams.set("sort", names.join(","));

@@ -2,7 +2,8 @@
 
 const NUMBERS = new Set(["integer", "integer-string", "float", "decimal"]);
 const LONGEST = 500; // characters of a cell in the grid
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+// As _HIDDEN in words.py. The tags of a flag (England's) are no secret, and neither are joiners between letters that join.
+const HIDDEN = /(\u{1f3f4}[\u{e0020}-\u{e007f}]+)|[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?:^|(?<=[\x00-\u024f]))[\u200c\u200d]/gu;
 const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
 
 const formats = new Map();
@@ -32,10 +33,15 @@ function localised(value, column) {
   return visible(text);
 }
 
-/** Invisible characters and changes of direction as signs, and a long text cut. */
+/** Characters that are not seen, or change the direction of others, as signs; a long text cut. */
 export function visible(text) {
   const whole = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  return whole.replace(HIDDEN, (sign) => SIGNS[sign] ?? `⟨U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  if (text && !text.trimEnd()) return signs(whole).replaceAll(" ", "␣").replaceAll("\u00a0", "⟨U+00A0⟩");
+  return signs(whole);
+}
+
+function signs(text) {
+  return text.replace(HIDDEN, (sign, flag) => flag ?? SIGNS[sign] ?? `⟨U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
 function inLocale(text) {
