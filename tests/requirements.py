@@ -137,6 +137,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_paging.py::test_what_is_not_asked_for_is_left_to_the_server",
         ),
         "S5.5 `fetch_all` and `fetch_stream` return every row and report progress.": (
+            "client/test_against_server.py::test_progress_is_told_at_the_ends_of_batches",
             "client/test_paging.py::test_pages_joined_are_the_result",
             "client/test_against_server.py::test_every_row_in_order_with_the_database_s_own_values",
             "client/test_paging.py::test_progress_is_told_to_functions_and_coroutines",

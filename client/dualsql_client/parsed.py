@@ -323,7 +323,7 @@ class ParsedDualResponse(Asking):
         try:
             if transport.has_streams:
                 texts = options.get("text_columns", ())
-                async with aclosing(self._blocks(NDJSON, options)) as blocks:
+                async with aclosing(self._blocks(NDJSON, options, batch_size)) as blocks:
                     async for block in blocks:
                         has_begun, rows = True, rows_of(block)
                         if typed:
@@ -348,15 +348,24 @@ class ParsedDualResponse(Asking):
             request=rows_request(options),
         )
 
-    def _blocks(self, wanted: DownloadFormat, options: StreamOptions) -> AsyncGenerator[Block, None]:
-        return self._metered(self._stream(wanted, options), options)
+    def _blocks(
+        self, wanted: DownloadFormat, options: StreamOptions, batch_size: int | None = None
+    ) -> AsyncGenerator[Block, None]:
+        return self._metered(self._stream(wanted, options), options, batch_size)
 
-    async def _metered(self, stream: RowStream, options: StreamOptions) -> AsyncGenerator[Block, None]:
-        with self._meter(options) as meter:
-            async with self.kept_alive(), aclosing(stream.blocks()) as blocks:
-                async for block in blocks:
-                    await meter.tell(stream.rows, stream.total, stream.bytes)
-                    yield block
+    async def _metered(
+        self, stream: RowStream, options: StreamOptions, batch_size: int | None = None
+    ) -> AsyncGenerator[Block, None]:
+        with self._meter(options, batch_size) as meter:
+            try:
+                async with self.kept_alive(), aclosing(stream.blocks()) as blocks:
+                    async for block in blocks:
+                        await meter.tell(stream.rows, stream.total, stream.bytes)
+                        yield block
+            except FetchError:
+                await meter.finish()
+                raise
+            await meter.finish()
 
     async def _pages(
         self, batch_size: int, options: StreamOptions, *, typed: bool
@@ -388,9 +397,12 @@ class ParsedDualResponse(Asking):
             self.columns = (await self.get_metadata()).columns
         return self.columns
 
-    def _meter(self, options: StreamOptions) -> Meter:
+    def _meter(self, options: StreamOptions, batch_size: int | None = None) -> Meter:
         return Meter(
-            self.name, on_progress=options.get("on_progress"), progress=options.get("progress", False)
+            self.name,
+            on_progress=options.get("on_progress"),
+            progress=options.get("progress", False),
+            batch_size=batch_size,
         )
 
     def _note_expiry(self, answer: Mapping[str, Any]) -> None:

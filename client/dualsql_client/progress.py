@@ -42,12 +42,23 @@ class Meter:
 
     Args:
         progress: True for a bar in the terminal (of stderr; nowhere if it is none), or a function.
+        batch_size: functions are told when so many more rows are there, and at the end; None for every piece.
 
     Raises:
         MissingExtraError: a bar needs rich.
     """
 
-    def __init__(self, name: str, *, on_progress: OnProgress | None, progress: bool | Tell) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_progress: OnProgress | None,
+        progress: bool | Tell,
+        batch_size: int | None = None,
+    ) -> None:
+        self._batch_size = batch_size
+        self._told = 0
+        self._last: tuple[int, int | None, int] | None = None
         self._on_progress = on_progress
         self._bar = Bar(name) if progress is True else None
         self._tell = progress if callable(progress) else None
@@ -66,15 +77,29 @@ class Meter:
 
     async def tell(self, rows: int, total: int | None, size: int) -> None:
         """Say that so many rows and bytes are there."""
+        self._last = rows, total, size
+        if self._bar:
+            self._bar.show(self._progress(rows, total, size))
+        if self._batch_size is None:
+            await self._report(rows, total, size)
+            return
+        while self._told + self._batch_size <= rows:
+            await self._report(self._told + self._batch_size, total, size)
+
+    async def finish(self) -> None:
+        """Say of the last, smaller batch that it is there; also before the error of a stream that broke."""
+        if self._last is not None and self._last[0] > self._told:
+            await self._report(*self._last)
+
+    async def _report(self, rows: int, total: int | None, size: int) -> None:
+        self._told = rows
         if self._on_progress:
             await _done(self._on_progress(rows, total))
-        if self._tell or self._bar:
-            seconds = time.monotonic() - self._started
-            progress = Progress(rows=rows, total=total, bytes=size, seconds=seconds)
-            if self._bar:
-                self._bar.show(progress)
-            if self._tell:
-                await _done(self._tell(progress))
+        if self._tell:
+            await _done(self._tell(self._progress(rows, total, size)))
+
+    def _progress(self, rows: int, total: int | None, size: int) -> Progress:
+        return Progress(rows=rows, total=total, bytes=size, seconds=time.monotonic() - self._started)
 
 
 class Bar:
