@@ -219,6 +219,8 @@ class DualResponseServer:
             refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.
             is_text: `select` comes from a caller's SQL text (`sql.resolve`). An operation that the database does not
                 support for its types is then InvalidSQLError and not QueryExecutionError.
+            reads_conversions: the statement converts values of its own, so a value that cannot be converted is not
+                taken for the caller's mistake.
 
         Raises:
             TypeError: an argument is unknown.

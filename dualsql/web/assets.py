@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import require_package
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import problem_response
 from dualsql.results.access import not_found
@@ -107,10 +107,9 @@ def environment() -> Environment:
 
 def require_templates() -> None:
     """Raises ConfigurationError where the extra `web` is not installed."""
-    if find_spec("jinja2") is None:
-        raise ConfigurationError(
-            "pages=True needs a package that is not installed.", hint="pip install 'dualsql[web]'"
-        )
+    require_package(
+        "jinja2", "pages=True needs a package that is not installed.", hint='pip install "dualsql[web]"'
+    )
 
 
 def render(

@@ -87,7 +87,7 @@ async def saying(*answers: httpx.Response) -> AsyncIterator[tuple[ParsedDualResp
         return httpx.Response(said.status_code, headers=said.headers, content=said.content)
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        link = {"type": "resource_link", "uri": "resource://abcdefghijklmnopqrstuvwxyz0", "name": "x"}
+        link = {"type": "resource_link", "uri": "resource://q7Zk2Xv9LmT5wB8cYhJ4pRn1sAd", "name": "x"}
         result = {"content": [link | {"mimeType": "application/json"}]}
         yield DualResponseClient("https://api.example.com/r", http=http).parse(result, strict=True), asked
 

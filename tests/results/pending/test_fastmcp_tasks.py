@@ -58,7 +58,7 @@ async def test_a_task_takes_longer_than_a_query_may(slow: Slow) -> None:
         result = await task.result()
         assert result.structured_content is not None
         assert result.structured_content["metadata"]["total_count"] == 60
-        assert len(result.structured_content["results"]) == 15
+        assert len(result.structured_content["results"]) == 60
 
 
 async def test_cancelling_ends_the_query_in_the_database(slow: Slow) -> None:
