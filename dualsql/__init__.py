@@ -11,87 +11,209 @@ app = mcp.streamable_http_app(stateless_http=True)
 app.mount("/resources", dual.router())
 """
 
-from dualsql.catalogue import Catalogue, Visible
-from dualsql.databases import Database
-from dualsql.errors import (
-    Asked,
-    BadCursorError,
-    BadParameterError,
-    CallerMessage,
-    ConfigurationError,
-    CountExecutionError,
-    DatabaseBusyError,
-    DatabaseUnreachableError,
-    DualResponseError,
-    ForbiddenError,
-    ForbiddenSQLError,
-    InsufficientScopeError,
-    InvalidSQLError,
-    LimitExceededError,
-    NotFreezableError,
-    NoTotalOrderError,
-    QueryCancelledError,
-    QueryExecutionError,
-    QueryInterruptedError,
-    QueryTimeoutError,
-    ResourceExpiredError,
-    ResourceFailedError,
-    ResourceNotFoundError,
-    ResourcePendingError,
-    ResultChangedError,
-    StorageError,
-    TamperedError,
-    TooManyQueriesError,
-    UnauthenticatedError,
-    UnknownColumnError,
-    UnknownTableError,
-    ValueNotRepresentableError,
-)
-from dualsql.formats.samples import TextFormat
-from dualsql.formats.writer import Chunk, FirstRow, Format, Resuming, WriterFactory, WriterOptions
-from dualsql.freeze import Registry
-from dualsql.freeze.document import Statement
-from dualsql.identity import Audit, AuditEvent, Authenticate
-from dualsql.mcp.decorators import ToolOptions
-from dualsql.query import ResultQuery
-from dualsql.resource import (
-    Count,
-    CountMethod,
-    Principal,
-    Resource,
-    SampleMethod,
-    SampleOption,
-    SampleWay,
-    Status,
-    Total,
-    Way,
-)
-from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, ResultsFormat
-from dualsql.results.access import Authorize, Listing
-from dualsql.results.options import CreateOptions, ProfileOption
-from dualsql.results.pages import PageRequest, ResultPage
-from dualsql.results.streams import ResultStream, Resumption, StreamEnding, StreamRequest
-from dualsql.saved_queries import QueryParameter, SavedQuery
-from dualsql.server import DualResponseServer, ServerOptions
-from dualsql.settings import Action, ResultCache, Settings, SnapshotTags
-from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
-from dualsql.store.protocol import Access, LinkRecord, ListingPosition, Requester, ResourceState, Usage
-from dualsql.tenancy import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
-from dualsql_client.wire import (
-    Column,
-    ColumnarContent,
-    Page,
-    PageOrder,
-    Profile,
-    ProfileKind,
-    ProfileNotes,
-    ResourceDescription,
-    Row,
-    SortKey,
-    StructuredContent,
-    ToolProblem,
-    TotalCountKind,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dualsql.catalogue import Catalogue, Visible
+    from dualsql.databases import Database
+    from dualsql.errors import (
+        Asked,
+        BadCursorError,
+        BadParameterError,
+        CallerMessage,
+        ConfigurationError,
+        CountExecutionError,
+        DatabaseBusyError,
+        DatabaseUnreachableError,
+        DualResponseError,
+        ForbiddenError,
+        ForbiddenSQLError,
+        InsufficientScopeError,
+        InvalidSQLError,
+        LimitExceededError,
+        NotFreezableError,
+        NoTotalOrderError,
+        QueryCancelledError,
+        QueryExecutionError,
+        QueryInterruptedError,
+        QueryTimeoutError,
+        ResourceExpiredError,
+        ResourceFailedError,
+        ResourceNotFoundError,
+        ResourcePendingError,
+        ResultChangedError,
+        StorageError,
+        TamperedError,
+        TooManyQueriesError,
+        UnauthenticatedError,
+        UnknownColumnError,
+        UnknownTableError,
+        ValueNotRepresentableError,
+    )
+    from dualsql.formats.samples import TextFormat
+    from dualsql.formats.writer import Chunk, FirstRow, Format, Resuming, WriterFactory, WriterOptions
+    from dualsql.freeze import Registry
+    from dualsql.freeze.document import Statement
+    from dualsql.identity import Audit, AuditEvent, Authenticate
+    from dualsql.mcp.decorators import ToolOptions
+    from dualsql.query import ResultQuery
+    from dualsql.resource import (
+        Count,
+        CountMethod,
+        Principal,
+        Resource,
+        SampleMethod,
+        SampleOption,
+        SampleWay,
+        Status,
+        Total,
+        Way,
+    )
+    from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, ResultsFormat
+    from dualsql.results.access import Authorize, Listing
+    from dualsql.results.options import CreateOptions, ProfileOption
+    from dualsql.results.pages import PageRequest, ResultPage
+    from dualsql.results.streams import ResultStream, Resumption, StreamEnding, StreamRequest
+    from dualsql.saved_queries import QueryParameter, SavedQuery
+    from dualsql.server import DualResponseServer, ServerOptions
+    from dualsql.settings import Action, ResultCache, Settings, SnapshotTags
+    from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
+    from dualsql.store.protocol import Access, LinkRecord, ListingPosition, Requester, ResourceState, Usage
+    from dualsql.tenancy import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
+    from dualsql_client.wire import (
+        Column,
+        ColumnarContent,
+        Page,
+        PageOrder,
+        Profile,
+        ProfileKind,
+        ProfileNotes,
+        ResourceDescription,
+        Row,
+        SortKey,
+        StructuredContent,
+        ToolProblem,
+        TotalCountKind,
+    )
+
+# Modules by name, imported on first use: the command line imports them without garbage collection (docs/serve.md).
+_MODULES = {
+    "Access": "dualsql.store.protocol",
+    "Action": "dualsql.settings",
+    "Asked": "dualsql.errors",
+    "Audit": "dualsql.identity",
+    "AuditEvent": "dualsql.identity",
+    "Authenticate": "dualsql.identity",
+    "Authorize": "dualsql.results.access",
+    "BadCursorError": "dualsql.errors",
+    "BadParameterError": "dualsql.errors",
+    "CallerMessage": "dualsql.errors",
+    "Catalogue": "dualsql.catalogue",
+    "Chunk": "dualsql.formats.writer",
+    "Column": "dualsql_client.wire",
+    "ColumnarContent": "dualsql_client.wire",
+    "ConfigurationError": "dualsql.errors",
+    "Count": "dualsql.resource",
+    "CountExecutionError": "dualsql.errors",
+    "CountMethod": "dualsql.resource",
+    "CreateOptions": "dualsql.results.options",
+    "Database": "dualsql.databases",
+    "DatabaseBusyError": "dualsql.errors",
+    "DatabaseUnreachableError": "dualsql.errors",
+    "DualResponse": "dualsql.response",
+    "DualResponseError": "dualsql.errors",
+    "DualResponseServer": "dualsql.server",
+    "FirstRow": "dualsql.formats.writer",
+    "ForbiddenError": "dualsql.errors",
+    "ForbiddenSQLError": "dualsql.errors",
+    "Format": "dualsql.formats.writer",
+    "Hook": "dualsql.tenancy",
+    "HookContext": "dualsql.tenancy",
+    "InsufficientScopeError": "dualsql.errors",
+    "InvalidSQLError": "dualsql.errors",
+    "LimitExceededError": "dualsql.errors",
+    "LinkForm": "dualsql.response",
+    "LinkRecord": "dualsql.store.protocol",
+    "Listing": "dualsql.results.access",
+    "ListingPosition": "dualsql.store.protocol",
+    "Mask": "dualsql.tenancy",
+    "MemoryStore": "dualsql.store",
+    "NoTotalOrderError": "dualsql.errors",
+    "NotFreezableError": "dualsql.errors",
+    "Page": "dualsql_client.wire",
+    "PageOrder": "dualsql_client.wire",
+    "PageRequest": "dualsql.results.pages",
+    "Picture": "dualsql.response",
+    "Principal": "dualsql.resource",
+    "Profile": "dualsql_client.wire",
+    "ProfileKind": "dualsql_client.wire",
+    "ProfileNotes": "dualsql_client.wire",
+    "ProfileOption": "dualsql.results.options",
+    "QueryCancelledError": "dualsql.errors",
+    "QueryExecutionError": "dualsql.errors",
+    "QueryInterruptedError": "dualsql.errors",
+    "QueryParameter": "dualsql.saved_queries",
+    "QueryTimeoutError": "dualsql.errors",
+    "Registry": "dualsql.freeze",
+    "Requester": "dualsql.store.protocol",
+    "Resource": "dualsql.resource",
+    "ResourceChanges": "dualsql.store",
+    "ResourceDescription": "dualsql_client.wire",
+    "ResourceExpiredError": "dualsql.errors",
+    "ResourceFailedError": "dualsql.errors",
+    "ResourceNotFoundError": "dualsql.errors",
+    "ResourcePendingError": "dualsql.errors",
+    "ResourceState": "dualsql.store.protocol",
+    "ResourceStore": "dualsql.store",
+    "ResponseStatus": "dualsql.response",
+    "ResultCache": "dualsql.settings",
+    "ResultChangedError": "dualsql.errors",
+    "ResultPage": "dualsql.results.pages",
+    "ResultQuery": "dualsql.query",
+    "ResultStream": "dualsql.results.streams",
+    "ResultsFormat": "dualsql.response",
+    "Resuming": "dualsql.formats.writer",
+    "Resumption": "dualsql.results.streams",
+    "Row": "dualsql_client.wire",
+    "RowFilter": "dualsql.tenancy",
+    "RowSecurity": "dualsql.tenancy",
+    "SQLResourceStore": "dualsql.store",
+    "SampleMethod": "dualsql.resource",
+    "SampleOption": "dualsql.resource",
+    "SampleWay": "dualsql.resource",
+    "SavedQuery": "dualsql.saved_queries",
+    "ServerOptions": "dualsql.server",
+    "Settings": "dualsql.settings",
+    "Shared": "dualsql.tenancy",
+    "SnapshotTags": "dualsql.settings",
+    "SortKey": "dualsql_client.wire",
+    "Statement": "dualsql.freeze.document",
+    "Status": "dualsql.resource",
+    "StorageError": "dualsql.errors",
+    "StreamEnding": "dualsql.results.streams",
+    "StreamRequest": "dualsql.results.streams",
+    "StructuredContent": "dualsql_client.wire",
+    "TamperedError": "dualsql.errors",
+    "TenantFilter": "dualsql.tenancy",
+    "TextFormat": "dualsql.formats.samples",
+    "TooManyQueriesError": "dualsql.errors",
+    "ToolOptions": "dualsql.mcp.decorators",
+    "ToolProblem": "dualsql_client.wire",
+    "Total": "dualsql.resource",
+    "TotalCountKind": "dualsql_client.wire",
+    "UnauthenticatedError": "dualsql.errors",
+    "UnknownColumnError": "dualsql.errors",
+    "UnknownTableError": "dualsql.errors",
+    "Usage": "dualsql.store.protocol",
+    "ValueNotRepresentableError": "dualsql.errors",
+    "Visible": "dualsql.catalogue",
+    "Way": "dualsql.resource",
+    "WriterFactory": "dualsql.formats.writer",
+    "WriterOptions": "dualsql.formats.writer",
+}
 
 __all__ = [
     "Access",
@@ -208,3 +330,14 @@ __all__ = [
     "WriterOptions",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -154,5 +155,9 @@ def test_the_first_answers_take_little_longer_than_those_of_a_bare_server(shop: 
                 host.shake_hands()
                 seconds[name].append((time.perf_counter() - begin, host.cpu_seconds()))
     for of_wall_or_cpu in (0, 1):
-        bare, ours = (min(run[of_wall_or_cpu] for run in seconds[name][1:]) for name in ("bare", "dualsql"))
-        assert ours <= 1.8 * bare, seconds
+        # Of neighbours: what else runs on the machine slows both.
+        ratios = [
+            ours[of_wall_or_cpu] / bare[of_wall_or_cpu]
+            for bare, ours in zip(seconds["bare"][1:], seconds["dualsql"][1:], strict=True)
+        ]
+        assert median(ratios) <= 1.8, seconds
