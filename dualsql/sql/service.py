@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import Dialect, TableClause
 
 from dualsql.catalogue import Visible
 from dualsql.databases import Source
-from dualsql.errors import BadParameterError, require_package
+from dualsql.errors import BadParameterError, ConfigurationError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
@@ -186,12 +188,20 @@ def sql_reader() -> Callable[..., Statement]:
 
 
 def require_parser() -> None:
-    """Check that the parser of SQL texts is installed.
+    """Check that the parser of SQL texts is installed, and is not its compiled build; without importing it.
 
     Raises:
-        ConfigurationError: it is not.
+        ConfigurationError: it is not, or is.
     """
     require_package("sqlglot", "SQL texts need a parser.", hint='pip install "dualsql[sql]"')
+    package = find_spec("sqlglot")
+    folders = package.submodule_search_locations if package else None
+    core = PathFinder.find_spec("sqlglot.tokenizer_core", list(folders or ()))
+    if core is not None and not (core.origin or "").endswith(".py"):
+        raise ConfigurationError(
+            "The compiled build of sqlglot is installed, whose steps cannot be counted.",
+            hint="Uninstall it: pip uninstall sqlglotc.",
+        )
 
 
 def _refuse(what: str, name: str, known: Iterable[str]) -> NoReturn:

@@ -63,7 +63,7 @@ def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseSer
 @pytest.mark.parametrize(
     ("wanted", "missing", "extra"),
     [
-        ("dualsql.sql", "sqlglot", "sql"),
+        ("dualsql.sql; dualsql.sql.read_select", "sqlglot", "sql"),
         ("dualsql.mcp.tasks", "mcp", "mcp"),
         ("dualsql.mcp.resources", "mcp_types", "mcp"),
         ("dualsql.catalogue.mcp", "mcp_types", "mcp"),

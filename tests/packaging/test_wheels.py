@@ -93,5 +93,6 @@ def test_a_parser_whose_steps_cannot_be_counted_is_refused(
     compiled = make_environment(
         f"dualsql[sql] @ {wheels.server.as_uri()}", str(wheels.client), f"sqlglotc=={version('sqlglot')}"
     )
-    script = "try:\n import dualsql.sql\nexcept Exception as error: print(type(error).__name__, error)"
-    assert compiled.python("-c", script).startswith("ConfigurationError The compiled build of sqlglot")
+    for use in ("from dualsql.sql import read_select", "import dualsql.sql.service as s; s.require_parser()"):
+        script = f"try:\n {use}\nexcept Exception as error: print(type(error).__name__, error)"
+        assert compiled.python("-c", script).startswith("ConfigurationError The compiled build of sqlglot")
