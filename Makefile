@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive test-sdks test-sqlalchemy check bench constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive test-sdks test-apps test-sqlalchemy check bench constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -33,12 +33,17 @@ test-all: ## the quick tests and the long ones
 
 test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
 	@scripts/environment dev
-	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/serve/hosts $(ARGS)
+	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/serve/hosts --ignore tests/web/bridge $(ARGS)
 
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev
 	@scripts/sdk_environments
 	.venv/bin/pytest tests/sdks tests/serve/hosts $(ARGS)
+
+test-apps: ## the MCP App inside the AppBridge of MCP Apps, in a real browser; needs Node, npm and Chromium
+	@scripts/environment dev
+	@scripts/app_environment
+	.venv/bin/pytest tests/web/bridge $(ARGS)
 
 test-sqlalchemy: ## what depends on SQLAlchemy's private names, with the newest SQLAlchemy 2.1 of the index
 	@scripts/environment dev
@@ -63,5 +68,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .apps .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -52,8 +52,9 @@ def add_app(
 
     Args:
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
-        reads_rows: register the tool `result_page`, by which the App reads rows. Hosts are asked to show it to the App
-            alone; some show it to the model, too. It answers whoever may read the result, at most 500 rows a call.
+        reads_rows: register the tool `dualsql_app_rows`, by which the App reads rows. Hosts are asked to show it to the
+            App alone; some show it to the model, too. It answers whoever may read the result, at most 500 rows a call.
+            Without it the App shows the rows that the tool answered, and says where all of them are.
         principal: the principal of a verified access token.
 
     Raises:
@@ -62,7 +63,7 @@ def add_app(
     """
     require_templates()
     show_results_in(server, APP_URI)
-    register_provider(server, AppProvider(has_pages=dual.settings.pages), principal)
+    register_provider(server, AppProvider(has_pages=dual.settings.pages, reads_rows=reads_rows), principal)
     if reads_rows:
         _add_page_tool(dual, server, principal)
 
@@ -72,25 +73,22 @@ class AppProvider:
 
     Args:
         has_pages: a result's URL opens in a browser.
+        reads_rows: the tool that reads rows is registered; else the App shows the rows of a tool's answer.
     """
 
     name = "app"
     start = APP_URI
     templates: Sequence[ResourceTemplate] = ()
 
-    def __init__(self, *, has_pages: bool) -> None:
-        self._has_pages = has_pages
+    def __init__(self, *, has_pages: bool, reads_rows: bool) -> None:
+        self._html = partial(app_html, has_pages=has_pages, reads_rows=reads_rows)
 
     def owns(self, uri: str) -> bool:
         return uri == APP_URI
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
         return ReadResourceResult(
-            contents=[
-                TextResourceContents(
-                    uri=APP_URI, mime_type=_MIME_TYPE, text=app_html(has_pages=self._has_pages)
-                )
-            ]
+            contents=[TextResourceContents(uri=APP_URI, mime_type=_MIME_TYPE, text=self._html())]
         )
 
     async def list(
@@ -105,13 +103,13 @@ class AppProvider:
 
 
 @cache
-def app_html(*, has_pages: bool) -> str:
+def app_html(*, has_pages: bool, reads_rows: bool) -> str:
     """The App as one document: hosts let it load no file."""
     style = assets()["style.css"].codings[None].decode()
     return (
         environment()
         .get_template("app.html")
-        .render(style=style, script=_bundle("app.js"), has_pages=has_pages)
+        .render(style=style, script=_bundle("app.js"), has_pages=has_pages, reads_rows=reads_rows)
     )
 
 
@@ -143,7 +141,7 @@ def _constant(name: str) -> str:
 
 
 def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf) -> None:
-    async def result_page(
+    async def dualsql_app_rows(
         resource: Annotated[str, Field(description="The URI of a result.")],
         request: Annotated[
             dict[str, Any], Field(description="The body of POST, or of POST /query, over REST.")
@@ -151,7 +149,7 @@ def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf
         *,
         caller: Principal | None,
     ) -> Page:
-        """For the table that is shown to the person: a page of a result, as REST answers it."""
+        """Internal to the host's user interface. Do not call it: it answers nothing that a person asked."""
         question = {name: value for name, value in request.items() if name in _QUESTION}
         window = {"limit": MOST_ROWS} | {
             name: value for name, value in request.items() if name not in question
@@ -171,7 +169,7 @@ def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf
     plain_tool(
         dual,
         server,
-        title="Rows of a shown result",
+        title="Rows for the user interface",
         principal=principal,
         registration={"meta": {"ui": {"resourceUri": APP_URI, "visibility": ["app"]}}},
-    )(result_page)
+    )(dualsql_app_rows)

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from playwright.async_api import Browser
 from sqlalchemy import Boolean, Column, DateTime, Float, Integer, MetaData, Numeric, String, Table, text
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -68,6 +68,16 @@ INSERT INTO flights SELECT n, substr('UAAADLB6WN', 1 + 2 * (n % 5), 2), substr('
 """
 
 
+async def fill_flights(engine: AsyncEngine) -> None:
+    """Make the flights, and the hostile cells."""
+    async with engine.begin() as connection:
+        await connection.run_sync(METADATA.create_all)
+        await connection.execute(text(_FILL))
+        await connection.execute(
+            HOSTILE.insert(), [{"id": n, "value": cell} for n, cell in enumerate(CELLS, 1)]
+        )
+
+
 @dataclass(frozen=True)
 class Site:
     """A server that listens, below a path of its own."""
@@ -85,12 +95,7 @@ class Site:
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """A site with flights and hostile cells, mounted at /data/resources."""
     engine = create_async_engine(sqlite_url_in(tmp_path_factory.mktemp("site")))
-    async with engine.begin() as connection:
-        await connection.run_sync(METADATA.create_all)
-        await connection.execute(text(_FILL))
-        await connection.execute(
-            HOSTILE.insert(), [{"id": n, "value": cell} for n, cell in enumerate(CELLS, 1)]
-        )
+    await fill_flights(engine)
     listener = socket.create_server(("127.0.0.1", 0))
     origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings: dict[str, Any] = {"pages": True, "signed_links": True}

@@ -47,7 +47,7 @@ async def test_tools_name_the_document_and_hosts_can_read_it(dual: DualResponseS
     async with Client(low_level_server(with_tool(dual, make("shop")))) as client:
         metas = {tool.name: (tool.meta or {})["ui"] for tool in (await client.list_tools()).tools}
         assert metas["institutions"] == {"resourceUri": APP_URI}
-        assert metas["result_page"]["visibility"] == ["app"]
+        assert metas["dualsql_app_rows"]["visibility"] == ["app"]
         assert APP_URI in {each.uri for each in (await client.list_resources()).resources}
         [document] = (await client.read_resource(APP_URI)).contents
         assert document.mime_type == "text/html;profile=mcp-app"
@@ -60,7 +60,7 @@ async def test_the_app_s_tool_reads_pages_and_answers_questions(dual: DualRespon
         uri = made.structured_content["resource"]["uri"]
 
         async def page(**request: Any) -> Any:
-            found = await client.call_tool("result_page", {"resource": uri, "request": request})
+            found = await client.call_tool("dualsql_app_rows", {"resource": uri, "request": request})
             return found.structured_content if not found.is_error else found
 
         first = await page(limit=2, sort=[{"field": "id", "order": "desc"}], big_integers="string")
@@ -72,12 +72,12 @@ async def test_the_app_s_tool_reads_pages_and_answers_questions(dual: DualRespon
         assert [row["count"] for row in groups["data"]] == [20, 20, 20]
         assert (await page(limit=MOST_ROWS + 1)).is_error
         assert (await page(nothing=1)).is_error
-        assert (await client.call_tool("result_page", {"resource": f"{uri}x", "request": {}})).is_error
+        assert (await client.call_tool("dualsql_app_rows", {"resource": f"{uri}x", "request": {}})).is_error
 
 
 async def test_it_can_be_left_without_rows(dual: DualResponseServer) -> None:
     async with Client(with_tool(dual, MCPServer("shop"), reads_rows=False)) as client:
-        assert "result_page" not in {tool.name for tool in (await client.list_tools()).tools}
+        assert "dualsql_app_rows" not in {tool.name for tool in (await client.list_tools()).tools}
 
 
 async def test_it_comes_before_the_tools(dual: DualResponseServer) -> None:
@@ -87,7 +87,7 @@ async def test_it_comes_before_the_tools(dual: DualResponseServer) -> None:
 
 
 def test_the_document_loads_nothing() -> None:
-    document = app_html(has_pages=True)
+    document = app_html(has_pages=True, reads_rows=True)
     assert "import " not in document.partition("<script")[2].split("//", 1)[0]
     assert " src=" not in document
     assert "<link" not in document
@@ -106,7 +106,7 @@ async def test_the_grid_in_a_host(dual: DualResponseServer, browser: Browser) ->
         await expect(frame.locator("tbody tr").first).to_contain_text("Institution 060")
         await frame.get_by_role("button", name="Open in the browser").click()
         await frame.get_by_role("button", name="Tell the model").click()
-        await expect(frame.locator("#message")).to_contain_text("is told")
+        await expect(frame.locator("#message")).to_contain_text("next message")
         methods = [message["method"] for message in sent if "method" in message]
         assert methods.count("ui/update-model-context") == 1
         assert methods.count("ui/open-link") == 1
@@ -126,7 +126,7 @@ async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[
     await page.expose_function("answer", call)
     await page.route("**/*", lambda route: route.fulfill(body=HOST.read_text(), content_type="text/html"))
     await page.goto("http://host.example/")
-    document = app_html(has_pages=True)
+    document = app_html(has_pages=True, reads_rows=True)
     await page.evaluate(
         "([document, result]) => start(document, result)", [document, json.loads(json.dumps(result))]
     )

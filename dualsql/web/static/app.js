@@ -1,150 +1,218 @@
-// The MCP App: the grid of a result inside a host. It speaks JSON-RPC with the host (MCP Apps, 2026-01-26), and reads rows
-// by a tool of the server, since a host lets no request leave its frame.
+// The MCP App: the grid of a result inside a host. It reads rows by a tool of the server, since a host lets no request leave
+// its frame. Without that tool it shows the rows that the tool's answer holds.
 
+import { answerOf, asPage } from "./answers.js";
 import { bars } from "./bars.js";
 import { askForColumn, askForGroups, inWords, showCell } from "./dialogs.js";
 import { make } from "./dom.js";
-import { Grid } from "./grid.js";
+import { Grid, ROW } from "./grid.js";
+import { ask, connect, host, notify } from "./host.js";
 import { Problem, Rows, isAsked } from "./rows.js";
-import { exact, grouped, isNumber, shown } from "./values.js";
+import { exact, grouped, isNumber, shown, visible } from "./values.js";
 
-const PROTOCOL = "2026-01-26";
-const PAGE_TOOL = "result_page";
+const PAGE_TOOL = "dualsql_app_rows";
 const PAGE = 200;
-const HEIGHT = 480; // pixels inline
+const TALLEST = 480; // pixels inline
+const FEWEST = 7; // rows that stay visible below a tall head
 const MOST_SAVED = 100_000; // rows of a file
+const SHORTEST_WAIT = 1000; // milliseconds between two readings of a result whose query still runs
+const LONGEST_WAIT = 15_000;
+const SLOW = 400; // milliseconds after which reading can be cancelled
+const START = { sort: [], filters: [], group: null };
 
-const hasPages = document.getElementById("result").dataset.pages === "yes";
-const head = document.getElementById("name");
+const { pages, reads } = document.getElementById("result").dataset;
+const hasPages = pages === "yes";
+const body = document.getElementById("rows");
 const total = document.getElementById("total");
 const message = document.getElementById("message");
 const bar = document.getElementById("tools");
 
-// The host.
-
-const waiting = new Map();
-let sent = 0;
-let host = { hostCapabilities: {}, hostContext: {} };
-
-function post(content) {
-  window.parent.postMessage({ jsonrpc: "2.0", ...content }, "*");
-}
-
-function ask(method, params) {
-  sent += 1;
-  const id = sent;
-  post({ id, method, params });
-  return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
-}
-
-window.addEventListener("message", (event) => {
-  const { data } = event;
-  if (event.source !== window.parent || data?.jsonrpc !== "2.0") return;
-  if (data.method === undefined) {
-    const { resolve, reject } = waiting.get(data.id) ?? {};
-    waiting.delete(data.id);
-    if (data.error) reject?.(new Error(data.error.message));
-    else resolve?.(data.result);
-  } else if (data.id !== undefined) answer(data);
-  else heard(data.method, data.params ?? {});
-});
-
-function answer({ id, method }) {
-  if (method === "ui/resource-teardown") rows?.stop();
-  if (method === "ping" || method === "ui/resource-teardown") post({ id, result: {} });
-  else post({ id, error: { code: -32601, message: "Method not found" } });
-}
-
-function heard(method, params) {
-  if (method === "ui/notifications/tool-result") take(params);
-  if (method === "ui/notifications/tool-cancelled") say("The call was cancelled.");
-  if (method === "ui/notifications/host-context-changed") adopt(params);
-}
-
-function adopt(context) {
-  host.hostContext = { ...host.hostContext, ...context };
-  if (context.theme) document.documentElement.dataset.theme = context.theme;
-  document.documentElement.classList.toggle("fullscreen", host.hostContext.displayMode === "fullscreen");
-  grid?.draw();
-}
-
-// The result.
-
-const START = { sort: [], filters: [], group: null };
-let resource = null;
+let answer = null; // of the tool: resource, metadata and the rows of its sample
 let state = START;
 let rows = null;
 let columns = [];
 let grid = null;
+let isSample = false;
+let timer = null;
 
 function say(text, ...actions) {
   message.replaceChildren(...(text ? [text, " ", ...actions] : []));
 }
 
-/** The tool's answer: a dual response, or something else, of which the host shows the text. */
+// The host.
+
+function heard(method, params) {
+  if (method === "ui/notifications/tool-result") take(params);
+  if (method === "ui/notifications/tool-cancelled") say("The call was cancelled. There are no rows to show.");
+  if (method === "ui/notifications/host-context-changed") adopt(params);
+  if (method === "ui/resource-teardown") stop();
+}
+
+function adopt(context) {
+  host.context = { ...host.context, ...context };
+  const { theme, displayMode, containerDimensions, safeAreaInsets } = host.context;
+  const root = document.documentElement;
+  if (theme) root.dataset.theme = theme;
+  root.classList.toggle("fullscreen", displayMode === "fullscreen");
+  root.classList.toggle("filled", displayMode === "fullscreen" || containerDimensions?.height !== undefined);
+  if (safeAreaInsets) for (const [side, pixels] of Object.entries(safeAreaInsets)) document.body.style.setProperty(`padding-${side}`, `${pixels}px`);
+  if (rows) tools();
+  fit();
+}
+
+/** As tall as its rows, up to a bound; a host that gives a height or the whole screen is filled. */
+function fit() {
+  const root = document.documentElement;
+  if (root.classList.contains("filled")) body.style.height = "";
+  else if (grid) {
+    const most = Math.min(host.context.containerDimensions?.maxHeight ?? TALLEST, TALLEST);
+    const others = root.offsetHeight - body.offsetHeight;
+    const wanted = (rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
+    body.style.height = `${Math.min(wanted, Math.max(most - others, FEWEST * ROW))}px`;
+  }
+  grid?.draw();
+}
+
+let reported = 0;
+
+function report() {
+  const height = Math.ceil(document.documentElement.getBoundingClientRect().height);
+  if (height === reported || document.documentElement.classList.contains("filled")) return;
+  reported = height;
+  notify("ui/notifications/size-changed", { height });
+}
+
+function stop() {
+  rows?.stop();
+  clearTimeout(timer);
+}
+
+// The result.
+
+/** The tool's answer: a dual response, or something else, of which there are no rows. */
 function take(result) {
-  const content = result.structuredContent ?? {};
-  if (!content.resource?.uri) return say(content.message ?? result.content?.find((block) => block.type === "text")?.text ?? "There are no rows to show.");
-  ({ resource } = content);
-  head.textContent = resource.name;
+  stop();
+  answer = answerOf(result);
   state = START;
-  return load();
+  isSample = false;
+  document.getElementById("name").textContent = visible(answer.resource?.name ?? "Result");
+  if (answer.resource) return load();
+  body.hidden = true;
+  total.textContent = "";
+  bar.replaceChildren();
+  return say(answer.words || "There are no rows to show.");
 }
 
 /** A page of rows, by the tool: what the REST endpoint answers, under the same rights. */
-async function readPage(address, { body, signal }) {
-  const result = await ask("tools/call", { name: PAGE_TOOL, arguments: { resource: resource.uri, request: body } });
-  signal.throwIfAborted();
+async function readPage(address, { body: request, signal }) {
+  const result = await ask("tools/call", { name: PAGE_TOOL, arguments: { resource: answer.resource.uri, request } }, signal);
   const content = result.structuredContent ?? {};
-  if (result.isError) throw new Problem(0, content.message ? content : { message: result.content?.[0]?.text });
+  if (result.isError || !content.data) throw new Problem(0, content.error ?? { message: result.content?.[0]?.text ?? "The host gave no rows." });
   return content;
 }
 
-async function load() {
-  rows?.stop();
-  const mine = new Rows("", state, {
+function rowsOf(question, send) {
+  const made = new Rows("", question, {
     limit: PAGE,
-    send: readPage,
+    send,
     format: (values, described) => values.map((value, index) => shown(value, described[index], false)),
-    changed: () => { if (mine === rows) { tell(); grid?.draw(); } },
-    failed: (error) => { if (mine === rows) failed(error); },
+    changed: () => { if (made === rows) { tell(); grid?.draw(); } },
+    failed: (error) => { if (made === rows) failed(error); },
   });
+  return made;
+}
+
+/** Read the first rows of what is asked, or, where rows cannot be read, those of the answer. */
+async function load(wait = SHORTEST_WAIT) {
+  stop();
+  isSample = reads === "no" || !host.can.serverTools;
+  if (isSample) return showSample();
+  const mine = rowsOf(state, readPage);
   rows = mine;
   say("Reading…");
+  const slow = setTimeout(() => say("Reading…", make("button", { onclick: () => { mine.stop(); say("Cancelled.", again()); } }, "Cancel")), SLOW);
   try {
     await mine.read(0);
   } catch (error) {
-    return failed(error);
+    return mine === rows ? unread(error, wait) : undefined;
+  } finally {
+    clearTimeout(slow);
   }
   if (mine !== rows || !mine.columns) return undefined;
-  say("");
+  say(mine.count ? "" : "There are no rows.");
   if (!isAsked(state)) ({ columns } = mine);
+  await show(mine);
+  return mine.countAll().catch(failed);
+}
+
+/** The first rows cannot be read: wait for a query that runs, else fall back to the rows of the answer. */
+async function unread(error, wait) {
+  if (error.code === "RESOURCE_PENDING") {
+    timer = setTimeout(() => load(Math.min(wait * 1.5, LONGEST_WAIT)), wait);
+    total.textContent = "";
+    return say("The query still runs. Its rows appear here as soon as it has finished.");
+  }
+  if (state === START && !grid?.rows && answer.rows.length) {
+    isSample = true;
+    await showSample();
+  }
+  return failed(error);
+}
+
+async function showSample() {
+  rows = rowsOf(START, async () => asPage(answer));
+  await rows.read(0);
+  const count = answer.metadata?.total_count;
+  const isWhole = count === answer.rows.length && answer.metadata.total_count_kind === "exact";
+  if (answer.metadata?.status === "pending") say("The query still runs. Ask for the result again in a while.");
+  else if (isWhole) say(answer.rows.length ? "" : "There are no rows.");
+  else say(`${grouped(answer.rows.length)} of its rows are here. ${wayToAll()}`);
+  if (rows.columns.length) return show(rows);
+  return tools();
+}
+
+function wayToAll() {
+  if (!answer.resource.url) return "The application that has its link gets all of them.";
+  if (hasPages && host.can.openLinks) return "Open it in the browser to see all of them.";
+  return `All of them are at ${answer.resource.url}.`;
+}
+
+async function show(mine) {
+  body.hidden = false;
   grid ??= start();
   const order = Object.fromEntries(state.sort.map((key) => [key.field, key.order]));
-  await grid.show(mine, mine.columns.map((column, index) => ({ ...column, index, order: order[column.name] })));
+  tell();
   chart(mine);
   tools();
-  return undefined;
+  await grid.show(mine, mine.columns.map((column, index) => ({ ...column, index, order: order[column.name] })));
+  fit();
 }
 
 function failed(error) {
   if (error.name === "AbortError") return;
-  say(`${error.message} ${error.hint ?? ""}`, make("button", { onclick: load }, "Try again"));
+  say(`${error.message} ${error.hint ?? ""}`, again());
+}
+
+function again() {
+  return make("button", { onclick: () => load() }, "Try again");
 }
 
 function change(changes) {
+  if (isSample) return say(`Only some of its rows are here, as the tool answered them. ${wayToAll()}`);
   state = { ...state, ...changes };
   return load();
 }
 
 function tell() {
-  const { rows: number, kind } = rows.total ?? {};
+  const { total_count: count, total_count_kind: worth } = answer.metadata ?? {};
+  const { rows: number, kind } = isSample ? { rows: count, kind: worth } : rows.total ?? {};
   const words = { estimated: "about ", capped: "at least " }[kind] ?? "";
-  total.textContent = number === null || number === undefined ? "rows not counted" : `${words}${grouped(number)} ${state.group ? "groups" : "rows"}`;
+  const noun = `${state.group ? "group" : "row"}${number === 1 ? "" : "s"}`;
+  total.textContent = number === null || number === undefined ? "rows not counted" : `${words}${grouped(number)} ${noun}`;
 }
 
 function start() {
-  return new Grid(document.getElementById("rows"), {
+  return new Grid(body, {
     sort: (column, isAdded) => sortBy(column, column.order === "asc" ? "desc" : column.order ? undefined : "asc", isAdded),
     menu: async (column) => {
       const chosen = await askForColumn(column, { canFilter: !state.group, canHide: false });
@@ -167,23 +235,24 @@ function chart(mine) {
   const value = mine.columns.findLastIndex((column) => isNumber(column));
   if (!state.group?.by.length || !mine.count || value < 1) return;
   const marks = Array.from({ length: Math.min(mine.count, 50) }, (_, index) => ({ label: mine.row(index)?.[0].text ?? "", value: Number(mine.value(index, value)) }));
-  document.getElementById("rows").before(bars(marks, mine.columns[value].name, mine.columns[0].name));
+  body.before(bars(marks, mine.columns[value].name, mine.columns[0].name));
 }
 
+// What a person can do.
+
 function tools() {
-  const can = host.hostCapabilities;
-  const modes = host.hostContext.availableDisplayModes ?? [];
+  const { can } = host;
+  const { displayMode = "inline", availableDisplayModes: modes = [] } = host.context;
+  const other = displayMode === "fullscreen" ? "inline" : "fullscreen";
   const button = (text, onclick) => make("button", { onclick: () => Promise.resolve(onclick()).catch(failed) }, text);
+  const isRead = !isSample && rows?.columns;
   bar.replaceChildren(...[
-    button(state.group ? "Change groups" : "Group", async () => {
-      const chosen = await askForGroups(columns);
-      if (chosen) change({ group: chosen, sort: [] });
-    }),
-    modes.includes("fullscreen") && button("Fullscreen", async () => adopt({ displayMode: (await ask("ui/request-display-mode", { mode: "fullscreen" })).mode })),
-    can.openLinks && hasPages && button("Open in the browser", () => ask("ui/open-link", { url: resource.url })),
-    can.downloadFile && button("Save as CSV", save),
-    can.updateModelContext && button("Tell the model", tellModel),
-    ...state.filters.map((filter, index) => chip(inWords(filter), () => change({ filters: state.filters.filter((_, other) => other !== index) }))),
+    isRead && button(state.group ? "Change groups" : "Group", group),
+    modes.includes(other) && button(other === "fullscreen" ? "Fullscreen" : "Leave fullscreen", () => showIn(other)),
+    can.openLinks && hasPages && answer.resource?.url && button("Open in the browser", open),
+    isRead && can.downloadFile && button("Save as CSV", save),
+    can.updateModelContext && answer.resource && button("Tell the model", tellModel),
+    ...state.filters.map((filter, index) => chip(inWords(filter), () => change({ filters: state.filters.filter((_, other_) => other_ !== index) }))),
     state.group && chip("Back to the rows", () => change({ group: null, sort: [] })),
   ].filter(Boolean));
 }
@@ -192,38 +261,66 @@ function chip(text, onclick) {
   return make("button", { className: "chip", onclick, "aria-label": `Remove: ${text}` }, make("bdi", {}, text), " ✕");
 }
 
+async function group() {
+  const chosen = await askForGroups(columns);
+  if (chosen) await change({ group: chosen, sort: [] });
+}
+
+async function showIn(mode) {
+  const { mode: displayMode } = await ask("ui/request-display-mode", { mode });
+  adopt({ displayMode });
+}
+
+async function open() {
+  const { url } = answer.resource;
+  const { isError } = await ask("ui/open-link", { url });
+  if (isError) say(`The host did not open it. Its address is ${url}`);
+}
+
 /** What the person did, in words; only when the person asks for it. */
 async function tellModel() {
-  const { y0, y1 } = grid.selection();
+  const { uri, name } = answer.resource;
+  const selected = grid && rows.count ? grid.selection() : null;
   const words = [
-    `The person looks at ${resource.uri} (${resource.name}).`,
+    `The person looks at ${uri} (${visible(name)}).`,
     state.filters.length ? `Filtered: ${state.filters.map(inWords).join("; ")}.` : "",
     state.group ? `Grouped by ${state.group.by.map((key) => key.column ?? key).join(", ") || "nothing"}.` : "",
     state.sort.length ? `Sorted by ${state.sort.map((key) => `${key.field} ${key.order}`).join(", ")}.` : "",
-    `${total.textContent}. Selected: rows ${y0 + 1} to ${y1 + 1}.`,
+    `${total.textContent}.`,
+    selected ? `Selected: rows ${selected.y0 + 1} to ${selected.y1 + 1}.` : "",
   ];
-  await ask("ui/update-model-context", { content: [{ type: "text", text: words.filter(Boolean).join(" ") }] });
-  say("The model is told.");
+  const { isError } = await ask("ui/update-model-context", { content: [{ type: "text", text: words.filter(Boolean).join(" ") }] });
+  say(isError ? "The host did not take it." : "The model reads it with your next message.");
 }
 
-/** The rows as a CSV file, as far as they fit. */
+/** The rows as a CSV file, as far as they fit. They are read by themselves: scrolling calls off what the grid reads. */
 async function save() {
-  const cells = (values) => values.map((value) => (/[",\r\n]/.test(exact(value)) ? `"${exact(value).replaceAll('"', '""')}"` : exact(value))).join(",");
-  const lines = [cells(rows.columns.map((column) => column.name))];
-  if (rows.count > MOST_SAVED) return say(`At most ${grouped(MOST_SAVED)} rows are saved here. Open the result in the browser for all of them.`);
-  for (let number = 0; number * PAGE < rows.count; number += 1) {
+  if (rows.count > MOST_SAVED) return say(`At most ${grouped(MOST_SAVED)} rows are saved here. ${wayToAll()}`);
+  const all = rowsOf(state, readPage);
+  const lines = [line(rows.columns.map((column) => column.name))];
+  for (let number = 0; number === 0 || number * PAGE < all.count; number += 1) {
     say(`Reading row ${grouped(number * PAGE + 1)} of ${grouped(rows.count)}…`);
-    if (!rows.pages.has(number)) await rows.read(number);
-    lines.push(...rows.pages.get(number).values.map(cells));
+    await all.read(number);
+    lines.push(...all.pages.get(number).values.map(line));
+    if (lines.length > MOST_SAVED + 1) return say(`There are more than ${grouped(MOST_SAVED)} rows. ${wayToAll()}`);
   }
-  const file = { uri: `file:///${encodeURIComponent(resource.name)}.csv`, mimeType: "text/csv", text: lines.join("\r\n") };
+  const file = { uri: `file:///${encodeURIComponent(answer.resource.name)}.csv`, mimeType: "text/csv", text: `${lines.join("\r\n")}\r\n` };
   const result = await ask("ui/download-file", { contents: [{ type: "resource", resource: file }] });
   return say(result.isError ? "The file was not saved." : `Saved ${grouped(lines.length - 1)} rows.`);
 }
 
-ask("ui/initialize", { appInfo: { name: "dualsql", version: "1" }, appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] }, protocolVersion: PROTOCOL }).then((found) => {
-  host = found;
-  adopt(host.hostContext ?? {});
-  post({ method: "ui/notifications/initialized", params: {} });
-  post({ method: "ui/notifications/size-changed", params: { height: HEIGHT } });
-});
+/** A line of CSV, as the server writes it: NULL is an empty field, an empty text is "". */
+function line(values) {
+  return values.map((value) => {
+    if (value === null || value === undefined) return "";
+    const text = exact(value);
+    return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }).join(",");
+}
+
+connect(heard).then(() => {
+  adopt(host.context);
+  notify("ui/notifications/initialized");
+  new ResizeObserver(report).observe(document.documentElement);
+  new ResizeObserver(fit).observe(document.querySelector(".head"));
+}, (error) => say(`The host did not accept this view: ${error.message}`));

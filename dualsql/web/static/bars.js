@@ -21,7 +21,7 @@ export function bars(marks, valueName, labelName) {
   const least = Math.min(...marks.map((mark) => mark.value), 0);
   const scale = HEIGHT / (most - least || 1);
   const zero = most * scale + 4;
-  const svg = shape("svg", { width: marks.length * WIDTH + 8, height: HEIGHT + LABEL + 8, role: "img", "aria-label": `${valueName} by ${labelName}` });
+  const svg = shape("svg", { width: marks.length * WIDTH + LABEL, height: HEIGHT + LABEL + 8, role: "img", "aria-label": `${valueName} by ${labelName}` });
   marks.forEach((mark, index) => {
     const x = index * WIDTH + 4;
     const size = Math.abs(mark.value) * scale;

@@ -48,14 +48,24 @@ export function inWords(filter) {
   return `${column} ${Object.fromEntries(OPERATORS)[op]} ${visible(String(value))}`;
 }
 
+/** Resolves to what `accept` makes of the fields. Nothing is submitted: the sandbox of an App's host allows no forms. */
 function ask(title, accept, ...fields) {
   return new Promise((resolve) => {
     let chosen = null;
-    const form = make("form", { className: "fields", onsubmit: (event) => {
-      event.preventDefault();
+    const form = make("form", { className: "fields" }, ...fields);
+    const done = () => {
       chosen = accept(new FormData(form));
       dialog.close();
-    } }, ...fields);
+    };
+    for (const button of form.querySelectorAll("button")) {
+      button.type = "button";
+      button.addEventListener("click", done);
+    }
+    form.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.target.closest("button")) return;
+      event.preventDefault();
+      done();
+    });
     const dialog = openDialog(title, form);
     dialog.addEventListener("close", () => resolve(chosen));
     form.querySelector("input, select, button")?.focus();
@@ -77,10 +87,7 @@ export function askForColumn(column, { canFilter, canHide = true }) {
   const valueField = labelled("Value", value);
   operator.addEventListener("change", () => { valueField.hidden = WITHOUT_VALUE.has(operator.value); });
   valueField.hidden = WITHOUT_VALUE.has(operator.value);
-  const button = (text, result) => make("button", { type: "button", onclick: (event) => {
-    action = result;
-    event.currentTarget.form.requestSubmit();
-  } }, text);
+  const button = (text, result) => make("button", { onclick: () => { action = result; } }, text);
   return ask(column.name, (data) => action ?? { filter: condition(column, data.get("op"), String(data.get("value") ?? "")) },
     make("div", { className: "tools" },
       button("Sort ascending", { sort: "asc" }), button("Sort descending", { sort: "desc" }), canHide ? button("Hide", { hide: true }) : null),
@@ -137,7 +144,13 @@ export function showCell(value, column, index) {
   openDialog(`${column.name}, row ${grouped(index + 1)}`,
     make("p", { className: "facts" }, `${column.type}: ${words}`),
     make("pre", { className: "cell", tabIndex: 0, dir: "auto" }, value === null ? "NULL" : text),
-    make("div", { className: "tools" }, make("button", { onclick: () => navigator.clipboard?.writeText(text) }, "Copy")));
+    make("div", { className: "tools" }, make("button", { onclick: (event) => copy(text, event.currentTarget) }, "Copy")));
+}
+
+/** Copy a text, and say on the button whether that was allowed: a host's sandbox may keep the clipboard shut. */
+async function copy(text, button) {
+  const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+  button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
 }
 
 export function confirmDeletion() {

@@ -16,8 +16,8 @@ export function make(tag, properties = {}, ...children) {
 /** A dialog with a heading and a Close button; it is removed when it closes. */
 export function openDialog(title, ...children) {
   const dialog = make("dialog", { "aria-label": title, onclose: () => dialog.remove() },
-    make("form", { method: "dialog", className: "dialog-head" },
-      make("h2", {}, title), make("button", { "aria-label": "Close" }, "✕")),
+    make("div", { className: "dialog-head" },
+      make("h2", {}, title), make("button", { "aria-label": "Close", onclick: () => dialog.close() }, "✕")),
     ...children);
   document.body.append(dialog);
   dialog.showModal();

@@ -7,7 +7,7 @@ import "./vendor/regular-table.js";
 import { make } from "./dom.js";
 import { exact, grouped, isNumber } from "./values.js";
 
-const ROW = 29; // pixels, as in style.css
+export const ROW = 29; // pixels, as in style.css
 const TALLEST = 5_000_000; // pixels of the scroll bar's content
 const MOST_COPIED = 100_000; // cells
 

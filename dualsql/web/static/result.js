@@ -116,26 +116,12 @@ async function load() {
   if (state.row) await grid.goTo(state.row);
   chart(mine);
   tools();
-  count(mine);
+  attempt(() => mine.countAll());
 }
 
 function described(mine) {
   const order = Object.fromEntries(state.sort.map((key) => [key.field, key.order]));
   return mine.columns.map((column, index) => ({ ...column, index, order: order[column.name], isHidden: state.hidden.includes(column.name) }));
-}
-
-/** An answer of /query has no total of its own until its last page: count it once. */
-async function count(mine) {
-  if (!isAsked(state) || state.group || mine.isCounted) return;
-  const body = { filters: state.filters, aggregates: ["count"], big_integers: "string" };
-  const answer = await attempt(() => send(`${url}/query`, { body }));
-  if (answer && mine === rows && !mine.isCounted) {
-    mine.count = Number(Object.values(answer.data[0])[0]);
-    mine.isCounted = true;
-    mine.total = { rows: mine.count, kind: "exact" };
-    tell();
-    grid.draw();
-  }
 }
 
 function tell() {

@@ -61,6 +61,7 @@ export class Rows {
    *   a request reaches the server
    */
   constructor(url, question, { limit, format, changed, failed, send: sendBody = send }) {
+    this.question = question;
     this.address = isAsked(question) ? `${url}/query` : url;
     this.body = bodyOf(question);
     this.send = sendBody;
@@ -74,6 +75,7 @@ export class Rows {
     this.total = null; // { rows, kind } as the server says it
     this.pages = new Map(); // by number, the one that was used last at the end
     this.running = new Map();
+    this.counting = new AbortController();
     this.wanted = [];
     this.isStopped = false;
   }
@@ -108,8 +110,21 @@ export class Rows {
     await this.#load(number);
   }
 
+  /** Count the rows of an answer of /query, which has no total of its own until its last page. */
+  async countAll() {
+    if (!isAsked(this.question) || this.question.group || this.isCounted) return;
+    const body = { filters: this.question.filters, aggregates: ["count"], big_integers: "string" };
+    const answer = await this.send(this.address, { body, signal: this.counting.signal });
+    if (this.isStopped || this.isCounted) return;
+    this.count = Number(Object.values(answer.data[0])[0]);
+    this.isCounted = true;
+    this.total = { rows: this.count, kind: "exact" };
+    this.changed();
+  }
+
   stop() {
     this.isStopped = true;
+    this.counting.abort();
     this.wanted = [];
     for (const controller of this.running.values()) controller.abort();
   }

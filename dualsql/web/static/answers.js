@@ -1,0 +1,41 @@
+// What a tool answered, in the shapes that dualsql gives its answers.
+
+/** { resource, metadata, rows } of a dual response, or { words } of anything else. */
+export function answerOf(result) {
+  const structured = result?.structuredContent ?? {};
+  const found = structured.data?.resource ? structured.data : structured;
+  const link = result?.content?.find((block) => block.type === "resource_link" && block.uri?.startsWith("resource://"));
+  const resource = found.resource?.uri ? found.resource : link && { uri: link.uri, name: link.name ?? link.uri };
+  if (resource && !result.isError) return { resource, metadata: found.metadata, rows: rowsOf(found) };
+  return { resource: null, metadata: undefined, rows: [], words: wordsOf(result, structured.error) };
+}
+
+function wordsOf(result, error) {
+  if (error?.message) return [error.message, error.hint || error.details?.suggestion].filter(Boolean).join(" ");
+  return (result?.content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
+}
+
+/** The sample as rows, whether it came so or by columns. Its values are those of JSON. */
+function rowsOf({ results, metadata }) {
+  const rows = Array.isArray(results) ? results : byRow(results ?? {});
+  const integers = (metadata?.columns ?? []).filter((column) => column.encoding === "integer").map((column) => column.name);
+  return rows.map((row) => ({ ...row, ...Object.fromEntries(integers.filter((name) => isRounded(row[name])).map((name) => [name, `≈${row[name]}`])) }));
+}
+
+function byRow(results) {
+  const names = Object.keys(results);
+  return (results[names[0]] ?? []).map((_, index) => Object.fromEntries(names.map((name) => [name, results[name][index]])));
+}
+
+/** A number of JSON that the host may have rounded when it read it. */
+function isRounded(value) {
+  return typeof value === "number" && !Number.isSafeInteger(value);
+}
+
+/** The sample as a page of rows. Columns that were left out of it are left out here. */
+export function asPage({ rows, metadata }) {
+  const names = rows.length ? Object.keys(rows[0]) : null;
+  const described = metadata?.columns ?? (names ?? []).map((name) => ({ name, type: "string", encoding: "any" }));
+  const columns = names ? described.filter((column) => names.includes(column.name)) : described;
+  return { columns, data: rows, has_next: false, total_count: rows.length, total_count_kind: "exact", next_cursor: null, previous_cursor: null };
+}
