@@ -366,6 +366,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.registry_of(one) for one in (Base, TABLE)],
         equal([Base.registry, None]),
     ),
+    "mapped_in": (lambda: Team.__mapper__ in internals.mapped_in(Base.registry), equal(True)),
     "all_registries": (lambda: Base.registry in internals.all_registries(), equal(True)),
     "base_alias": (
         lambda: internals.base_alias(internals.polymorphic_entities(POLYMORPHIC)[0]),

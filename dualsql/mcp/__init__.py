@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dualsql.catalogue.mcp import add_catalogue
     from dualsql.mcp.calls import PrincipalOf
-    from dualsql.mcp.decorators import Function, PlainToolOptions, ToolOptions, plain_tool, tool
+    from dualsql.mcp.decorators import (
+        Function,
+        PlainEnvelope,
+        PlainToolOptions,
+        ToolOptions,
+        plain_tool,
+        tool,
+    )
     from dualsql.mcp.negotiation import Envelope
     from dualsql.mcp.resources import add_resources, system_prompt
     from dualsql.mcp.results import Answer, AnswerKeywords
@@ -31,6 +38,7 @@ _MODULES = {
     "AnswerKeywords": "dualsql.mcp.results",
     "Envelope": "dualsql.mcp.negotiation",
     "Function": "dualsql.mcp.decorators",
+    "PlainEnvelope": "dualsql.mcp.decorators",
     "PlainToolOptions": "dualsql.mcp.decorators",
     "PrincipalOf": "dualsql.mcp.calls",
     "ToolOptions": "dualsql.mcp.decorators",
@@ -51,6 +59,7 @@ __all__ = [
     "AnswerKeywords",
     "Envelope",
     "Function",
+    "PlainEnvelope",
     "PlainToolOptions",
     "PrincipalOf",
     "ToolOptions",

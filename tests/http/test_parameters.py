@@ -122,9 +122,7 @@ def test_a_number_in_a_url_is_plain_digits(name: str, text: str) -> None:
         parse_query(urlencode({name: text}).encode())
 
 
-@pytest.mark.parametrize(
-    "text", ["-1", "1.0", "1e3", "true", "null", '"1"', "[1]", "{}", "1" + "0" * 16, "1" * 300]
-)
+@pytest.mark.parametrize("text", ["-1", "1.0", "1e3", "true", '"1"', "[1]", "{}", "1" + "0" * 16, "1" * 300])
 @pytest.mark.parametrize("name", ["limit", "offset"])
 def test_a_number_in_a_body_is_a_json_integer(name: str, text: str) -> None:
     with pytest.raises(BadParameterError, match=name):
@@ -184,7 +182,7 @@ def test_a_malformed_sort_is_refused(sort: Any) -> None:
         parse_body(body(sort=sort))
 
 
-@pytest.mark.parametrize("value", [True, None, 1, "yes", ["string"], {"string": 1}])
+@pytest.mark.parametrize("value", [True, 1, "yes", ["string"], {"string": 1}])
 def test_a_malformed_form_of_integers_is_refused(value: Any) -> None:
     with pytest.raises(BadParameterError, match="big_integers"):
         parse_body(body(big_integers=value))

@@ -33,7 +33,7 @@ async def test_a_picture(dual: DualResponseServer, host: Host) -> None:
     assert content["resource"]["mimeType"] == MEDIA_TYPE
     assert sum(row["y"] for row in content["results"]) == len(SCHOOLS)
     assert refused.is_error
-    assert "mark is one of bar, line, point, histogram" in text_of(refused)
+    assert "mark must be one of bar, line, point, histogram" in text_of(refused)
 
 
 async def test_notes_on_columns(dual: DualResponseServer, host: Host) -> None:
