@@ -1,7 +1,8 @@
 """A chart of a stored result, as Vega-Lite or as a picture."""
 
 from dualsql.charts.chart import Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, VegaLite, drawn, picture
+from dualsql.charts.marks import MOST_MARKS
+from dualsql.charts.render import MEDIA_TYPE, VegaLite, drawn, picture
 
 __all__ = [
     "MEDIA_TYPE",

@@ -177,6 +177,6 @@ def columns_of(chart: Chart) -> Sequence[str]:
 
 def _order(chart: Chart) -> tuple[QuerySort, ...]:
     if chart.sort is None:
-        # The points that stand for the most rows come first: if there are too many, only these are drawn.
+        # Large points are drawn first, and cover no small ones.
         return (QuerySort(TIMES, is_descending=True),) if chart.aggregate is None else ()
     return (QuerySort(chart.sort.removeprefix("-"), is_descending=chart.sort.startswith("-")),)

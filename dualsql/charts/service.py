@@ -7,15 +7,15 @@ and does not tell its readers which result it was made of.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from dualsql import plan, profiles
 from dualsql.charts import render
 from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.render import MEDIA_TYPE, MOST_MARKS, PictureFormat, VegaLite
+from dualsql.charts.marks import MOST_MARKS, bins_of, marks_of
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.query.service import QueryService
@@ -26,7 +26,6 @@ from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
-from dualsql_client.wire import Row
 
 _AT_ONCE = 2
 """Pictures that are drawn at once; each takes one core."""
@@ -119,10 +118,10 @@ class ChartService:
         """
         view = self._views.of(resource, principal)
         chart = _chart_of(resource, view)
-        rows, is_cut = await (_bins(view) if chart.mark == "histogram" else _marks(view))
-        await self._access.note("read", principal, resource=resource, rows=len(rows))
+        marks = await (bins_of(view) if chart.mark == "histogram" else marks_of(chart, view))
+        await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
-        return render.drawn(chart, json.describe(view.columns), rows, is_cut=is_cut)
+        return render.drawn(chart, json.describe(view.columns), marks.rows, note=marks.note)
 
     async def picture_unchecked(
         self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
@@ -162,36 +161,3 @@ def _chart_of(resource: Resource, view: View) -> Chart:
             "This resource is not a chart.", hint="Use GET without /chart to read its rows."
         )
     return chart
-
-
-async def _marks(view: View) -> tuple[list[Row], bool]:
-    select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
-    rows = await view.answer(select, timeout=view.settings.query_timeout)
-    return _records(view, view.columns, rows[:MOST_MARKS]), len(rows) > MOST_MARKS
-
-
-async def _bins(view: View) -> tuple[list[Row], bool]:
-    (values,) = view.columns
-    data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
-    (profiled,) = data.profiled
-    timeout = view.settings.query_timeout
-    (row,) = await view.answer(profiles.summary(data), timeout=timeout)
-    summary = profiles.read_summary(data, row).statistics[values.name]
-    select = profiles.bins_of(data, profiled, summary)
-    if select is None:
-        return [], False
-    bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
-    dialect = view.source.engine.dialect
-    converters = json.converters([values, values], dialect)
-    edges = json.converted([(found["low"], found["high"]) for found in bins], converters)
-    rows = [
-        {"low": low, "high": high, "count": found["count"]}
-        for (low, high), found in zip(edges, bins, strict=True)
-    ]
-    plain: list[Row] = json.loads(json.dumps(rows))
-    return plain, False
-
-
-def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
-    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.source.engine.dialect)))
-    return plain

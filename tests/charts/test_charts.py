@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from statistics import fmean
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import (
@@ -104,13 +104,98 @@ async def test_a_masked_column_has_no_bins(engine: AsyncEngine) -> None:
         assert await values_of(application.server, {"mark": "histogram", "x": "small"}) == []
 
 
-async def test_more_marks_than_anybody_sees_are_cut_and_it_is_said(application: Application) -> None:
+async def drawn_of(application: Application, chart: dict[str, Any], statement: Any = ALL) -> Any:
+    """What a reader gets."""
+    result = await application.server.create_response(statement, name="Things", sample_size=1)
+    response = await application.server.charts.create(result, chart)
+    return (await application.http.get(f"/resources/{response.resource_id}/chart")).json()
+
+
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("sort", [None, "-y"])
+async def test_more_points_than_fit_are_a_random_sample(application: Application, sort: str | None) -> None:
     pairs = select(things.c.big, things.c.ratio).union_all(select(things.c.big + 1, things.c.ratio))
-    result = await application.server.create_response(pairs, name="Pairs")
-    response = await application.server.charts.create(result, {"mark": "point", "x": "big", "y": "ratio"})
-    drawn = (await application.http.get(f"/resources/{response.resource_id}/chart")).json()
+    chart = {"mark": "point", "x": "big", "y": "ratio", "sort": sort}
+    drawn = await drawn_of(application, chart, pairs)
+    assert drawn["title"]["subtitle"] == "A random sample: 1,000 of 1,200 points"
     assert len(drawn["data"]["values"]) == 1_000
-    assert drawn["title"]["subtitle"] == "The most frequent 1,000 of more"
+    rows = {(float(row["big"] + more), row["ratio"]) for row in ROWS for more in (0, 1)}
+    assert {(float(value["x"]), value["y"]) for value in drawn["data"]["values"]} < rows
+    values = sorted(row["big"] for row in ROWS)
+    left, right = values[len(values) // 10], values[-len(values) // 10]
+    ends = [[value for value in drawn["data"]["values"] if value["x"] < left]]
+    ends += [[value for value in drawn["data"]["values"] if value["x"] > right]]
+    assert [80 <= len(end) <= 115 for end in ends] == [True, True], (
+        "the first in an order would be all, or none"
+    )
+    assert (await drawn_of(application, chart, pairs))["data"] == drawn["data"], "the same at each read"
+
+
+CROWDED = {"mark": "bar", "x": "small", "y": {"aggregate": "count"}}
+
+
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("sort", [None, "x", "-x", "y", "-y"])
+async def test_bars_are_cut_to_the_largest_and_the_others(application: Application, sort: str | None) -> None:
+    drawn = await drawn_of(application, {**CROWDED, "sort": sort})
+    counted = Counter(row["small"] for row in ROWS)
+    number = len(counted)
+    word = "smallest" if sort == "y" else "largest"
+    assert drawn["title"]["subtitle"] == f"The 40 {word} of {number} categories, the others together"
+    *bars, others = drawn["data"]["values"]
+    assert others["x"] == f"{number - 40} others"
+    assert {value["x"]: value["y"] for value in bars}.items() <= counted.items()
+    assert others["y"] == len(ROWS) - sum(value["y"] for value in bars)
+    sizes = sorted(counted.values(), reverse=sort != "y")
+    assert sorted((value["y"] for value in bars), reverse=sort != "y") == sizes[:40]
+    shown = [value["x"] for value in bars if value["x"] is not None]
+    assert sort not in (None, "x", "-x") or shown == sorted(shown, reverse=sort == "-x")
+    assert sort not in ("y", "-y") or [value["y"] for value in bars] == sizes[:40]
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min", "max", "avg", "count_distinct"])
+async def test_what_the_others_are(application: Application, aggregate: str) -> None:
+    """Only figures that can be computed of figures are joined."""
+    asked = {**CROWDED, "y": {"aggregate": aggregate, "field": "constant"}, "sort": "-y"}
+    drawn = await drawn_of(application, asked)
+    last = drawn["data"]["values"][-1]
+    counted = Counter(row["small"] for row in ROWS)
+    if aggregate in ("avg", "count_distinct"):
+        assert drawn["title"]["subtitle"].endswith("categories, without the others")
+        assert len(drawn["data"]["values"]) == 40 and "others" not in str(last["x"])
+    else:
+        rest = sum(sorted(counted.values())[: len(counted) - 40])
+        assert last == {"x": f"{len(counted) - 40} others", "y": 7 * rest if aggregate == "sum" else 7}
+
+
+async def test_colors_are_cut_as_well(application: Application) -> None:
+    asked = {**CROWDED, "color": "code"}
+    drawn = await drawn_of(application, asked)
+    values = drawn["data"]["values"]
+    codes, smalls = (Counter(row[name] for row in ROWS) for name in ("code", "small"))
+    assert drawn["title"]["subtitle"] == (
+        f"The 40 largest of {len(smalls)} categories and the 9 largest of {len(codes)} colors, the others together"
+    )
+    assert sum(value["y"] for value in values) == len(ROWS)
+    colors: Counter[str] = Counter()
+    for value in values:
+        colors[value["color"]] += value["y"]
+    kept = {code and str(code): times for code, times in codes.items()}
+    assert len(colors) == 10
+    assert {
+        color: times for color, times in colors.items() if color != f"{len(codes) - 9} others"
+    }.items() <= (kept.items())
+
+
+async def test_others_are_told_from_a_category_of_that_name(application: Application) -> None:
+    words = [literal(f"{letter}{number}").label("word") for letter in "aA" for number in range(25)]
+    several = union_all(*(select(word) for word in [*words, *[literal("10 others").label("word")] * 2]))
+    rows = select(several.subquery("several").c.word)
+    asked = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
+    values = (await drawn_of(application, asked, rows))["data"]["values"]
+    assert (values[0]["x"], values[0]["y"]) == ("10 others", 2)
+    assert values[-1] == {"x": "11 others", "y": 11}
+    assert len({value["x"] for value in values}) == 41, "a and A are two"
 
 
 async def test_without_rows(application: Application) -> None:

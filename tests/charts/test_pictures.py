@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -13,6 +16,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import vl_convert
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -180,12 +185,15 @@ def test_metadata_may_be_anything() -> None:
 
 def test_numbers_beyond_json_are_none_or_near() -> None:
     chart = Chart(mark="bar", x="a", y="b", aggregate="sum")
-    columns: Any = [{"name": "x", "type": "string"}, {"name": "y", "type": "number"}]
+    columns: Any = [
+        {"name": "x", "type": "string", "encoding": "text"},
+        {"name": "y", "type": "number", "encoding": "decimal"},
+    ]
     rows = [
         {"x": "a", "y": value}
         for value in ("1.50", 2**60, "NaN", "Infinity", "1e999", "no number", None, True)
     ]
-    values = [value["y"] for value in drawn(chart, columns, rows, is_cut=False)["data"]["values"]]
+    values = [value["y"] for value in drawn(chart, columns, rows)["data"]["values"]]
     assert values == [1.5, float(2**60), None, None, None, None, None, True]
     json.dumps(values, allow_nan=False)
 
@@ -194,6 +202,108 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
     chart = read_chart({"mark": "histogram", "x": "a"})
     with pytest.raises(Exception, match=r"dualsql\[charts\]"):
-        picture(
-            drawn(chart, [{"name": "x", "type": "number", "encoding": "integer"}], [], is_cut=False), "png"
-        )
+        picture(drawn(chart, [{"name": "x", "type": "number", "encoding": "integer"}], []), "png")
+
+
+COUNT = read_chart({"mark": "bar", "x": "a", "y": {"aggregate": "count"}})
+
+
+def column(name: str, encoding: str) -> Any:
+    kinds = {"integer": "number", "float": "number", "date": "date", "datetime": "date"}
+    return {"name": name, "type": kinds.get(encoding, "string"), "encoding": encoding}
+
+
+def labels(chart: Chart, columns: list[Any], rows: list[Any]) -> list[str]:
+    """The texts of the picture, in the order in which they are drawn."""
+    tree = ET.fromstring(picture(drawn(chart, columns, rows), "svg").content)
+    return ["".join(element.itertext()) for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def buckets(bucket: str, *dates: str, mark: str = "line") -> list[str]:
+    asked = {"mark": mark, "x": {"field": "day", "bucket": bucket}, "y": {"aggregate": "count"}, "title": "T"}
+    rows = [{"x": date, "y": number + 20} for number, date in enumerate(dates)]
+    found = labels(read_chart(asked), [column("x", "datetime"), column("y", "integer")], rows)
+    return found[: found.index("day")]
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("mark", ["line", "bar"])
+def test_an_axis_of_time_tells_the_year(mark: str) -> None:
+    months = [f"2025-{month:02d}-01T00:00:00" for month in range(3, 8)]
+    assert buckets("month", *months, mark=mark) == [f"2025-{month:02d}" for month in range(3, 8)]
+    # With a zone, the beginning of a bucket is the same date, wherever it is drawn.
+    zoned = [f"{month}+14:00" for month in months]
+    assert buckets("month", *zoned, mark=mark) == [f"2025-{month:02d}" for month in range(3, 8)]
+    quarters = ("2024-10-01", "2025-01-01", "2025-04-01")
+    assert buckets("quarter", *quarters, mark=mark) == ["2024-Q4", "2025-Q1", "2025-Q2"]
+    assert buckets("year", "1999-01-01", "2001-01-01", mark=mark) == ["1999", "2000", "2001"]
+    weeks = ("2024-12-23", "2024-12-30", "2025-01-06")
+    assert buckets("week", *weeks, mark=mark) == list(weeks), "they begin on Monday"
+    hours = ("2025-03-01T22:00:00", "2025-03-02T00:00:00")
+    assert buckets("hour", *hours, mark=mark) == ["2025-03-01 22:00", "2025-03-01 23:00", "2025-03-02 00:00"]
+
+
+@pytest.mark.parametrize("bucket", ["hour", "day", "week", "month", "quarter", "year"])
+def test_an_axis_of_time_has_room_for_its_labels(bucket: str) -> None:
+    found = buckets(bucket, "0001-01-01T00:00:00", "9999-12-31T00:00:00")
+    assert 2 < len(found) <= 20
+    assert all(len(label) == 4 for label in found)
+    assert len(buckets(bucket, "2029-01-01T00:00:00")) == 1
+
+
+def test_whole_numbers_have_no_halves() -> None:
+    rows = [{"x": "a", "y": 2}, {"x": "b", "y": 1}]
+    found = labels(COUNT, [column("x", "text"), column("y", "integer")], rows)
+    assert found[:6] == ["a", "b", "a", "0", "1", "2"]
+    points = read_chart({"mark": "point", "x": "a", "y": "b"})
+    columns = [column("x", "integer"), column("y", "integer"), column("times", "integer")]
+    found = labels(points, columns, [{"x": 1, "y": 5, "times": 3}, {"x": 2, "y": 6, "times": 1}])
+    assert not [label for label in found if "." in label]
+    assert found[found.index("b") + 1 :][:3] == ["1", "3", "rows"]
+    found = labels(points, columns, [{"x": 1, "y": 5, "times": 1}, {"x": 2, "y": 6, "times": 1}])
+    assert "rows" not in found, "all points are single rows"
+
+
+LETTER = "\N{BAMUM LETTER A}"
+
+
+def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    chart = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": LETTER, "y": 1}])
+    told, untold = picture(chart, "png").content, vl_convert.vegalite_to_png(chart, scale=1.5)
+    assert told != untold
+    assert "has U+A6A0" in caplog.text and "fonts-noto-cjk" in caplog.text
+    caplog.clear()
+    plain = drawn(COUNT, [column("x", "text"), column("y", "integer")], [{"x": "Zürich, Αθήνα", "y": 1}])
+    assert picture(plain, "png").content == vl_convert.vegalite_to_png(plain, scale=1.5)
+    assert caplog.text == ""
+
+
+def test_a_font_of_the_machine_is_used(tmp_path: Path) -> None:
+    """Fonts are looked for once in a process, hence another one."""
+    fonts = tmp_path / ".local" / "share" / "fonts"
+    fonts.mkdir(parents=True)
+    write_font(fonts / "square.ttf")
+    program = f"from dualsql.charts.render import _has_glyph; print(_has_glyph({LETTER!r}))"
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_DATA_HOME"}
+    asked = [sys.executable, "-c", program]
+    found = subprocess.run(asked, env=environment | {"HOME": str(tmp_path)}, capture_output=True, check=True)
+    assert found.stdout.split() == [b"True"]
+
+
+def write_font(path: Path) -> None:
+    """A font with a square for one letter."""
+    pen = TTGlyphPen(None)
+    pen.moveTo((100, 0))
+    for corner in ((100, 700), (800, 700), (800, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    font = FontBuilder(1_000, isTTF=True)
+    font.setupGlyphOrder([".notdef", "square"])
+    font.setupCharacterMap({ord(LETTER): "square"})
+    font.setupGlyf({".notdef": TTGlyphPen(None).glyph(), "square": pen.glyph()})
+    font.setupHorizontalMetrics({".notdef": (1_000, 0), "square": (1_000, 100)})
+    font.setupHorizontalHeader(ascent=800, descent=-200)
+    font.setupNameTable({"familyName": "Square", "styleName": "Regular", "psName": "Square"})
+    font.setupOS2(usWeightClass=400, usWidthClass=5, sTypoAscender=800, sTypoDescender=-200)
+    font.setupPost()
+    font.save(path)

@@ -1,0 +1,209 @@
+"""The rows that a chart draws: all marks of its question, or a part that is said on the chart.
+
+points         a random sample of the marks, whatever order is asked for
+bars           the largest categories, and one bar for all others where their values add up
+anything else  the first marks in the chart's order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, case, func, literal_column, select, types
+
+from dualsql import plan, profiles
+from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
+from dualsql.formats import json
+from dualsql.freeze.document import AnySelect
+from dualsql.plan.keys import Key
+from dualsql.results.view import View
+from dualsql_client.wire import Function, Row
+
+MOST_MARKS = 1_000
+MOST_BARS = 40
+"""Categories whose names can be read below a chart."""
+
+MOST_COLORS = 9
+"""Of a bar that is cut: with the others they are the ten colors of Vega's scheme."""
+
+_MOST: Mapping[str, int] = {X: MOST_BARS, COLOR: MOST_COLORS}
+_CALLED: Mapping[str, str] = {X: "categories", COLOR: "colors"}
+_SEED = 1
+_OTHERS: Mapping[Function, Any] = {"count": func.sum, "sum": func.sum, "min": func.min, "max": func.max}
+"""What the value of all others is of the values of each; an average of averages is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The rows that are drawn.
+
+    Attributes:
+        note: what is left out, for the chart's subtitle; empty if nothing is.
+    """
+
+    rows: list[Row]
+    note: str = ""
+
+
+async def marks_of(chart: Chart, view: View) -> Marks:
+    """The marks of a bar, line or point chart, computed from all rows of the result."""
+    select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
+    found = await view.answer(select, timeout=view.settings.query_timeout)
+    rows = _records(view, view.columns, found[:MOST_MARKS])
+    is_cut = len(found) > MOST_MARKS
+    if chart.mark == "bar" and _has_bars(view):
+        is_crowded = len({json.dumps(row[X]) for row in rows}) > MOST_BARS
+        return await _largest(chart, view) if is_cut or is_crowded else Marks(rows)
+    if not is_cut:
+        return Marks(rows)
+    return await _sampled(view) if chart.mark == "point" else Marks(rows, f"The first {MOST_MARKS:,} of more")
+
+
+async def bins_of(view: View) -> Marks:
+    """The bins of a histogram, from the lowest to the highest value that its reader may see."""
+    (values,) = view.columns
+    data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
+    (profiled,) = data.profiled
+    timeout = view.settings.query_timeout
+    (row,) = await view.answer(profiles.summary(data), timeout=timeout)
+    summary = profiles.read_summary(data, row).statistics[values.name]
+    select = profiles.bins_of(data, profiled, summary)
+    if select is None:
+        return Marks([])
+    bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
+    converters = json.converters([values, values], view.source.engine.dialect)
+    edges = json.converted([(found["low"], found["high"]) for found in bins], converters)
+    rows = [
+        {"low": low, "high": high, "count": found["count"]}
+        for (low, high), found in zip(edges, bins, strict=True)
+    ]
+    return Marks(json.loads(json.dumps(rows)))
+
+
+def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
+    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.source.engine.dialect)))
+    return plain
+
+
+async def _sampled(view: View) -> Marks:
+    timeout = view.settings.query_timeout
+    sample = plan.scattered(view.ordered(), MOST_MARKS, _SEED)
+    rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))
+    ((total,),) = await view.answer(plan.count(view.shape), timeout=timeout)
+    rows.sort(key=lambda row: -row.get(TIMES, 0))  # small points are drawn last, and are not covered
+    return Marks(rows, f"A random sample: {len(rows):,} of {total:,} points")
+
+
+def _has_bars(view: View) -> bool:
+    """Whether each bar stands for a category, and has a height: dates lie on an axis of time."""
+    kinds = {column.name: column.describe()["type"] for column in view.columns}
+    return kinds[X] != "date" and kinds[Y] == "number"
+
+
+async def _largest(chart: Chart, view: View) -> Marks:
+    """The largest categories and colors, or the smallest if these are to come first."""
+    names = [column.name for column in view.columns if column.name in _MOST]
+    found = await view.answer(_cut(chart, view, names), timeout=view.settings.query_timeout)
+    width = len(names)
+    records = _records(view, view.columns[:width], [row[:width] for row in found])
+    totals = [max((int(row[at - width]) for row in found), default=0) for at in range(width)]
+    rows: list[Row] = []
+    for record, row in zip(records, found, strict=True):
+        places = zip(names, row[width + 1 :], totals, strict=False)
+        rest = {
+            name: _others(total - _MOST[name], {other[name] for other in records})
+            for name, place, total in places
+            if place > _MOST[name]
+        }
+        if not rest or chart.aggregate in _OTHERS:
+            rows.append(record | rest | {Y: _number(row[width])})
+    return Marks(rows, _note(chart, dict(zip(names, totals, strict=True))))
+
+
+def _note(chart: Chart, totals: Mapping[str, int]) -> str:
+    largest = "smallest" if chart.sort == "y" else "largest"
+    parts = [
+        f"the {most} {largest if name == X else 'largest'} of {totals[name]:,} {_CALLED[name]}"
+        for name, most in _MOST.items()
+        if totals.get(name, 0) > most
+    ]
+    rest = "the others together" if chart.aggregate in _OTHERS else "without the others"
+    words = f"{' and '.join(parts)}, {rest}"
+    return words[0].upper() + words[1:]
+
+
+def _others(number: int, taken: Collection[Any]) -> str:
+    label = f"{number:,} others"
+    while label in taken:
+        label = f"({label})"
+    return label
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
+    """The statement of the bars: x and color, their value, the place of each by size, and the last place of all.
+
+    What is beyond the most that is shown has no name, and the place after them.
+    """
+    ranked = _ranked(chart, view, names)
+    shown, places, lasts = [], [], []
+    for name in names:
+        place = ranked.c[f"place_{name}"]
+        most: ColumnElement[int] = literal_column(str(_MOST[name]), types.Integer)
+        shown.append(case((place <= most, ranked.c[name])).label(name))
+        places.append(case((place <= most, place), else_=most + 1).label(f"place_{name}"))
+        lasts.append(place.label(f"last_{name}"))
+    bars = select(*shown, *places, *lasts, ranked.c[Y]).subquery("bars")
+    named = [bars.c[column.name] for column in shown]
+    placed = [bars.c[column.name] for column in places]
+    combine = _OTHERS.get(chart.aggregate or "count", func.sum)
+    value = combine(bars.c[Y], type_=types.Double()).label(Y)
+    ends = [func.max(bars.c[column.name]).label(column.name) for column in lasts]
+    found = select(*named, value, *placed, *ends).group_by(*named, *placed)
+    return plan.with_criteria_of(view.shape.select, found.order_by(*_order(chart, view, bars), *placed))
+
+
+def _ranked(chart: Chart, view: View, names: Sequence[str]) -> FromClause:
+    """The marks, with the place of their category and of their color by size, from 1."""
+    marks, abilities = plan.whole(view.ordered()).subquery("marks"), view.source.capabilities.query
+    # A collation may take 'a' and 'A' for equal; they are two bars.
+    keys = [
+        (
+            abilities.exact(marks.c[name]) if isinstance(marks.c[name].type, types.String) else marks.c[name]
+        ).label(name)
+        for name in names
+    ]
+    sizes = select(*keys, abilities.double(marks.c[Y]).label(Y)).subquery("sizes")
+    totals = [func.sum(sizes.c[Y]).over(partition_by=sizes.c[name]).label(f"total_{name}") for name in names]
+    totalled = select(*sizes.c, *totals).subquery("totalled")
+    places = [
+        func.dense_rank()
+        .over(
+            order_by=[
+                *_by(view, totalled.c[f"total_{name}"], is_descending=name != X or chart.sort != "y"),
+                *_by(view, totalled.c[name]),
+            ]
+        )
+        .label(f"place_{name}")
+        for name in names
+    ]
+    return select(*totalled.c, *places).subquery("ranked")
+
+
+def _order(chart: Chart, view: View, bars: FromClause) -> list[Any]:
+    """By x where no order by size is asked for; the others are last."""
+    if chart.sort in ("y", "-y"):
+        return []
+    is_other = case((bars.c[f"place_{X}"] > literal_column(str(MOST_BARS)), 1), else_=0)
+    return [is_other, *_by(view, bars.c[X], is_descending=chart.sort == "-x")]
+
+
+def _by(view: View, column: ColumnElement[Any], *, is_descending: bool = False) -> list[Any]:
+    capabilities = view.source.capabilities
+    key = Key(expression=capabilities.sortable(column), is_descending=is_descending, is_nulls_last=True)
+    return key.clauses(capabilities)
