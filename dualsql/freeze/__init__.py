@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None = None) -> bytes:
-    """The statement as a document that `thaw` turns back into the same statement, in any process.
+    """Return the statement as a document, which `thaw` turns back into the same statement in any process.
 
     The document is read back and both statements are compiled on `dialect` (the engine's own) and compared.
 
@@ -53,7 +53,7 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
         LimitExceededError: it is larger than the registry's `maximum_size`.
     """
     if has_options(statement):
-        # Most loader options shape objects and leave the SQL as it is. The proof finds those that change it.
+        # Most loader options shape objects and do not change the SQL. The comparison below finds those that do.
         with suppress(NotFreezableError):
             return _proved(statement, Encoder(registry, leaves_options_out=True), dialect)
     return _proved(statement, Encoder(registry), dialect)
@@ -61,13 +61,13 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
 
 def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> bytes:
     plain = _written(statement, encoder)
-    # What is proved is what was read back from the JSON, so that a fault of either direction is found.
+    # The document is read back from its JSON and compared, so that an error in writing or reading is found.
     decoder = Decoder(encoder.registry)
     try:
         thawed = _read(parse(plain), decoder)
         if decoder.named != encoder.named:
             malformed("other tables and columns than were written")
-    except Exception as error:  # noqa: BLE001 - as in `thaw`; here it means a construct that we write but cannot read
+    except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
         what = f"a construct that does not survive storing ({error})"[:200]
         refuse(what, _SIMPLER, where=encoder.where(decoder.position))
@@ -76,7 +76,7 @@ def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> 
 
 
 def encode(statement: Statement, registry: Registry) -> bytes:
-    """`freeze` without the proof; for measurements."""
+    """`freeze` without reading the document back; for measurements."""
     return deflate(_written(statement, Encoder(registry)))
 
 
@@ -98,16 +98,16 @@ def _written(statement: Statement, encoder: Encoder) -> bytes:
 
 
 def thaw(document: bytes, registry: Registry) -> Statement:
-    """The statement of a document.
+    """Return the statement of a document.
 
-    Check the document's signature first (see `Seal`): this function is safe with any bytes, but only a
-    signature tells that a document is the one that was stored.
+    This function is safe with any bytes, but it cannot tell whether a document was changed. Check its signature first
+    (see `Seal`).
 
     Raises:
-        TamperedError: the document is not one of ours, or names what the registry does not allow.
+        TamperedError: dualsql did not write the document, or it names something that the registry does not allow.
         NotFreezableError: it was written in another format, or for tables that have changed since.
     """
-    # A forged document can make any step fail in any way: every such failure is one TamperedError to the caller.
+    # A forged document can raise any exception in any step. The caller gets TamperedError for all of them.
     try:
         decoder = Decoder(registry)
         body = unpack(document, registry.maximum_size)
@@ -122,10 +122,10 @@ def thaw(document: bytes, registry: Registry) -> Statement:
 
 
 def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
-    """Whether the document holds text rendered as written, which only its own kind of database may understand.
+    """Whether the document holds text that is rendered as written, so that it may run on its own kind of database only.
 
     Raises:
-        TamperedError: the document is not one of ours.
+        TamperedError: dualsql did not write the document.
     """
     try:
         return unpack(document, registry.maximum_size)["text"] is True
@@ -134,11 +134,11 @@ def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
 
 
 def _read(body: dict[str, Any], decoder: Decoder) -> Statement:
-    """The statement of a body, whose fingerprint is still to be checked."""
+    """The statement of a body. The caller checks the fingerprint."""
     statement = decoder.decode(expect(body["nodes"], list), body["clones"])
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         malformed("a document that is not a statement")
-    # The mark decides on which databases the statement may run: a forger must not be able to leave it out.
+    # The flag decides on which databases the statement may run, so a forged document must not be able to omit it.
     if decoder.uses_text is not body["text"]:
         malformed("mark of a text")
     return statement

@@ -2,7 +2,7 @@
 
 Nodes are in post-order and refer only to earlier nodes, so that decoding is one pass without recursion. Every attribute
 in an element's `__dict__` must be a field of its kind, a value that the kind computes again, or a value that SQLAlchemy
-computed and kept. An attribute that a newer SQLAlchemy adds makes freezing fail; it is never lost.
+memoized. If a newer SQLAlchemy adds an attribute, freezing fails: no attribute is dropped silently.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST = 20
 
 
 def path(element: Any, parents: Mapping[int, Any]) -> str:
-    """From the statement to the element: `select > where > subquery "x" > select > columns > function "lower"`."""
+    """The path to an element, for messages: `select > where > subquery "x" > select > columns > function "lower"`."""
     steps: list[str] = []
     while element is not None and len(steps) < _MOST:
         steps.append(_called(element))
@@ -70,7 +70,7 @@ def _items(value: Any) -> Iterator[Any]:
 
 PENDING = -1
 DEEPEST_DESCENT = 30
-"""Elements inside one another that are written in one go: a few hundred frames of Python's stack at most."""
+"""Nested elements that are written by recursion: a few hundred frames of Python's stack at most."""
 
 
 class Encoder:
@@ -80,10 +80,10 @@ class Encoder:
         nodes: the finished nodes, each `[tag, fields]`.
         named: the (table name, column key) pairs that the document depends on.
         uses_text: whether text(), literal_column() or the like is in it.
-        leaves_options_out: loader options are not written: the SQL is the same without them.
+        leaves_options_out: loader options are not written, because the SQL is the same without them.
     """
 
-    # Kinds that look into other elements ask their codec: a kind cannot import the table that lists it.
+    # A kind that inspects other elements uses this function, because it cannot import the table that lists it.
     kind_of = staticmethod(kind_of)
 
     def __init__(self, registry: Registry, *, leaves_options_out: bool = False) -> None:
@@ -93,11 +93,11 @@ class Encoder:
         self.named: set[tuple[str, str]] = set()
         self.uses_text = False
         self.seeds = Renumbering()
-        # Elements have no usable equality (== makes an expression), so that they are known by id().
+        # Elements are identified by id(): their == builds an expression.
         self._numbers: dict[int, int] = {}
         self._pending: list[Any] = []
         self._open: set[int] = set()
-        # Per descent: an element that many others share must not be tried again by each of them.
+        # Kept per descent, so that an element shared by many others is not tried again for each of them.
         self._put_off: set[int] = set()
         self._current: Any = None
         # An id in _numbers is unique only while its object lives.
@@ -109,7 +109,7 @@ class Encoder:
         self._made: dict[int, Any] = {}
 
     def encode(self, statement: Any) -> list[Any]:
-        """All nodes of `statement`; the last one is itself."""
+        """All nodes of `statement`; the last node is the statement."""
         try:
             return self._encode(statement)
         except NotFreezableError as error:
@@ -133,9 +133,9 @@ class Encoder:
         return self.nodes
 
     def ref(self, element: Any) -> int:
-        """The number of an element's node, which is written first if need be.
+        """The number of an element's node, which is written if it does not exist yet.
 
-        Below DEEPEST_DESCENT it is PENDING: `encode` writes that node and comes back to the one that asked.
+        Below DEEPEST_DESCENT the result is PENDING: `encode` writes that node and then repeats the one above it.
         """
         number = self._numbers.get(id(element))
         if number is not None:
@@ -151,7 +151,7 @@ class Encoder:
         return PENDING
 
     def _write(self, element: Any) -> int:
-        """The number of the element's new node, or PENDING when something below it has to be written first."""
+        """The number of the element's new node, or PENDING if an element below it has to be written first."""
         outer, waiting = self._current, len(self._pending)
         self._current = element
         self._open.add(id(element))
@@ -166,14 +166,14 @@ class Encoder:
         return PENDING
 
     def once(self, element: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives for `element`: the same object however often its node is attempted."""
+        """The result of `make` for `element`. It is called once, also if the node is written in several attempts."""
         if id(element) not in self._made:
             self._alive.append(element)
             self._made[id(element)] = make()
         return self._made[id(element)]
 
     def resolved(self, element: LambdaElement) -> Any:
-        """What a lambda gives: the same object however often it is asked for."""
+        """The result of a lambda. It is called once."""
         return self.once(element, lambda: internals.resolved_lambda(element))
 
     def is_numbered(self, element: Any) -> bool:
@@ -238,18 +238,18 @@ class Encoder:
         return keys
 
     def text_used(self, what: str) -> None:
-        """Note that `what` is rendered as written; refuses it where the registry does not allow text."""
+        """Record that `what` is rendered as written; raise NotFreezableError if the registry does not allow text."""
         if not self.registry.allow_text:
             refuse(what, "Use SQLAlchemy's constructs, or create the server with allow_text=True.")
         self.uses_text = True
 
     def where(self, number: int) -> str:
-        """The place of a node's element in the statement, in words."""
+        """The path to a node's element, for messages."""
         found = next((element for element in self._alive if self._numbers.get(id(element)) == number), None)
         return path(found, self._parents) or "statement"
 
     def clones(self) -> list[list[int]]:
-        """Groups of nodes cloned from one origin; SQLAlchemy compares clones by it."""
+        """Groups of nodes that were cloned from one element. SQLAlchemy treats such clones as equal."""
         groups = []
         for origin, members in self._origins.items():
             number = self._numbers.get(origin)
@@ -291,7 +291,7 @@ MOST_NODES = 50_000
 MOST_TERMS = 60_000
 MOST_SOURCES = 500
 DEEPEST = 300
-# SQLAlchemy follows _is_clone_of in a loop for each comparison of two elements.
+# SQLAlchemy follows _is_clone_of in a loop whenever it compares two elements.
 LONGEST_DESCENT = 30
 
 # An operator checks its operands itself; the others are an annotated parameter and a text's own.
@@ -306,7 +306,7 @@ class Decoder:
 
     Attributes:
         named: the (table name, column key) pairs that the document depends on.
-        uses_text: whether text rendered as written is in it.
+        uses_text: whether it holds text that is rendered as written.
     """
 
     kind_of = staticmethod(kind_of)
@@ -317,7 +317,7 @@ class Decoder:
         self.uses_text = False
         self.seeds = FreshSeeds()
         self._elements: list[Any] = []
-        # For each node: its terms, its depth, and what stands in FROM because it names a column.
+        # For each node: its terms, its depth, and the sources that are in FROM because it names one of their columns.
         self._weights: list[tuple[int, int, frozenset[int]]] = []
         self._used = _NOTHING
         self._kept: list[Any] = []
@@ -344,7 +344,7 @@ class Decoder:
             element = read(self, kind, fields) if read else self.fill(kind, fields)
             if isinstance(element, _NOTED):
                 self._note(element)
-            # A CTE or table is rendered once; every other reference is its name.
+            # A CTE or table is rendered once. Further references render its name only.
             if kind.is_shared:
                 self._shared_terms += self._term
                 self._term = 1
@@ -359,11 +359,11 @@ class Decoder:
 
     @property
     def position(self) -> int:
-        """The number of the node that is being read, or of the last one."""
+        """The number of the node that is being read, or of the last node."""
         return min(len(self._elements), max(self._count - 1, 0))
 
     def element(self, number: Any) -> Any:
-        """The element of an earlier node, which becomes a part of the one being read."""
+        """The element of an earlier node, as a part of the node being read."""
         if type(number) is not int or not 0 <= number < len(self._elements):
             malformed("reference")
         terms, depth, sources = self._weights[number]
@@ -377,7 +377,7 @@ class Decoder:
         return self._elements[number]
 
     def source(self, number: Any) -> Any:
-        """The element of an earlier node that the statement around this one will read, rendered once in its FROM."""
+        """The element of an earlier node that the enclosing statement reads, rendered once in its FROM."""
         found = self.neighbour(number)
         if self._weights[number][1] > 1:
             self._use(frozenset((number,)))
@@ -396,27 +396,27 @@ class Decoder:
         self._used = _NOTHING
 
     def neighbour(self, number: Any) -> Any:
-        """The element of an earlier node that is only pointed at, not rendered inside this one."""
+        """The element of an earlier node that is referred to, but not rendered inside this one."""
         if type(number) is not int or not 0 <= number < len(self._elements):
             malformed("reference")
         return self._elements[number]
 
     def table(self, name: Any) -> Any:
-        """The choke point: every table enters a statement here and nowhere else."""
+        """The registered table of that name. Every table of a thawed statement comes from this method."""
         table = self.registry.tables.get(expect(name, str))
         self.note_source(name)
         return changed() if table is None else table
 
     def note_source(self, name: str | None) -> None:
-        """Note that the statement reads the registered table `name`, by itself or through a mapped class."""
+        """Record that the statement reads the registered table `name`, directly or through a mapped class."""
         self._reads_own_types = self._reads_own_types or name in self.registry.tables_with_own_types
 
     def widen(self, count: int) -> None:
-        """Count more terms of the node being read than it has references: rows, the columns of a table."""
+        """Count terms of the node being read that are not references: rows, the columns of a table."""
         self._term += count
 
     def spend(self, count: int) -> None:
-        """Count work that is done once, however often the node being read is referred to."""
+        """Count work that is done once, for any number of references to the node being read."""
         self._shared_terms += count
 
     def is_bind(self, name: str) -> bool:
@@ -433,12 +433,12 @@ class Decoder:
             self._lists.add(len(self._elements))
 
     def keep(self, item: Any) -> None:
-        """Keep an object alive that SQLAlchemy holds by a weak reference, at least until the statement is whole."""
+        """Keep an object alive until the statement is complete, because SQLAlchemy has a weak reference only."""
         self._kept.append(item)
 
     def check_fingerprint(self, stored: Any) -> None:
-        """Refuse a document whose tables and columns are not declared as they were."""
-        # A column that was renamed or got another type would give other values under the old name.
+        """Refuse a document if its tables and columns have been declared differently since it was written."""
+        # A column that was renamed or got another type would return other values under the old name.
         if stored != self.registry.fingerprint(self.named):
             changed()
 
@@ -476,14 +476,14 @@ class Decoder:
         return types.read_type(wire)
 
     def trusted_type(self, wire: Any) -> TypeEngine[Any]:
-        """The type of a column that is no table's: one that may read values of any origin."""
+        """The type of a column that belongs to no table. It has to be trusted with values of any origin."""
         found = self.type(wire)
         if not self.registry.is_trusted(found):
             malformed("own type of a column on a row of values")
         return found
 
     def text_used(self) -> None:
-        """Note that the node being read is rendered as written."""
+        """Record that the node being read is rendered as written."""
         if not self.registry.allow_text:
             malformed("text where none is allowed")
         self.uses_text = True
@@ -511,7 +511,7 @@ class Decoder:
 
 
 def _check_apart(clone: Any, origin: Any) -> None:
-    """A join takes what it joins out of FROM, and clones of it too: one within its own clone would vanish."""
+    """Refuse an element inside its own clone: a join removes its members and their clones from FROM."""
     for join, other in ((clone, origin), (origin, clone)):
         waiting = [join]
         while waiting:
@@ -525,7 +525,7 @@ def _check_apart(clone: Any, origin: Any) -> None:
 
 
 def _check_descent(number: int, origins: dict[int, int]) -> None:
-    """A clone of its own clone would be followed for ever, a long descent for too long."""
+    """Refuse a cycle of clones, which SQLAlchemy would follow for ever, and a long chain of them."""
     for _ in range(LONGEST_DESCENT):
         if number not in origins:
             return

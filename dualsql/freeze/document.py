@@ -1,4 +1,4 @@
-"""What may be stored, the bytes of a document, and its signature.
+"""The bytes of a document, its errors, and its signature.
 
 A document consists of:
 
@@ -35,11 +35,11 @@ Value = TypeVar("Value")
 
 
 class MalformedError(Exception):
-    """A document says what no encoder of ours writes; `thaw` turns it into one TamperedError."""
+    """The encoder cannot have written this document. `thaw` raises TamperedError for it."""
 
 
 def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
-    """The statement holds `what`, which cannot be stored; `hint` says how to write it instead."""
+    """Raise NotFreezableError for `what`, which cannot be stored. `hint` says what to write instead."""
     error = NotFreezableError(
         f"The statement cannot be stored: it contains {what}.", hint=hint, details={"construct": what}
     )
@@ -47,7 +47,7 @@ def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
 
 
 def located(error: NotFreezableError, where: str) -> NotFreezableError:
-    """The error with the place in the statement, unless it has one."""
+    """The error with the path to the element, unless it has one."""
     if "where" not in error.details:
         error.details["where"] = where
         error.message = f"{error.message.removesuffix('.')}, in {where}."
@@ -55,12 +55,12 @@ def located(error: NotFreezableError, where: str) -> NotFreezableError:
 
 
 def malformed(what: str) -> NoReturn:
-    """The document is not one of ours; `what` goes to the log through the exception chain only."""
+    """Raise MalformedError. `what` reaches the log through the exception chain, never the caller."""
     raise MalformedError(what)
 
 
 def changed() -> NoReturn:
-    """The document is for tables or classes that are not, or no longer, what they were."""
+    """Raise NotFreezableError: tables or classes of the document are missing or have changed."""
     raise NotFreezableError(
         "The stored statement uses tables or columns that have changed since it was stored.",
         hint="Run the query again.",
@@ -90,7 +90,7 @@ def pack(body: dict[str, Any], maximum_size: int) -> bytes:
 
 
 def dump(body: dict[str, Any], maximum_size: int) -> bytes:
-    """A body as JSON, which `deflate` makes a document and `parse` reads back."""
+    """A body as JSON. `deflate` makes a document of it, and `parse` reads it."""
     try:
         plain = orjson.dumps(body)
     except (TypeError, orjson.JSONEncodeError) as error:
@@ -117,7 +117,7 @@ def unpack(document: bytes, maximum_size: int) -> dict[str, Any]:
             f"The stored statement has format version {document[1]}; this server reads version {VERSION}.",
             hint="Run the query again.",
         )
-    # The size is checked before and after: a small zlib stream can hold gigabytes.
+    # The size is checked before and after decompression, because a small zlib stream can hold gigabytes.
     size = int.from_bytes(document[2:_HEADER], "big")
     if size > maximum_size:
         malformed("size")
@@ -156,8 +156,8 @@ class Seal:
         return f"Seal({len(self._secrets)} secrets)"
 
     def subkeys(self, purpose: bytes) -> tuple[bytes, ...]:
-        """32 bytes for each secret, in their order, that tell nothing of it: HKDF-SHA256 (RFC 5869)."""
-        # RFC 5869 with an empty salt. The key is one block of SHA-256 long, so that one round of HMAC expands it.
+        """32 bytes for each secret, in their order, by HKDF-SHA256 (RFC 5869). They do not reveal the secret."""
+        # RFC 5869 with an empty salt. The key is one block of SHA-256 long, so one round of HMAC expands it.
         return tuple(
             hmac.digest(hmac.digest(bytes(32), secret, sha256), purpose + b"\x01", sha256)
             for secret in self._secrets
@@ -169,7 +169,7 @@ class Seal:
 
     def verify(self, signature: bytes, *parts: bytes | str | None) -> bool:
         """Whether `signature` was made for exactly these parts with one of the secrets."""
-        # Every secret is tried, so that the time does not tell which one signed.
+        # All secrets are tried, so that the time does not show which one signed.
         matches = [hmac.compare_digest(_digest(secret, parts), bytes(signature)) for secret in self._secrets]
         return any(matches)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
 
 
-# Rendered without brackets of their own, and self_group() adds none.
+# Rendered without parentheses, and self_group() adds none.
 _OPEN_ENDED = (
     aggregate_order_by,
     elements.CollationClause,
@@ -40,7 +40,7 @@ _OPEN_ENDED = (
     internals.LabelReference,
     internals.TextualLabelReference,
 )
-# No column expressions, but whole: in brackets, or text that the registry has to allow.
+# Not column expressions, but rendered as a unit: in parentheses, or as text that the registry has to allow.
 _CLOSED = (selectable.SelectStatementGrouping, selectable.FromGrouping, elements.TextClause)
 _MEMBERSHIP = (operators.in_op, operators.not_in_op)
 _CALLS = (FunctionElement, elements.FunctionFilter, elements.AggregateOrderBy)
@@ -62,14 +62,14 @@ INFIX = frozenset(
 
 
 def check_operand(element: Any) -> Any:
-    """`element`, if it is an expression that is whole once `self_group` has put its parentheses."""
+    """`element`, if `self_group` makes it a unit that an operator beside it cannot split; otherwise raise."""
     is_whole = _is_whole(element.__class__) or _is_whole_itself(element)
     return element if is_whole else malformed("an open-ended operand")
 
 
 @cache
 def _is_whole(cls: Any) -> bool:
-    """Whether all elements of the class are."""
+    """Whether every element of the class is such a unit."""
     if issubclass(cls, elements.ColumnElement):
         return not issubclass(cls, (*_OPEN_ENDED, elements.UnaryExpression, elements.BindParameter))
     return issubclass(cls, _CLOSED)
@@ -78,12 +78,12 @@ def _is_whole(cls: Any) -> bool:
 def _is_whole_itself(element: Any) -> bool:
     if isinstance(element, elements.UnaryExpression):
         return element.modifier is None
-    # A list of values belongs to IN, and SQLAlchemy's cache keys ignore it.
+    # A list of values is allowed in IN only, because SQLAlchemy's cache keys ignore it.
     return isinstance(element, elements.BindParameter) and not element.expanding
 
 
 def check_one(element: Any) -> Any:
-    """`element`, if it is rendered as one value, or is a Bundle: `a, b` would shift what stands behind it."""
+    """`element`, if it is rendered as one value or is a Bundle. `a, b` would shift the columns after it."""
     is_list = isinstance(element, elements.ClauseList | elements.ElementList) or (
         isinstance(element, elements.ExpressionClauseList) and element.operator is operators.comma_op
     )
@@ -94,8 +94,8 @@ def check_one(element: Any) -> Any:
 
 
 def check_right(element: Any, op: Any) -> Any:
-    """The right operand of `op`: COLLATE takes a collation, an index takes a slice, others a whole expression."""
-    # `.op("IN")` is rendered like in_(), and its operator is an object of its own.
+    """Check the right operand of `op`: a collation for COLLATE, a slice for an index, otherwise an operand."""
+    # `.op("IN")` is rendered like in_(), but its operator is another object.
     if op in _MEMBERSHIP or getattr(op, "opstring", "").upper() in ("IN", "NOT IN"):
         return _check_members(element)
     if op is operators.collate and isinstance(element, elements.CollationClause):
@@ -106,7 +106,7 @@ def check_right(element: Any, op: Any) -> Any:
 
 
 def _check_members(element: Any) -> Any:
-    """The right side of IN: to SQLite, a bare name there is a table, whoever registered it."""
+    """Check the right side of IN. SQLite reads a bare name there as a table, also one that is not registered."""
     bare = element
     while isinstance(bare, elements.Label | elements.TypeCoerce):
         bare = internals.labelled_element(bare) if isinstance(bare, elements.Label) else bare.clause
@@ -118,12 +118,12 @@ def _check_members(element: Any) -> Any:
 
 
 def check_call(element: Any) -> Any:
-    """`element`, if it is a function call: OVER, FILTER and WITHIN GROUP bind to nothing else."""
+    """`element`, if it is a function call. OVER, FILTER and WITHIN GROUP are valid after a call only."""
     return element if isinstance(element, _CALLS) else malformed("a clause of a function on something else")
 
 
 def enclosed(element: Any, against: Any) -> Any:
-    """`element` with the parentheses that `against` needs; a boolean gets no `= 1` as it would beside AND."""
+    """`element` with the parentheses that `against` needs, without the `= 1` that a boolean gets beside AND."""
     grouped = element.self_group(against=against)
     return element if isinstance(grouped, elements.AsBoolean) else grouped
 
@@ -137,7 +137,7 @@ BARE = {
 
 
 class Bare:
-    """A list as it is written between BETWEEN's operands: of use to a binary expression, and to nothing else."""
+    """A list without parentheses, as between BETWEEN's operands. Only a binary expression accepts it."""
 
     def __init__(self, element: Any) -> None:
         self._element = element
@@ -147,7 +147,7 @@ class Bare:
         if element.operator is not BARE[op]:
             malformed("operands of an operator")
         grouped = [clause.self_group(against=element.operator) for clause in element.clauses]
-        # Parentheses only: without them a hostile OR would reach what is later added with AND.
+        # Without parentheses, a hostile OR would apply to conditions that are later added with AND.
         element.clauses = tuple(
             [
                 g if isinstance(g, elements.Grouping) else c
@@ -158,7 +158,7 @@ class Bare:
 
 
 def bare_copy(element: Any, expected: Any) -> Any:
-    """A copy of a list that is rendered without parentheses of its own."""
+    """A copy of a list that is rendered without its own parentheses."""
     if element.operator is not expected:
         malformed("operands of an operator")
     cls: Any = type(element)
@@ -202,12 +202,12 @@ class NodeKind:
     Attributes:
         ignored: attributes that `derive` computes again or that do not matter.
         constants: attributes with the same value in every element of the kind.
-        derive: completes a filled element; never trusts a flag of the document.
-        write, read: what a kind that is more than its fields has instead of `Encoder.fields` and `Decoder.fill`.
-        is_shared: rendered once however often it is referred to (a table, a CTE).
-        is_own: its elements belong to the document, so that lineage may be set on them.
-        by_attribute, by_name: the fields, those of every kind included.
-        writers: attribute -> its field, or None for one that is not written; those met so far are included.
+        derive: completes a filled element. It computes flags and does not read them from the document.
+        write, read: functions of this kind that replace `Encoder.fields` and `Decoder.fill`.
+        is_shared: rendered once for all references (a table, a CTE).
+        is_own: its elements are new objects of this document, so their origin may be set.
+        by_attribute, by_name: the fields, including those that all kinds have.
+        writers: attribute -> its field, or None if it is not written. Memoized attributes are added when they are met.
         readers: name of a field -> the attribute it sets, and how it is read.
         required: names of the fields that every node must have.
         made: (name, attribute, class) of the fields that are a new empty container when the node leaves them out.
@@ -243,7 +243,7 @@ class NodeKind:
         self.writers.update(dict.fromkeys(_MEMOS | self.ignored))
 
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
-        """Pass over a value that SQLAlchemy computed and kept, and remember it; refuse an attribute nobody knows."""
+        """Skip an attribute that SQLAlchemy memoized, and remember it; refuse any other unknown attribute."""
         found = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
         # SQLAlchemy's memoized descriptors are internal classes of several names (util/langhelpers.py).
         if found is not None and "memoized" in type(found).__name__:
@@ -255,7 +255,7 @@ class NodeKind:
             )
 
 
-# Kept by SQLAlchemy under names that no class attribute announces.
+# SQLAlchemy stores memoized values under these names too, without an attribute of the class.
 _MEMOS = {
     "dispatch",
     *(
@@ -281,7 +281,7 @@ _MEMOS = {
 
 
 def _constants(fields: Sequence[Field]) -> dict[str, Any]:
-    """Attribute -> what it is when the node leaves it out, for what all elements can share."""
+    """Attribute -> its value if the node omits it, for immutable values that all elements can share."""
     absent = {field.attribute: () if field.absent is tuple else field.absent for field in fields}
     return {
         attribute: value
@@ -302,7 +302,7 @@ def part(name: str, attribute: str | None = None, absent: Any = None) -> Field:
 
 
 def operands(name: str, attribute: str | None = None, absent: Any = REQUIRED) -> Field:
-    """Expressions that stand beside AND, OR or another operator."""
+    """Operands of AND, OR or another operator."""
     return Field(
         name=name,
         attribute=attribute or name,
@@ -313,7 +313,7 @@ def operands(name: str, attribute: str | None = None, absent: Any = REQUIRED) ->
 
 
 def operand(name: str, attribute: str | None = None) -> Field:
-    """An expression that stands beside an operator."""
+    """An operand."""
     return _checked_element(name, attribute, check_operand)
 
 
@@ -333,7 +333,7 @@ def _checked_element(name: str, attribute: str | None, check: Callable[[Any], An
 
 
 def needed(name: str, attribute: str | None = None) -> Field:
-    """An element inside this one that cannot be missing."""
+    """An element inside this one. It is required."""
     return part(name, attribute, REQUIRED)
 
 
@@ -345,7 +345,7 @@ def parts(
     absent: Any = REQUIRED,
     empties: tuple[type, ...] = _CONTAINERS,
 ) -> Field:
-    """Elements inside this one, in a tuple or list; when missing, an empty one."""
+    """Elements inside this one, in a tuple or list. A missing field is an empty one."""
     return Field(
         name=name,
         attribute=attribute or name,
@@ -357,7 +357,7 @@ def parts(
 
 
 def pairs(name: str, attribute: str) -> Field:
-    """Tuples of elements, as the WHENs of a CASE."""
+    """Tuples of elements, such as the WHENs of a CASE."""
     return Field(
         name=name,
         attribute=attribute,
@@ -398,7 +398,7 @@ def name_(name: str = "name", attribute: str | None = None, absent: Any = REQUIR
 
 
 def word(name: str, attribute: str, allows: Callable[[str], bool], absent: Any = None) -> Field:
-    """Text that is rendered as written, and therefore must be one of a known set or match a pattern."""
+    """Text that is rendered as written. It has to be in a known set or match a pattern."""
 
     def write(enc: Encoder, value: Any) -> Any:
         if not isinstance(value, str) or not allows(value):
@@ -427,7 +427,7 @@ def choice(name: str, attribute: str, values: Any, absent: Any = None, default: 
 
 
 def type_(default: Any = None, name: str = "type", attribute: str = "type") -> Field:
-    """The SQL type; `default` is a type object that stands for itself when nothing is written."""
+    """The SQL type. `default` is used if the document has none."""
     return Field(
         name=name,
         attribute=attribute,
@@ -449,20 +449,20 @@ def value_(name: str, attribute: str) -> Field:
     )
 
 
-# SQLAlchemy sets it on elements that it has adapted to an alias: ORDER BY then never means their label.
+# SQLAlchemy sets it on elements that it has adapted to an alias. ORDER BY then does not use their label.
 _COMMON = (flag("resolves labels", "_allow_label_resolve", default=True, absent=LEAVE),)
 
 
-# Logical operators on some database (|| is OR on MySQL): they must always be grouped under AND.
+# Logical operators on at least one database (|| is OR on MySQL). They always need parentheses under AND.
 _LOOSE = frozenset({"||", "&&", "XOR", "OR", "AND", "NOT"})
 _POSTGRESQL_NAMES = {op: name for name, op in POSTGRESQL_OPERATORS.items()}
 
 
 def operator(name: str, places: frozenset[str], attribute: str | None = None, absent: Any = None) -> Field:
-    """An operator, by its name in SQLAlchemy or by a text of the allow-list.
+    """An operator, by its name in SQLAlchemy or by its text, if the registry allows that.
 
     Args:
-        places: names of the operators that can stand here.
+        places: names of the operators that are allowed here.
     """
 
     def read(dec: Decoder, wire: Any) -> Any:
@@ -507,7 +507,7 @@ def _read_custom(dec: Decoder, wire: Any, *, is_infix: bool) -> Any:
     comparison, natural, eager = (expect(item, bool) for item in flags)
     return custom_op(
         text,
-        # AND has the precedence 3 (sql/operators.py): at 0 or less, self_group() adds brackets under it.
+        # AND has the precedence 3 (sql/operators.py): self_group() adds parentheses to operators of 0 or less.
         precedence=min(precedence, 0) if text.upper() in _LOOSE else precedence,
         is_comparison=comparison,
         natural_self_precedent=natural,
@@ -525,7 +525,7 @@ def _is_flags(value: Any) -> bool:
     return type(value) is str and value.isprintable() and len(value) <= 20
 
 
-# Keyword arguments of operators: escape= and flags= are rendered as literals, the others switch words on.
+# Keyword arguments of operators: escape= and flags= are rendered as literals, the others add fixed words.
 _MODIFIERS: dict[str, Callable[[Any], bool]] = {
     "escape": _is_escape,
     "flags": _is_flags,
@@ -546,7 +546,7 @@ def modifiers(name: str = "with", attribute: str = "modifiers") -> Field:
 def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for key, item in value.items():
-        if key == "_python_is_types":  # steers how an operand was coerced, which has happened
+        if key == "_python_is_types":  # used when the operand was coerced, and not needed after that
             continue
         if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
             refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
@@ -562,7 +562,7 @@ def _read_modifiers(dec: Decoder, wire: Any) -> dict[str, Any]:
     return read
 
 
-# Notes that SQLAlchemy reads and takes for entities and the like; none of them is ever a plain value.
+# Annotations that SQLAlchemy reads itself, such as entities. They are never plain values.
 _MEANT = frozenset(
     """parententity parentmapper entity_namespace proxy_owner proxy_key bundle dml_table for_loader_criteria
     compile_state_plugin plugin_subject additional_entity_criteria warn_on_attribute_access""".split()
@@ -591,7 +591,7 @@ ORM = Field(name="orm", attribute="_propagate_attrs", write=write_plugin, read=r
 
 
 def is_plain(key: Any, value: Any) -> bool:
-    """Whether SQLAlchemy takes the note for nothing but a part of the cache key."""
+    """Whether SQLAlchemy uses the annotation in the cache key only."""
     if (
         key == "_no_filter_by"
     ):  # on the secondary table of a write-only collection; only filter_by() asks for it

@@ -39,7 +39,7 @@ _BY_CLASS[TableClause] = KINDS["table"]
 
 
 def kind_of(element: Any) -> NodeKind | None:
-    """The kind of an element by its exact class, or None for one that no document can hold."""
+    """The kind of an element by its exact class, or None if documents cannot hold it."""
     cls = type(element)
     kind = _BY_CLASS.get(cls)
     if kind is not None:
@@ -54,7 +54,7 @@ def kind_of(element: Any) -> NodeKind | None:
 
 
 def _kind_of_subclass(cls: type) -> NodeKind | None:
-    # An application's Table or Column subclass is a reference by name like any other.
+    # A subclass of Table or Column is stored by name, as any table or column is.
     if issubclass(cls, Table):
         return KINDS["table"]
     if issubclass(cls, ColumnClause):

@@ -1,4 +1,4 @@
-"""The kinds of column expressions. Brackets and boolean flags are computed from the operator, never read."""
+"""The kinds of column expressions. Parentheses and boolean flags are computed from the operator, never read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _derive_binary(element: Any) -> None:
 
 
 def _derive_match(element: Any) -> None:
-    # MySQL's MATCH (...) brings the parentheses of its columns.
+    # MySQL's MATCH (...) writes the parentheses of its columns itself.
     left = element.left
     _derive_binary(element)
     if isinstance(left, elements.ExpressionClauseList):
@@ -88,7 +88,7 @@ def _derive_clause_list(element: Any) -> None:
 
 
 def _derive_unary(element: Any) -> None:
-    # With a modifier (DESC, NULLS LAST) it is no operand itself, and may hold another modifier.
+    # With a modifier (DESC, NULLS LAST) it is not an operand, and it may hold another modifier.
     if element.modifier is None:
         check_operand(element.element)
     element.element = element.element.self_group(against=element.operator or element.modifier)
@@ -100,7 +100,7 @@ def _derive_exists(element: Any) -> None:
 
 
 def _derive_as_boolean(element: Any) -> None:
-    # AsBoolean renders `x = 1` on databases without a boolean type: the operand is grouped as beside `=`.
+    # AsBoolean renders `x = 1` on databases without a boolean type, so the operand needs the parentheses of `=`.
     element.element = enclosed(element.element, operators.eq)
     internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
 
@@ -119,7 +119,7 @@ def _derive_cast(element: Any) -> None:
 
 def _derive_label(element: Any) -> None:
     state = element.__dict__
-    # As Label.__init__(): the keys that a subquery around it finds the column by.
+    # As Label.__init__(): a subquery finds the column by these keys.
     state["key"] = state["_tq_key_label"] = state.get("key", element.name)
     state["_tq_label"] = element.name
     state["_proxies"] = [internals.labelled_element(element)]
@@ -145,7 +145,7 @@ def _write_label(enc: Encoder, kind: NodeKind, label: Any) -> dict[str, Any]:
     return written if label.key == label.name else {**written, "key": names.write_name(label.key, enc.seeds)}
 
 
-# SQLAlchemy has one object of each and compares by identity: a copy of null() would not be null().
+# SQLAlchemy has one object of each and compares by identity, so a copy of null() would not be null().
 def _singleton(tag: str, element: Any) -> NodeKind:
     return NodeKind(tag, type(element), write=lambda *_: {}, read=lambda *_: element, is_own=False)
 
@@ -154,9 +154,9 @@ def _wrapped(tag: str, cls: Any, *fields: Field, **more: Any) -> NodeKind:
     return NodeKind(tag, cls, (*fields, type_(NULLTYPE), *NOTED), **more)
 
 
-# OVER, FILTER and WITHIN GROUP have a `type` property that reads the function's.
+# The `type` of OVER, FILTER and WITHIN GROUP is a property that returns the type of the function.
 def _followed(tag: str, cls: Any, *fields: Field) -> NodeKind:
-    """A kind whose type is that of the function inside, which its class looks up."""
+    """A kind whose type is that of the function inside it."""
     return NodeKind(tag, cls, (*fields, *NOTED), frozenset({"type"}))
 
 
@@ -181,7 +181,7 @@ _BINARY = (
 )
 _LIST = (operands("clauses"), operator("operator", CHAINED, absent=REQUIRED))
 _UNARY = (needed("element"), operator("operator", PREFIXED), operator("modifier", ORDERING))
-# `negation_clause`: what relationship.contains() would become if it were negated later.
+# `negation_clause`: the negated form of relationship.contains(), for a later NOT.
 _FLAGS = frozenset(
     {"group", "group_contents", "_is_implicitly_boolean", "_text_converter_role", "negation_clause"}
 )
@@ -253,7 +253,7 @@ KINDS = (
         {"group": True, "group_contents": True, "_text_converter_role": roles.WhereHavingRole},
         _derive_clause_list,
     ),
-    # SQLAlchemy's own list of syntax extensions that share one place.
+    # SQLAlchemy's own list of syntax extensions at one position.
     NodeKind("elements", elements.ElementList, (parts("clauses"),)),
     NodeKind(
         "order list",

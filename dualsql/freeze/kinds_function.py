@@ -1,8 +1,8 @@
 """Functions, bound parameters and elements of an application's own classes.
 
-The registry says which own classes there are. Their `@compiles` functions render what they are given, wherever an
-expression is allowed. A document may therefore give them only what cannot be rendered as free text: expressions,
-whole numbers and flags.
+The registry lists the application's own classes. Their `@compiles` functions render their arguments wherever an
+expression is allowed. A document may therefore give them only values that cannot be rendered as free text:
+expressions, whole numbers and flags.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     if state.get("isoutparam"):
         refuse("an OUT parameter", "Bind a plain value.")
     if state.get("callable") is not None:
-        # Called now: what is stored is a value, as it is for every other parameter.
+        # The callable is called now, because the document stores values.
         state = {**state, "callable": None, "value": enc.once(element, lambda: element.effective_value)}
     written = enc.fields(kind, state)
     key = element.key
@@ -71,7 +71,7 @@ def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
 
 
 class Row(elements.BindParameter[Any]):
-    """A list of values outside of IN: by the class, SQLAlchemy's cache keys tell it from a single value."""
+    """A list of values outside of IN. Its class makes SQLAlchemy's cache key differ from a single value's."""
 
     inherit_cache = True
 
@@ -102,7 +102,7 @@ def _derive_bind(element: Any) -> None:
 
 
 def _original_key(key: str) -> str:
-    """What a bound parameter was named before SQLAlchemy made the name unique."""
+    """The name of a bound parameter before SQLAlchemy made it unique."""
     match = names.ANONYMOUS.fullmatch(key)
     return match[2] if match else key
 
@@ -158,7 +158,7 @@ def _column(name: str, type_: Any) -> Any:
 
 
 def check_rows(kind: Any, rows: Any) -> None:
-    """Refuse two row types of other columns: SQLAlchemy's cache keys tell only one of them apart."""
+    """Refuse two row types with different columns, because SQLAlchemy's cache keys do not distinguish them."""
     wanted, found = (
         [(column.name, internals.type_key(column.type)) for column in internals.columns_of_row_type(type_)]
         for type_ in (kind, rows)
@@ -187,7 +187,7 @@ _FIELDS = (
     flag("monotonic", absent=LEAVE),
     *NOTED,
 )
-# Execution options are read from the whole statement, never from a function in it.
+# SQLAlchemy reads execution options from the whole statement, not from a function in it.
 _IGNORED = frozenset(
     {"_has_args", "clauses", "packagenames", "name", "coerce_arguments", "_execution_options"}
 )
@@ -203,7 +203,7 @@ def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
             f"the function {full_name}"[:120],
             "If the function has no side effects, register it: Registry(..., functions=[name]).",
         )
-    # SQLAlchemy finds a class by the function's name: another class of that name would be made when it is read.
+    # SQLAlchemy finds a class by the function's name, so reading would build the class registered under that name.
     if cls is not Function and _class_of(element.name) is not cls:
         refuse(
             f"the function class {cls.__qualname__}",
@@ -235,7 +235,7 @@ def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     state["packagenames"] = packages
     if cls is None:
         state["name"] = name
-    # What the class declares wins: current_date renders without parentheses, count() always with.
+    # The declaration of the class applies: current_date is rendered without parentheses, count() always with them.
     state["_has_args"] = bool(getattr(cls or Function, "_has_args", False)) or bool(
         element.clause_expr.element.clauses
     )
@@ -243,7 +243,7 @@ def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 def _read_own_type(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    """A function of a class that the application has registered."""
+    """A function of a registered class."""
     cls: Any = dec.registry.function_classes[expect(fields.pop("class"), str)]
     element = cls.__new__(cls)
     dec.fill_state(kind, fields, element.__dict__)
@@ -261,7 +261,7 @@ def _check_arguments(state: dict[str, Any]) -> None:
 
 
 def _class_of(name: str) -> type[GenericFunction[Any]] | None:
-    """SQLAlchemy's own class for a function name; classes that applications define are found by the same name."""
+    """SQLAlchemy's own class for a function name, not one that an application defined under that name."""
     found = internals.registered_function(name)
     if isinstance(found, type) and issubclass(found, GenericFunction) and found.name == name:
         return found
@@ -290,24 +290,24 @@ def is_function(cls: type) -> bool:
     return issubclass(cls, FunctionElement)
 
 
-# How a class describes an attribute (`_traverse_internals`) -> the form that its values have in a document.
+# Description of an attribute in `_traverse_internals` -> form of its values in a document.
 _FORMS = {
     InternalTraversal.dp_clauseelement: "one",
     InternalTraversal.dp_clauseelement_list: "list",
     InternalTraversal.dp_clauseelement_tuple: "tuple",
 }
 _LISTS: dict[str, type] = {"list": list, "tuple": tuple}
-# The range of 64 bits, which every JSON library writes as it is.
+# The range of 64 bits. Every JSON library writes these numbers exactly.
 _LARGEST = 2**63
 
 
 def is_own_class(cls: type) -> bool:
-    """Whether `cls` is an element that SQLAlchemy does not bring."""
+    """Whether `cls` is an element class that is not SQLAlchemy's."""
     return issubclass(cls, ClauseElement) and not cls.__module__.startswith("sqlalchemy.")
 
 
 def _forms(cls: Any, name: str) -> tuple[str, ...]:
-    """What documents may set the attribute to: as the class describes it; anything, if it knows nothing of it."""
+    """The forms that a document may give the attribute: those of its description, or all if there is none."""
     described = dict(getattr(cls, "_traverse_internals", ()))
     if name in described:
         form = _FORMS.get(described[name])
@@ -367,7 +367,7 @@ def _read_held(dec: Decoder, form: str, value: Any) -> Any:
 
 
 def extension(name: str, attribute: str) -> Field:
-    """A clause of its own, as DISTINCT ON; any other element there would run into the clause before it."""
+    """A separate clause, such as DISTINCT ON. Any other element there would be read as part of the clause before it."""
 
     def read(dec: Decoder, wire: Any) -> Any:
         element = dec.element(wire)
@@ -381,10 +381,10 @@ def extension(name: str, attribute: str) -> Field:
 
 
 def _check_place(clause: Any, attribute: str) -> None:
-    """Raise MalformedError unless `clause` puts itself into this place of a select."""
+    """Raise MalformedError unless `clause` adds itself at this position of a select."""
     if not isinstance(clause, SyntaxExtension):
         malformed("clause in a wrong place")
-    # The class itself knows its place: apply_to_select() puts it there.
+    # The class defines its position: apply_to_select() adds it there.
     if getattr(select().ext(clause), attribute) is not clause:
         malformed("clause of another place")
 

@@ -1,7 +1,7 @@
 """Loader options and criteria of the ORM, by registered attributes.
 
-An option is stored only if the SQL differs without it (see `freeze`): most options shape objects, and rows here are
-plain columns. The others add joins, columns or, with_loader_criteria(), conditions.
+An option is stored only if the SQL differs without it (see `freeze`). Most options shape objects, and rows here are
+plain columns. The others add joins, columns or, as with_loader_criteria() does, conditions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _write_path(enc: Encoder, path: Any) -> list[Any]:
-    """From an entity by its attributes to others: a number is an entity, a text a property or a wildcard."""
+    """A path from an entity over its attributes to others: numbers are entities, texts are properties or wildcards."""
     return [_write_step(enc, step) for step in path.path]
 
 
@@ -56,7 +56,7 @@ def _read_path(dec: Decoder, wire: Any) -> Any:
     return path
 
 
-# Strategies are looked up by these keys and values, and rendered nowhere.
+# SQLAlchemy looks strategies up by these keys and values. They are not rendered.
 _STRATEGY_KEYS = frozenset(
     "lazy deferred instrument raiseload query_expression selectinload_polymorphic do_nothing".split()
 )
@@ -171,7 +171,7 @@ def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     part.propagate_to_loaders = expect(fields["deep"], bool)
     is_merged = None if fields["merged"] is None else expect(fields["merged"], bool)
     internals.fill_option(part, criteria, is_merged=is_merged)
-    # The class of a part says which kind of path it reads; a forger could pair them otherwise.
+    # The class of a part fixes the kind of its path. A forged document could combine them differently.
     if part.is_token_strategy != part.path.is_token:
         malformed("path of a loader option")
     if isinstance(part, internals.AttributeLoad):
@@ -184,7 +184,7 @@ def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 def _criterion(dec: Decoder, number: Any) -> Any:
     element = check_operand(dec.element(number))
-    # with_expression() puts it among the columns.
+    # with_expression() adds it to the columns.
     registry.check_column(element, dec.registry)
     return element
 
@@ -207,7 +207,7 @@ def _read_wildcard(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 def _write_criteria(enc: Encoder, kind: NodeKind, option: Any) -> dict[str, Any]:
-    """A function is called here, once for each class it is for: its result is stored, since code is not."""
+    """Write criteria. A function is called for each of its classes, and its results are stored, because code is not."""
     criteria = enc.once(option, lambda: list(_resolved(option)))
     return {
         "for": [[enc.ref(entity), enc.ref(where)] for entity, where in criteria],
@@ -229,7 +229,7 @@ def _targets(option: Any) -> Sequence[Any]:
     if option.entity is not None:
         return [option.entity]
     mappers = list(internals.mappers_of_criteria(option))
-    # An option for a class is for its subclasses too, so that one for the topmost classes is enough.
+    # An option for a class applies to its subclasses, so options for the topmost classes are enough.
     return [mapper for mapper in dict.fromkeys(mappers) if mapper.inherits not in mappers]
 
 
@@ -249,11 +249,11 @@ def _read_criteria(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 class Criteria(list[LoaderCriteriaOption]):
-    """What one with_loader_criteria() has become: one option for each class."""
+    """The options that one with_loader_criteria() was stored as, one for each class."""
 
 
 def has_options(statement: Any) -> bool:
-    """Whether the statement itself has loader options; those of a subquery never matter to SQLAlchemy."""
+    """Whether the statement itself has loader options. SQLAlchemy ignores those of a subquery."""
     earlier = internals.earlier_selects(statement)
     return any(internals.statement_options(part) for part in (statement, *earlier))
 
@@ -261,7 +261,7 @@ def has_options(statement: Any) -> bool:
 def _write_all(enc: Encoder, options: Any) -> list[int] | None:
     if enc.leaves_options_out:
         return None
-    # Others are for a Session and its events; SQLAlchemy's compiler passes them over.
+    # Other options are for a Session and its events. SQLAlchemy's compiler ignores them.
     return [enc.ref(option) for option in options if internals.is_compile_state_option(option)] or None
 
 

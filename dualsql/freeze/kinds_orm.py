@@ -1,4 +1,4 @@
-"""ORM entities and attributes, stored as references into the mapping: the ORM compares entities by identity."""
+"""ORM entities and attributes, stored as references to the mapping, because the ORM compares entities by identity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
 
 _ENTITY_NOTES = frozenset({"parententity", "parentmapper", "entity_namespace", "proxy_owner"})
-# A hybrid's entity stands in a wrapper of its own under "entity_namespace".
+# The entity of a hybrid is in a wrapper under "entity_namespace".
 _HYBRID_NOTE = "hybrid"
 
 
@@ -47,7 +47,7 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
     if mapper is None:
         changed()
     _note_mapper(dec, mapper)
-    # with_polymorphic="*" in the mapping makes a query of one class read the tables of all its subclasses.
+    # With with_polymorphic="*" in the mapping, a query of one class reads the tables of all its subclasses.
     for relative in mapper.self_and_descendants:
         for name in map(dec.registry.name_of, relative.tables):
             dec.note_source(name)
@@ -109,7 +109,7 @@ def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
     mapper, whole = dec.neighbour(fields["mapper"]), dec.element(fields["within"])
     entities = internals.polymorphic_entities(whole)
     found: AliasedInsp[Any] = next(entity for entity in entities if entity.mapper is mapper)
-    # SQLAlchemy holds the whole by a weak reference, and compiles nothing once it is gone.
+    # SQLAlchemy has only a weak reference to the whole, and cannot compile the statement without it.
     internals.keep_with_alias(found, "dualsql.freeze: whole", whole)
     return found
 
@@ -126,15 +126,15 @@ def as_entity(found: Any) -> Any:
 
 
 def _attribute(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
-    """A mapped attribute; only what the mapper lists, since a class can have any property."""
-    # getattr() below runs whatever the class defines under this name: only names that the mapper lists get there.
+    """An attribute that the mapper lists."""
+    # getattr() below runs any property of the class, so only names that the mapper lists are allowed.
     if not isinstance(owner, Mapper | AliasedInsp) or mapped_property(codec, owner, key) is None:
         return None
     return getattr(owner.entity, key, None)
 
 
 def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
-    """A property of a mapping, unless it leads to a class or table that is not registered."""
+    """A property of a mapping. A property that leads to an unregistered class or table is refused."""
     found = owner.mapper.attrs.get(key)
     if isinstance(found, RelationshipProperty):
         leads_to = [found.mapper, *_tables_of(found.secondary)]
@@ -170,7 +170,7 @@ def _tables_of(secondary: Any) -> list[Any]:
 
 
 def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    """An annotated element: a mapped attribute or entity where it is one, else what differs from its original."""
+    """Write an annotated element: as a mapped attribute or entity if it is one, otherwise as its difference."""
     reference = _write_reference(enc, element)
     if reference is not None:
         return reference
@@ -220,7 +220,7 @@ def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
 def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
     notes = internals.annotations_of(element)
     owner = notes.get("proxy_owner") or notes.get("parententity")
-    # The ORM makes an attribute's expression in two ways, and only the very same one is cached and compared alike.
+    # The ORM builds an attribute's expression in two ways. Caching and comparison need the same one as before.
     for form, candidate in _candidates(enc, owner, notes.get("proxy_key")):
         if candidate is element or _is_same(candidate, element):
             reference = {"entity": enc.ref(owner), "form": form}
@@ -240,7 +240,7 @@ def _candidates(enc: Encoder, owner: Any, key: str | None) -> list[tuple[str, An
 
 
 def _form(attribute: Any, form: str) -> Any:
-    """What an attribute is in a column list, or as an operand."""
+    """The expression of an attribute, in a column list or as an operand."""
     return attribute.expression if form == "expression" else attribute.comparator.__clause_element__()
 
 
@@ -257,7 +257,7 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "entity" in fields:
         return _read_reference(dec, fields)
     base = dec.element(fields["of"])
-    # An Annotated class is made of the class below; SQLAlchemy merges annotations and never nests them.
+    # An Annotated class derives from the plain class. SQLAlchemy merges annotations and does not nest them.
     if isinstance(base, Annotated):
         malformed("annotations on annotations")
     notes = dict(_read_note_item(dec, key, wire) for key, wire in fields["notes"].items())

@@ -1,4 +1,4 @@
-"""The statements themselves. Text that is rendered as written is refused unless the registry allows it."""
+"""The kinds of statements. Text that is rendered as written is refused unless the registry allows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def is_plain_select(cls: type) -> bool:
-    """Whether `cls` is a Select with other Python methods and the same SQL, as SQLModel has them."""
+    """Whether `cls` is a subclass of Select with the same SQL, such as SQLModel's."""
     return issubclass(cls, selectable.Select) and internals.compiles_as(cls, selectable.Select)
 
 
@@ -50,7 +50,7 @@ def _write_columns(enc: Encoder, columns: Any) -> list[int]:
 
 
 def _parts(enc: Encoder, column: Any) -> Any:
-    """The columns of `select(table.c["a", "b"])` or of `select(lambda: [a, b])`, one item to SQLAlchemy."""
+    """The columns of `select(table.c["a", "b"])` or `select(lambda: [a, b])`, which are one item in SQLAlchemy."""
     if isinstance(column, LambdaElement):
         column = enc.resolved(column)
     if type(column) is elements.ClauseList:
@@ -61,7 +61,7 @@ def _parts(enc: Encoder, column: Any) -> Any:
 def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
     columns = [check_one(dec.element(number)) for number in expect(wire, list)]
     for column in columns:
-        # A table in a list of columns is all its columns: each counts as a term.
+        # A table in a list of columns selects all its columns. Each counts as a term.
         if isinstance(column, selectable.FromClause):
             note_whole(dec, column)
             dec.widen(len(column.c))
@@ -103,7 +103,7 @@ def _write_params(enc: Encoder, value: Any) -> list[Any]:
 
 
 def _read_params(dec: Decoder, wire: Any) -> Any:
-    """Values of the document's own parameters only: a rule's parameter, added later, is found by name too."""
+    """Values of the document's own parameters. Others are refused: parameters of rules are found by name, too."""
     values = {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
     return immutabledict({key: value for key, value in values.items() if dec.is_bind(key)})
 
@@ -114,7 +114,7 @@ def _check_options(enc: Encoder, options: Any) -> Any:
             refuse(f"the execution option {option}"[:120], "Set the option on the engine, or leave it out.")
 
 
-# Written by `_check_options` as nothing: these options tune how rows are fetched, which the executor decides.
+# `_check_options` does not write these options: they tune how rows are fetched, which dualsql decides.
 _OPTIONS = Field(
     name="options",
     attribute="_execution_options",
@@ -125,8 +125,8 @@ _OPTIONS = Field(
 
 
 def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
-    """What the ORM leaves on a statement that it has compiled, or that a Query has made."""
-    # A class is the default; an object is what somebody changed.
+    """Options that the ORM sets on a statement when it compiles it or a Query builds it."""
+    # A class means the defaults. An object has changed options.
     if isinstance(options, type):
         return None
     changed = {key for key, value in vars(options).items() if value != getattr(type(options), key, None)}
@@ -136,14 +136,14 @@ def _write_compile_options(enc: Encoder, options: Any) -> list[str] | None:
 
 
 def _read_compile_options(dec: Decoder, wire: Any) -> Any:
-    # Stored as names only: each of these options is a flag, which is inverted.
+    # Names are enough: each option is a flag that differs from its default.
     if not set(expect(wire, list)) <= _QUERY_OPTIONS:
         malformed("compile options")
     default = internals.ORMCompileState.default_compile_options
     return default + {name: not getattr(default, name) for name in wire}
 
 
-# Attributes that Query leaves on its statement; they steer the Session, not the SQL.
+# Attributes that Query sets on its statement. They concern the Session, not the SQL.
 _LEFT_BY_QUERY = frozenset(
     {
         "load_options",
@@ -155,7 +155,7 @@ _LEFT_BY_QUERY = frozenset(
     }
     | {"instance", "attr", "_syntax_extensions", "_enable_assertions"}
 )
-# Query.statement has these; others, as _enable_single_crit, would switch criteria off.
+# Query.statement sets these. Others, such as _enable_single_crit, would disable criteria.
 _QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style", "_enable_eagerloads"})
 _COMPILE_OPTIONS = Field(
     name="compile options",
@@ -182,7 +182,7 @@ _DIALECT_OPTIONS = Field(
 
 
 def _write_distinct(enc: Encoder, value: Any) -> Any:
-    """True, or the word that MySQL's compiler puts in its place, as written."""
+    """True, or the word that MySQL's compiler renders instead, as written."""
     if isinstance(value, str):
         enc.text_used(f"distinct={value!r}"[:120])
     return str(value) if isinstance(value, str) else write_flag("distinct", value)
@@ -205,7 +205,7 @@ _DISTINCT = Field(
 )
 
 
-# A hint is free text between the words of the statement: as powerful as text().
+# A hint is rendered as free text, so it needs the permission of text().
 def _write_hints(enc: Encoder, hints: Any) -> list[Any]:
     enc.text_used("a hint")
     return [[enc.ref(table), dialect, text] for (table, dialect), text in hints.items()]

@@ -1,4 +1,4 @@
-"""Tables, columns and everything else that can be in FROM. A table is stored by its registered name only."""
+"""Tables, columns and other sources in FROM. A table is stored by its registered name only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dualsql.freeze.names import read_name, write_name
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
 
-# Rendered as written, and harmless: what relationship.any() and .has() select inside EXISTS is the digit 1.
+# Rendered as written, and safe: relationship.any() and .has() select the digit 1 inside EXISTS.
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -43,7 +43,7 @@ def base_table(source: Any) -> Any:
 
 
 def note_whole(codec: Encoder | Decoder, source: Any) -> None:
-    """All columns of the tables in `source` become part of the fingerprint: they are the result's columns."""
+    """Add all columns of the tables in `source` to the fingerprint, because they are columns of the result."""
     waiting = [source]
     while waiting:
         found = base_table(waiting.pop())
@@ -63,7 +63,7 @@ def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     if source is None:
         return _write_loose(enc, column)
     key: Any = enc.column_keys(source).get(id(column), column.key)
-    # An anonymous name has another number in every process: such a column is stored by its position.
+    # An anonymous name has a different number in every process, so such a column is stored by its position.
     found = source.c.get(key) if type(key) is not int else column
     if found is None:
         refuse(
@@ -93,7 +93,7 @@ def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
 
 
 def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
-    """The column of the table below `source` becomes part of the fingerprint."""
+    """Add the column of the table below `source` to the fingerprint."""
     table = source if codec.registry.name_of(source) is not None else base_table(source)
     name = codec.registry.name_of(table)
     if name is not None and isinstance(key, str) and key in table.c:
@@ -104,7 +104,7 @@ def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "of" not in fields:
         return _read_loose(dec, fields)
     source, key = dec.source(fields["of"]), fields["key"]
-    # SQLAlchemy makes all columns of a source when the first is read: work that a forger could multiply.
+    # SQLAlchemy builds all columns of a source when the first one is read. A forged document could repeat that work.
     if "c" not in source.__dict__:
         dec.spend(len(source.c))
     if type(key) is int:
@@ -164,7 +164,7 @@ def _prefixes(name: str, attribute: str) -> Field:
 
 
 def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
-    # Of all prefixes, those in the list are words; any other one is free text.
+    # A prefix in the list is a known word. Any other prefix is free text.
     for text, _dialect in prefixes:
         if not isinstance(text, elements.TextClause) or text.text.upper() not in types.PREFIXES:
             enc.text_used(f"the prefix or suffix {text}"[:120])
@@ -222,7 +222,7 @@ def _read_values(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     data = tuple(
         [[_read_row(dec, row, len(columns)) for row in expect(rows, list)] for rows in fields.pop("rows")]
     )
-    # Each cell is a bound parameter when the statement is compiled.
+    # Compiling the statement makes a bound parameter of each cell.
     dec.widen(len(columns) + sum(len(row) for rows in data for row in rows))
     if kind.cls is selectable.ScalarValues:
         return selectable.ScalarValues(columns, data, expect(fields.get("literal", False), bool))

@@ -1,8 +1,8 @@
-"""Names in documents, and name shadowing: names that a database could take for one another.
+"""Names in documents, and name shadowing: two names that a database could resolve to the same object.
 
 Examples of shadowing: a CTE with the name of a table, an alias with the name of an alias of an outer query, `X` beside
 `x`. The database then reads other content than SQLAlchemy expects. Only statements that read a column with an
-application's own type are checked for it, because there the content would be given to the type's code.
+application's own type are checked for it, because there the type's code would receive that content.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sqlalchemy.sql.selectable import Alias, CompoundSelect
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
 
-# Rendered without quotes by at least one dialect: bind names (Oracle), collations (SQL Server). Of a bind
-# name, SQLAlchemy replaces %():.[] and blanks on every dialect; -- would begin a comment.
+# At least one dialect renders these without quotes: bind names (Oracle), collations (SQL Server). SQLAlchemy replaces
+# %():.[] and blanks in bind names on every dialect. -- would begin a comment.
 _BIND = re.compile(r"[\w$# .%():?\[\]/]+(?:-[\w$# .%():?\[\]/]+)*-?")
 _COLLATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@]*(?:-[A-Za-z0-9_]+)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
@@ -32,7 +32,7 @@ ANONYMOUS = re.compile(r"%\((\S+) ((?:[^()%]|%%)*)\)s")
 _PLAIN = re.compile(r"(?:[^%]|%%)*")
 _BODY = re.compile(r"(?:[^()%]|%%)*")
 _LONGEST = 1024
-# Seeds for anonymous names of thawed statements: SQLAlchemy's own are decimal or hexadecimal, never a "t".
+# Seeds for anonymous names of thawed statements. SQLAlchemy's own are decimal or hexadecimal and never begin with "t".
 _fresh = itertools.count(1)
 
 _MARKS: dict[str, type[quoted_name]] = {
@@ -44,7 +44,7 @@ _MARK_OF = {cls: mark for mark, cls in _MARKS.items()}
 
 
 class Seeds(Protocol):
-    """What turns the seed of an anonymous name into its number in the document, and back."""
+    """Converts the seed of an anonymous name into its number in the document, or back."""
 
     def seed(self, original: Any) -> Any: ...
 
@@ -60,7 +60,7 @@ class Renumbering:
 
 
 class FreshSeeds:
-    """Decoder side: a number becomes a seed no other statement of this process has."""
+    """Decoder side: a number becomes a seed that no other statement of this process has."""
 
     def __init__(self) -> None:
         self._seeds: dict[int, str] = {}
@@ -89,7 +89,7 @@ def write_name(name: Any, seeds: Seeds) -> Any:
 
 
 def read_name(wire: Any, seeds: Seeds) -> str:
-    """The reverse of `write_name`; refuses unquoted text and format directives of any other shape."""
+    """The reverse of `write_name`. Unquoted text and unknown format directives are refused."""
     if type(wire) is str:
         return _checked(wire, malformed)
     mark, *rest = expect(wire, list)
@@ -120,7 +120,7 @@ def _write_anonymous(name: internals.AnonymousLabel, seeds: Seeds) -> list[Any]:
 
 
 def _read_anonymous(pieces: list[Any], seeds: Seeds) -> internals.AnonymousLabel:
-    """Numbers are followed by the body of their name; other pieces are text with every % doubled."""
+    """Read an anonymous name: each number is followed by the body of its name, other pieces are text with % doubled."""
     text = ""
     remaining = iter(pieces)
     for piece in remaining:
@@ -147,7 +147,7 @@ def refuse_name(what: str) -> None:
 
 
 def bodies(name: str) -> str:
-    """A name without the seeds of its anonymous parts: what ends up in the SQL besides numbers."""
+    """A name without the seeds of its anonymous parts: its text in the SQL apart from numbers."""
     whole = ANONYMOUS.fullmatch(name)
     return whole[2] if whole else ANONYMOUS.sub(lambda match: match[2], name)
 
@@ -160,7 +160,7 @@ def is_bind_name(name: str) -> bool:
 
 
 def may_be_unquoted(name: str) -> bool:
-    """Whether `name` is a plain identifier and no word of SQL: CURRENT_USER without quotes would be a call."""
+    """Whether `name` is a plain identifier and not a reserved word. CURRENT_USER without quotes would be a call."""
     return _IDENTIFIER.fullmatch(name) is not None and name.lower() not in _reserved()
 
 
@@ -186,18 +186,18 @@ def is_identifier(name: str) -> bool:
 
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
-# The shortest that a database cuts generated names to: PostgreSQL's 63 characters, less a number.
+# Databases truncate generated names. The shortest limit is PostgreSQL's 63 characters, less a number.
 _CUT = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A name as a database may see it.
+    """A name as a database may read it.
 
     Attributes:
-        root: in lower case, cut, without the number that SQLAlchemy adds to make names differ.
+        root: in lower case, truncated, without the number that SQLAlchemy adds to make names unique.
         text: the whole name in lower case.
-        is_open: whether SQLAlchemy completes it, with a number of its own choice.
+        is_open: whether SQLAlchemy completes it with a number.
     """
 
     root: str
@@ -213,7 +213,7 @@ class Spelling:
 
 
 def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> None:
-    """Raise MalformedError where a source with an own type and another one may have the same name."""
+    """Raise MalformedError if a source with an own type may have the same name as another source."""
     groups: dict[str, dict[int, tuple[Spelling, Any]]] = defaultdict(dict)
     for source in sources:
         spelling = Spelling.of(source.name)
@@ -225,13 +225,13 @@ def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> Non
 
 
 def _identity(source: Any) -> int:
-    """One number for an annotated source and its original, for a recursive CTE and what it grew from.
+    """One number for an annotated source and its original, or for a recursive CTE and its first part.
 
-    SQLAlchemy copies aliases: those of one table under one name have the same columns.
+    SQLAlchemy copies aliases. Aliases of one table under one name have the same columns.
     """
     if isinstance(source, Alias) and isinstance(source.element, Table):
         return hash((str(source.name), source.element))
-    # A recursive CTE is two objects to SQLAlchemy, with and without its UNION, that are rendered under one name.
+    # SQLAlchemy has two objects for a recursive CTE, with and without its UNION, and renders both under one name.
     earlier = internals.restated_cte(source)
     grown = getattr(source, "element", None)
     while earlier is not None and isinstance(grown, CompoundSelect) and grown.selects[0] is earlier.element:
@@ -240,7 +240,7 @@ def _identity(source: Any) -> int:
 
 
 def _may_collide(found: list[Spelling]) -> bool:
-    """Whether any two may be written alike; in linear time, since a forger sets the number of names."""
+    """Whether any two names may be equal, in linear time, because a forged document may have many names."""
     if len({spelling.text for spelling in found}) < len(found):
         return True
     is_numbered = any(not spelling.is_open and spelling.text != spelling.root for spelling in found)
@@ -249,7 +249,7 @@ def _may_collide(found: list[Spelling]) -> bool:
 
 
 def check_outputs(columns: list[Any], own: list[Any]) -> None:
-    """Raise MalformedError where an output with an own type and one of another type may have the same name."""
+    """Raise MalformedError if an output with an own type may have the same name as an output of another type."""
     groups: dict[str, list[tuple[str, Any]]] = defaultdict(list)
     for column in columns:
         for spelling in _spellings(column):
@@ -260,7 +260,7 @@ def check_outputs(columns: list[Any], own: list[Any]) -> None:
 
 
 def _check_group(root: str, group: list[tuple[str, Any]], kind: int) -> None:
-    """One root: an equal name of another type, or a repeated name, which SQLAlchemy then numbers."""
+    """Check the names of one root: equal names of different types, and repeated names, which SQLAlchemy numbers."""
     others = {text for text, type_ in group if id(type_) != kind}
     if not others:
         return
@@ -271,7 +271,7 @@ def _check_group(root: str, group: list[tuple[str, Any]], kind: int) -> None:
 
 
 def _spellings(column: Any) -> set[Spelling]:
-    """An output's name, and the one it gets where names are prefixed with their table's."""
+    """An output's name, and its name with the prefix of its table."""
     name = getattr(column, "name", None)
     if name is None:
         return set()

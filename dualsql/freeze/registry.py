@@ -1,9 +1,9 @@
-"""What documents may name, and trusted types: those that may read values of any origin.
+"""What documents may name, and which types may read values of any origin (trusted types).
 
 Reading a PickleType unpickles. A document that applied such a type to another column's content, by a cast, a coalesce
-or a UNION, would run that content. Therefore an expression whose type is not trusted must be its column, or be made
-only of expressions with that same type. Databases find columns by name, so no other source and no other output may have
-that column's name (see `names`).
+or a UNION, would run that content. Therefore an expression with a type that is not trusted has to be its column, or
+consist only of expressions with the same type. Databases find columns by name, so no other source and no other output
+may have that column's name (see `names`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dualsql.freeze.values import Values
 
 ONE_MEBIBYTE = 1024 * 1024
 
-# These objects are never collected, so that their ids stay unique.
+# These objects are never garbage collected, so their ids stay unique.
 _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
 
 
@@ -48,22 +48,22 @@ class Registry:
         tables: a declarative base (a DeclarativeBase subclass, or SQLModel), a MetaData, a mapped class, a Table,
             or a sequence of these. A MetaData brings the classes that are mapped to its tables. Tables and classes
             defined later are unknown to it.
-        functions: names allowed besides `allowed.FUNCTIONS`; "package.name" for `func.package.name`.
-            An allowed function can do whatever the database lets it do: allow pure ones. A class of
-            functions of your own is given itself, and named in documents by its class name.
-        types: TypeDecorators and other own types, by the name that documents use for them. They are
-            trusted with the values of every column.
+        functions: names allowed besides `types.FUNCTIONS`; "package.name" for `func.package.name`. Allow
+            only functions without side effects. For a class of functions of your own, pass the class;
+            documents use its class name.
+        types: TypeDecorators and other own types, by the name that documents use for them. They may
+            read the values of every column.
         elements: classes of your own, made of ColumnElement or SyntaxExtension with a function under
-            `@compiles`; documents name them by their class names. They may hold expressions, whole numbers
-            and flags. The function gets any expression where one is due, so it must set parentheses of its
-            own, and render nothing but what `compiler.process` gives it.
-        operators: texts allowed in `.op(...)` besides `allowed.OP_STRINGS`.
-        converters: by the class of values that have no JSON form, as a TypeDecorator may make them, the function
-            that gives them one: plain text, numbers, lists and dictionaries.
-        comparable: own types whose stored values are equal, and come one before the other, as the shown ones
-            do: an instant that is kept as a number.
-        allow_text: accept text(), literal_column() and TextualSelect, which are rendered as written and
-            see every table of the database.
+            `@compiles`; documents use their class names. They may hold expressions, whole numbers and
+            flags. The function may get any expression, so it has to write its own parentheses, and to
+            render only the results of `compiler.process`.
+        operators: texts allowed in `.op(...)` besides `types.OP_STRINGS`.
+        converters: class of values without a JSON form, such as those of a TypeDecorator -> function that
+            returns plain text, numbers, lists and dictionaries for a value.
+        comparable: own types whose stored values compare and sort as the shown values do, such as an
+            instant that is stored as a number.
+        allow_text: accept text(), literal_column() and TextualSelect. They are rendered as written and
+            can read every table of the database.
         maximum_size: bytes of a document before compression.
     """
 
@@ -97,10 +97,10 @@ class Registry:
         self._names: dict[int, str] = {}  # id of a table or mapper -> its name
         self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
         self._column_names: dict[int, tuple[str, str]] = {}  # id of a column -> its table's name and its key
-        self._placed: list[Any] = []  # an id in _column_names stays the column's own while the column lives
+        self._placed: list[Any] = []  # keeps columns alive, so that the ids in _column_names stay unique
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
-        self._trusted = dict(_TRUSTED)  # id of a type -> whether it is
+        self._trusted = dict(_TRUSTED)  # id of a type -> whether it is trusted
         self._prints: dict[tuple[str, str], str] = {}
         for source in _flattened(tables):
             self._add(source)
@@ -115,7 +115,7 @@ class Registry:
         return self._names.get(id(item))
 
     def how_to_register(self, what: str) -> str:
-        """What to do about a table or a class that is not registered."""
+        """A hint for a table or a class that is not registered."""
         known = ", ".join(sorted(self.tables)[:10]) or "none"
         return (
             f"Pass it, too: tables=[Base, {what}]. Registered tables: {known}{', ...' * (len(self.tables) > 10)}. "
@@ -134,7 +134,7 @@ class Registry:
         return self._column_names.get(id(column))
 
     def owner_of_type(self, type_: TypeEngine[Any]) -> Any:
-        """A registered column that has this very type object."""
+        """A registered column with this type object."""
         return self._type_owners.get(id(type_))
 
     def name_of_type(self, type_: TypeEngine[Any]) -> str | None:
@@ -145,7 +145,7 @@ class Registry:
         return None
 
     def wire_of_type(self, type_: TypeEngine[Any]) -> Any:
-        """The type by name as JSON, or None for one that has no name here."""
+        """The type by name as JSON, or None if it has no name."""
         if id(type_) in self._type_wires:
             return self._type_wires[id(type_)]
         try:
@@ -153,7 +153,7 @@ class Registry:
         except types.UnnameableError:
             name = self.name_of_type(type_)
             wire = None if name is None else ["own", name]
-        if id(type_) in self._type_owners:  # lives as long as the registry, so that its id stays its own
+        if id(type_) in self._type_owners:  # the registry keeps it alive, so its id is unique
             self._type_wires[id(type_)] = wire
         return wire
 
@@ -174,7 +174,7 @@ class Registry:
         return text in self._operators
 
     def is_trusted(self, type_: TypeEngine[Any]) -> bool:
-        """Whether values of any origin may be read through `type_`."""
+        """Whether `type_` may read values of any origin."""
         known = self._trusted.get(id(type_))
         if known is None:
             known = types.is_safe(type_) or self.name_of_type(type_) is not None
@@ -184,7 +184,7 @@ class Registry:
 
     @cached_property
     def tables_with_own_types(self) -> frozenset[str]:
-        """Names of the tables with a column through which only its own values may be read."""
+        """Names of the tables with a column whose type is not trusted."""
         return frozenset(
             name
             for name, table in self.tables.items()
@@ -192,7 +192,7 @@ class Registry:
         )
 
     def fingerprint(self, named: Iterable[tuple[str, str]]) -> str:
-        """A digest of the (table name, column key) pairs as they are declared now."""
+        """A digest of the current declarations of these (table name, column key) pairs."""
         known = self._prints
         lines = sorted([known.get(place) or self._print(*place) for place in named])
         return sha256("\n".join(lines).encode()).hexdigest()[:24]
@@ -225,7 +225,7 @@ class Registry:
             )
 
     def _add_classes_of(self, metadata: MetaData) -> None:
-        """Add the classes that are mapped to tables of `metadata` alone: a MetaData allows no table of another."""
+        """Add the classes whose tables all belong to `metadata`. Tables of another MetaData stay unregistered."""
 
         own = set(metadata.tables.values())
 
@@ -265,7 +265,7 @@ class Registry:
             self._add_mapper(relative)
 
     def _name_mappers(self) -> None:
-        """The class's own name where it is unique, with its module where it is not."""
+        """Name each mapper by its class, and add the module if the class name is not unique."""
         mappers = list(self.mappers.values())
         short = [mapper.class_.__name__ for mapper in mappers]
         for mapper, name in zip(mappers, short, strict=True):
@@ -288,7 +288,7 @@ _BUILT_ON = frozenset((*WrapsColumnExpression.__mro__, *SyntaxExtension.__mro__)
 
 
 def _checked_element(cls: type[ClauseElement]) -> type[ClauseElement]:
-    """`cls`, unless it makes another Select, bound parameter or operator: those have rules of their own."""
+    """`cls`, unless it is a Select, a bound parameter or an operator, for which other rules exist."""
     bases = {base for base in cls.__mro__ if base.__module__.startswith("sqlalchemy.")}
     if bases <= _BUILT_ON:
         return cls
@@ -314,7 +314,7 @@ def _is_mapped(source: Any) -> bool:
 
 
 def _described(type_: TypeEngine[Any]) -> str:
-    """A type in words that are the same in every process."""
+    """A description of a type that is the same in every process."""
     try:
         return str(types.write_type(type_))
     except types.UnnameableError:
@@ -323,18 +323,18 @@ def _described(type_: TypeEngine[Any]) -> str:
 
 def _same(one: TypeEngine[Any], other: TypeEngine[Any]) -> bool:
     """Whether two types of one class were made with the same arguments."""
-    # Some types keep an argument out of their repr, others out of their cache key.
+    # Some types omit an argument in their repr, others in their cache key.
     return repr(one) == repr(other) and internals.type_key(one) == internals.type_key(other)
 
 
-# Functions that return one of their arguments as it is: even lower() makes other bytes of them.
+# Functions that return one of their arguments unchanged. Others, even lower(), change its bytes.
 _HANDING_ON = frozenset(
     {"max", "min", "coalesce", "ifnull", "any_value", "first_value", "last_value", "lag", "lead"}
 )
 
 
 def check(statement: Any, registry: Registry) -> None:
-    """Raise MalformedError for a statement that puts an untrusted type on something else than its column."""
+    """Raise MalformedError if the statement applies an untrusted type to anything but its column."""
     if isinstance(statement, selectable.CompoundSelect):
         _check_compound(statement, registry)
     elif isinstance(statement, selectable.TextualSelect):
@@ -347,7 +347,7 @@ def check(statement: Any, registry: Registry) -> None:
 
 
 def check_names(found: list[Any], registry: Registry) -> None:
-    """Raise MalformedError where the database may find other content under the name of a column with an own type.
+    """Raise MalformedError if the database may find other content under the name of a column with an own type.
 
     Args:
         found: all elements of a document that reads a table with such a column.
@@ -365,7 +365,7 @@ def check_names(found: list[Any], registry: Registry) -> None:
 
 
 def check_column(column: Any, registry: Registry) -> None:
-    """Raise MalformedError for an expression that hands on foreign content through an untrusted type."""
+    """Raise MalformedError if an expression passes other content through an untrusted type."""
     waiting = [column]
     while waiting:
         element = waiting.pop()
@@ -380,7 +380,7 @@ def check_column(column: Any, registry: Registry) -> None:
 
 
 def _listed(element: Any) -> list[Any]:
-    """The expressions of a Bundle, which the ORM selects one by one."""
+    """The expressions of a Bundle, which the ORM selects separately."""
     if isinstance(element, elements.ClauseList):
         return list(element.clauses)
     if isinstance(element, Bundle):
@@ -390,7 +390,7 @@ def _listed(element: Any) -> list[Any]:
 
 
 def _operands(element: Any) -> list[Any] | None:
-    """The expressions whose values this one hands on; None when it makes values of its own."""
+    """The expressions whose values this one may return unchanged; None if it computes new values."""
     if isinstance(element, elements.ColumnClause):
         return [] if element.table is not None else None
     if isinstance(element, elements.BindParameter):
@@ -409,7 +409,7 @@ def _operands(element: Any) -> list[Any] | None:
 
 
 def _comes_back(bind: Any) -> bool:
-    """Whether what the type reads is what it wrote itself: a type that only reads would be handed raw bytes."""
+    """Whether the type wrote the value that it reads. A type that only reads would receive raw bytes."""
     cls: Any = type(bind.type)
     writes = (
         cls.process_bind_param is not TypeDecorator.process_bind_param
@@ -438,7 +438,7 @@ def _sources(found: list[Any]) -> Iterator[Any]:
         if isinstance(element, Mapper):
             yield from (table for mapper in element.self_and_descendants for table in mapper.tables)
         elif isinstance(element, AliasedInsp):
-            # The parts of a join are listed beside it.
+            # The members of a join are in the list as well.
             yield from (
                 source for source in internals.from_objects(element.selectable) if hasattr(source, "name")
             )
@@ -450,7 +450,7 @@ def _check_outputs(columns: list[Any], is_own: Callable[[Any], bool]) -> None:
     own = [column for column in columns if is_own(column)]
     if not own:
         return
-    # With a star, or a bundle that no ORM takes apart, SQLAlchemy finds columns by name instead of by position.
+    # With a star, or a bundle outside the ORM, SQLAlchemy finds columns by name instead of by position.
     if any(getattr(column, "is_literal", False) and column.name == "*" for column in columns):
         malformed("a star beside an own type of a column")
     names.check_outputs(columns, own)

@@ -1,8 +1,8 @@
 """SQL types in documents, and the functions and operators that a document may name.
 
 A type that runs an application's code on values (PickleType, a TypeDecorator) is never built from a document. The
-document refers to it by its registered name, or as "the type of that node"; `registry.check_column` then confines it to
-its column.
+document refers to it by its registered name, or as "the type of that node". `registry.check_column` then allows it for
+its column only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import malformed
 
-# Pure: the result depends on the arguments, the row and the clock alone. Nothing here reads a file, a
-# catalogue, another table or the network, waits, locks, sets, or runs SQL from a string.
+# Functions without side effects: the result depends on the arguments, the row and the clock only. None of them reads a
+# file, a catalogue, another table or the network, waits, locks, changes a setting, or runs SQL from a string.
 FUNCTIONS = frozenset(
     # aggregates
     """any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or count every group_concat json_agg
@@ -112,8 +112,8 @@ _OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift l
 OPERATORS: Mapping[str, Any] = MappingProxyType({name: getattr(operators, name) for name in _OPERATOR_NAMES})
 OPERATOR_NAMES: Mapping[Any, str] = MappingProxyType({fn: name for name, fn in OPERATORS.items()})
 
-# SQLAlchemy's own operator objects of PostgreSQL types; by name, so that no document sets their precedence.
-# Not those with a number sign, which begins a comment on MySQL.
+# SQLAlchemy's own operator objects of PostgreSQL types, by name, so that a document cannot set their precedence.
+# Operators with a number sign are missing, because it begins a comment on MySQL.
 POSTGRESQL_OPERATORS: Mapping[str, custom_op[Any]] = MappingProxyType(
     {
         name: op
@@ -157,7 +157,7 @@ PREFIXES = frozenset(
 # Rendered as written after EXCLUDE in a window's frame.
 FRAME_EXCLUSIONS = frozenset({"CURRENT ROW", "GROUP", "TIES", "NO OTHERS"})
 
-# Execution options that do not change what a statement means; dropped, since the executor sets its own.
+# Execution options that do not change the meaning of a statement. They are not stored: dualsql sets its own.
 DROPPED_OPTIONS = frozenset(
     """yield_per stream_results max_row_buffer populate_existing autoflush prebuffer_rows identity_token
     logging_token preserve_rowcount _sa_orm_load_options _result_disable_adapt_to_context""".split()
@@ -206,13 +206,13 @@ _ARGUMENTS: dict[str, Callable[[Any], bool]] = {
     "text_type": _is_type,
 }
 
-# A type in SQL text of its own (DOMAIN), or no type at all.
+# Types that contain SQL text (DOMAIN), and classes that are not types.
 _ABSTRACT = (TypeEngine, postgresql.DOMAIN)
 _SPECIAL = (sqltypes.PickleType, sqltypes.TypeDecorator, sqltypes.Enum, sqltypes.TupleType, sqltypes.Variant)
 
 
 def _classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
-    """Every concrete type that SQLAlchemy exports and that has no code of its user's in it."""
+    """Every concrete type that SQLAlchemy exports and that runs no code of the application."""
     for prefix, module in (
         ("", sqltypes),
         ("postgresql.", postgresql),
@@ -228,7 +228,7 @@ def _classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
         yield f"JSON.{inner}", getattr(sqltypes.JSON, inner)
 
 
-# A TypeDecorator, but SQLAlchemy's own.
+# SQLAlchemy's own TypeDecorator.
 _OWN: dict[str, type[TypeEngine[Any]]] = {"Interval": sqltypes.Interval}
 
 CLASSES: dict[str, type[TypeEngine[Any]]] = {}
@@ -242,9 +242,9 @@ for _name, _cls in (*_classes(), *_OWN.items()):
         CLASSES[_name], CLASS_NAMES[_cls] = _cls, _name
 
 _KEYWORDS = {cls: sorted(get_cls_kwargs(cls) & _ARGUMENTS.keys()) for cls in CLASS_NAMES}
-# The types without arguments, each one object that all documents share.
+# The types without arguments: one object each, shared by all documents.
 PLAIN = {name: cls() for name, cls in CLASSES.items() if "item_type" not in _KEYWORDS[cls]}
-# State of a type that is no argument of ours and must have its default.
+# Attributes of types that are not stored and must have their defaults.
 _IGNORED = frozenset({"dispatch", "_variant_mapping", "_has_events", "should_evaluate_none"})
 _ENUMS: dict[type, str] = {sqltypes.Enum: "Enum", postgresql.ENUM: "postgresql.ENUM"}
 _MEMOS: set[tuple[type, str]] = set()
@@ -254,7 +254,7 @@ def write_type(type_: TypeEngine[Any]) -> Any:
     """A type as JSON: "Integer", or ["String", {"length": 20}].
 
     Raises:
-        UnnameableError: it must be written by reference or by a registered name.
+        UnnameableError: the type has to be written as a reference or by a registered name.
     """
     cls = type(type_)
     name = CLASS_NAMES.get(cls)
@@ -283,7 +283,7 @@ def _written_arguments(type_: Any, cls: type, name: str) -> Iterator[tuple[str, 
 
 
 def _is_memo(cls: type, attribute: str) -> bool:
-    """Whether the attribute is a value that SQLAlchemy computed and kept on the type."""
+    """Whether the attribute is a value that SQLAlchemy memoized on the type."""
     if (cls, attribute) in _MEMOS:
         return True
     found = next((vars(c)[attribute] for c in cls.__mro__ if attribute in vars(c)), None)
@@ -315,7 +315,7 @@ def _read_argument(cls: type[TypeEngine[Any]], key: str, wire: Any) -> Any:
 
 
 def _write_enum(type_: Any) -> Any:
-    """An Enum of strings; one over a Python class is written as the type of its column."""
+    """Write an Enum of strings. An Enum of a Python class is written as the type of its column."""
     if type_.enum_class is not None or type_.validate_strings or internals.type_variants(type_):
         raise UnnameableError(f"the type {type(type_).__name__} over a Python class or with options")
     texts = [None if text is None else str(text) for text in (type_.name, type_.schema)]
@@ -334,7 +334,7 @@ def _read_enum(cls: Any, arguments: Any) -> TypeEngine[Any]:
 
 
 def is_safe(type_: TypeEngine[Any]) -> bool:
-    """Whether reading a value of this type runs no code that a user wrote, and unpickles nothing."""
+    """Whether reading a value of this type neither runs code of the application nor unpickles."""
     if not all(is_safe(variant) for variant in internals.type_variants(type_).values()):
         return False
     if isinstance(type_, sqltypes.ARRAY) and not is_safe(type_.item_type):
@@ -346,7 +346,7 @@ def is_safe(type_: TypeEngine[Any]) -> bool:
     return type(type_) in CLASS_NAMES or type_ is NULLTYPE or _is_builtin(type(type_))
 
 
-# SQLModel's types of texts and instants read no more into a value than those of SQLAlchemy's below them.
+# SQLModel's types of texts and instants read values as their SQLAlchemy types do.
 _PACKAGES = ("sqlalchemy.", "sqlmodel.")
 
 

@@ -1,4 +1,4 @@
-"""Bind values as tagged JSON. Exact Python types in, the same types out, nothing is unpickled."""
+"""Bind values as tagged JSON. Reading returns the exact Python types that were written. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sqlalchemy.engine import Row
 
 from dualsql.freeze.document import expect, malformed, refuse
 
-# Reading is recursive: a document of nested lists must not reach Python's limit.
+# Reading is recursive, so nested lists are limited: they must not reach Python's recursion limit.
 _DEEPEST = 32
 _LARGEST_JSON_INT = 2**63
 _FARTHEST_EXPONENT = 150_000  # PostgreSQL's numeric ends at 131,072 digits
@@ -46,7 +46,7 @@ class Values:
         self._enum_names = {cls: name for name, cls in enums.items()}
 
     def write(self, value: Any, depth: int = 0) -> Any:
-        """`value` as JSON: itself when JSON has its very type, else [tag, payload]."""
+        """`value` as JSON: the value itself if JSON has its type, otherwise [tag, payload]."""
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return value
@@ -144,7 +144,7 @@ def _read_decimal(text: str) -> Decimal:
 
 
 def _is_far(number: Decimal) -> bool:
-    """Whether the number, written out, would fill the memory: drivers do write it out."""
+    """Whether the number is too long to be written in full, which drivers do."""
     exponent = number.as_tuple().exponent
     return isinstance(exponent, int) and abs(exponent) > _FARTHEST_EXPONENT
 
@@ -167,7 +167,7 @@ def _as_text(value: Any, _values: Values, _depth: int) -> str:
 
 
 def _as_iso(value: Any, _values: Values, _depth: int) -> str:
-    # A zone is kept as its offset: the instant is what the database compares.
+    # A time zone is stored as its offset, because databases compare instants.
     text: str = value.isoformat()
     return text
 
@@ -189,7 +189,7 @@ _WRITERS: dict[type, tuple[str, Writer]] = {
     uuid.UUID: ("uuid", _as_text),
     list: ("list", _write_items),
     tuple: ("tuple", _write_items),
-    Row: ("tuple", _write_items),  # which is what drivers take it for
+    Row: ("tuple", _write_items),  # drivers treat it as a tuple
     set: ("set", _write_items),
     frozenset: ("frozenset", _write_items),
     dict: ("dict", _write_dict),

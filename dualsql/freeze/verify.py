@@ -1,4 +1,4 @@
-"""Proof on writing. Only what compiles to the same SQL, parameters and columns may be stored."""
+"""The check on writing: a document is stored only if it compiles to the same SQL, parameters and columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import refuse
 
 _PLAIN = StrCompileDialect()
-# Anonymous names differ in their seed, which is an address.
+# Anonymous names differ in their seed, which is a memory address.
 _SEED = re.compile(r"%\(\S+ ")
 # SQLAlchemy raises all of these for statements that a dialect cannot render.
 UNCOMPILABLE = (
@@ -31,7 +31,7 @@ UNCOMPILABLE = (
 
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
-    """Raise NotFreezableError unless both statements are the same to `dialect`."""
+    """Raise NotFreezableError unless both statements compile to the same on `dialect`."""
     dialect = dialect or _PLAIN
     ours = _compiled(statement, dialect)
     theirs = _compiled(thawed, dialect)
@@ -43,7 +43,7 @@ def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
         if names(ours) != names(theirs):
             _refuse(aspect, f"{aspect} on {dialect.name}")
     for aspect, types in _TYPES.items():
-        if not all(map(_alike, types(ours), types(theirs))):  # as many of both: their names are the same
+        if not all(map(_alike, types(ours), types(theirs))):  # equally many, because their names are equal
             _refuse(aspect, f"{aspect} on {dialect.name}")
 
 
@@ -58,7 +58,7 @@ def _compiled(statement: Any, dialect: Dialect) -> Any:
         ) from error
 
 
-# What execution depends on besides the SQL, the values and their types.
+# Attributes of a compiled statement that execution uses besides the SQL, the values and their types.
 _NAMES: dict[str, Callable[[Any], list[Any]]] = {
     "order of parameters": lambda compiled: compiled.positiontup or [],
     "columns": lambda compiled: [
@@ -85,7 +85,7 @@ def _refuse(aspect: str, where: str) -> NoReturn:
 
 
 def _difference(ours: str, theirs: str) -> str:
-    """The words of the SQL around the first character that would be another one."""
+    """The words of the SQL around the first character that differs."""
     pairs = enumerate(zip(ours, theirs, strict=False))
     start = next((at for at, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
     return " ".join(ours[max(0, start - 30) : start + 30].split())
@@ -96,7 +96,7 @@ def _anonymized(name: Any) -> Any:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two types are the same to SQLAlchemy."""
+    """Whether SQLAlchemy treats two types as the same."""
     if one is other:
         return True
     return type(one) is type(other) and _described(one) == _described(other)
@@ -105,12 +105,12 @@ def _alike(one: Any, other: Any) -> bool:
 def _described(type_: Any) -> Any:
     key = internals.type_key(type_)
     if isinstance(key, tuple):
-        return repr(key) if len(key) > 1 else key  # alone, the class says all
+        return repr(key) if len(key) > 1 else key  # a key of one item is the class itself
     return repr(type_)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal, with equal types: 1 is not True, and NaN is NaN."""
+    """Whether two values and their types are equal: 1 is not True, and NaN equals NaN."""
     return (one == other and list(_leaves(one)) == list(_leaves(other))) or repr(one) == repr(other)
 
 
