@@ -26,8 +26,9 @@ from starlette.types import ASGIApp
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
-from dualsql.databases import Database, missing_tables, open_sources, prove
+from dualsql.databases import Database, SourceHealth, missing_tables, open_sources, prove
 from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
+from dualsql.http.health import SERVER, Health, Probe, StartHealth, stopped
 from dualsql.http.router import FeatureRoutes, build_router
 from dualsql.http.well_known import well_known_route
 from dualsql.identity import Audit, Authenticate
@@ -58,7 +59,7 @@ from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import NamedSources, SavedQueries, SQLService
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.housekeeping import AccessLog, Housekeeper
+from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
@@ -178,6 +179,7 @@ class DualResponseServer:
             retention=self.settings.gone_retention,
         )
         self.change_notifier = ChangeNotifier(self._store, self.settings)
+        self._health = Health(self._probes, self.settings.health_timeout)
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -502,6 +504,24 @@ class DualResponseServer:
             self, [endpoint for feature in self._features() for endpoint in feature.endpoints]
         )
 
+    def health_routes(self) -> list[Route]:
+        """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.
+
+        /ready answers 503 until the server has started, the store can be read and each database answers, and says
+        which part does not. It starts a server that nothing has used yet.
+        """
+        return self._health.routes()
+
+    def _probes(self) -> Mapping[str, Probe]:
+        """What tells the state of each part; with the source of the last start."""
+        if self._is_closed:  # its connections are: no probe opens them again
+            return {SERVER: stopped}
+        starting, secured = StartHealth(self._ready), self._policy.secured
+        found: dict[str, Probe] = {SERVER: starting.state, "store": StoreHealth(self._store).state}
+        for name, source in self._sources.items():
+            found[f"database {name}"] = SourceHealth(source, secured, self.settings).state
+        return found
+
     def _features(self) -> list[FeatureRoutes]:
         return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
 
@@ -572,6 +592,7 @@ class DualResponseServer:
         self._jobs.renew()
         self.change_notifier.renew()
         self.charts.renew()
+        self._health.close()
 
     async def sweep(self) -> int:
         """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
@@ -591,6 +612,7 @@ class DualResponseServer:
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)
             closing.push_async_callback(self.change_notifier.stop)
+            closing.callback(self._health.close)
 
     async def __aenter__(self) -> Self:
         await self.start()

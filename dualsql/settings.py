@@ -133,6 +133,11 @@ class Settings:
         "out to fit; the result says so.",
     )
     query_timeout: timedelta = setting(timedelta(seconds=30), "Time limit of one statement.", positive=True)
+    health_timeout: timedelta = setting(
+        timedelta(seconds=2),
+        "How long a readiness check may take. A store or database that has not answered by then is not ready.",
+        positive=True,
+    )
     maximum_concurrent_queries: int = setting(
         15, "Statements that run at once on one database, besides its streams.", positive=True
     )

@@ -44,6 +44,13 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S1.8 `shutdown` stops the cleanup and closes the store.": (
             "server/test_lifecycle.py::test_as_a_lifespan",
         ),
+        "S1.9 `health_routes` tells in bounded time whether the server, its store and its databases are ready, "
+        "and which is not.": (
+            "http/test_health.py::test_a_store_that_hangs_holds_up_neither_probes_nor_itself",
+            "http/test_health.py::test_a_flood_of_probes_asks_once_a_second",
+            "http/test_health.py::test_postgresql_is_stopped_and_silenced_and_comes_back",
+            "serve/test_command.py::test_health_checks_have_a_port_of_their_own",
+        ),
     },
     "2 Dual response": {
         "S2.1 The content is a text and a resource link. The text states how many rows were found.": (

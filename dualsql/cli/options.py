@@ -96,6 +96,18 @@ class ServeOptions:
             max=65535,
         ),
     ] = None
+    admin_port: Annotated[
+        int | None,
+        typer.Option(
+            envvar="DUALSQL_ADMIN_PORT",
+            help="Port for /live and /ready, which no other port answers; 0 for any free port.",
+            min=0,
+            max=65535,
+        ),
+    ] = None
+    admin_host: Annotated[
+        str, typer.Option(envvar="DUALSQL_ADMIN_HOST", help="Address to listen on with --admin-port.")
+    ] = "127.0.0.1"
     base_url: Annotated[
         str | None,
         typer.Option(

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
+from socket import socket
 from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -60,7 +61,23 @@ async def run(options: ServeOptions) -> None:
             )
         origin = (options.base_url or origin_of(listener)).rstrip("/")
         serving = _over_stdio if options.stdio else _over_http
-        await serving(options, partial(_built, options, origin, authenticate), listener)
+        with _admin_listener(options) as admin:
+            await serving(options, partial(_built, options, origin, authenticate), listener, admin)
+
+
+def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
+    return nullcontext() if options.admin_port is None else listen(options.admin_host, options.admin_port)
+
+
+@asynccontextmanager
+async def _administered(dual: DualResponseServer, admin: socket | None) -> AsyncIterator[None]:
+    """Answer health checks during the block, where there is a port for them."""
+    if admin is None:
+        yield
+        return
+    # No check of the Host header: probes send addresses, and no answer holds a secret.
+    async with running(Starlette(routes=dual.health_routes()), admin):
+        yield
 
 
 def _is_of_this_machine(base_url: str | None) -> bool:
@@ -154,16 +171,16 @@ def _import_function(place: str) -> Authenticate:
 Build = Callable[[], Coroutine[Any, Any, Built]]
 
 
-async def _over_http(options: ServeOptions, build: Build, listener: Any) -> None:
+async def _over_http(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
     built = await build()
     app = _app(options, built, _build_mcp(options, built.server))
-    async with running(app, listener) as server:
-        _show(_announcement(options, built), options)
+    async with _administered(built.server, admin), running(app, listener) as server:
+        _show(_announcement(options, built, admin), options)
         # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
         await asyncio.wait({server})
 
 
-async def _over_stdio(options: ServeOptions, build: Build, listener: Any) -> None:
+async def _over_stdio(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
     """Serve MCP over the standard streams, on which nothing else is written, and REST over HTTP.
 
     Hosts give a server seconds to its first answer, so tables are read and proofs made beside the handshake.
@@ -175,7 +192,7 @@ async def _over_stdio(options: ServeOptions, build: Build, listener: Any) -> Non
     answer_once_started(mcp, started)
     session = asyncio.create_task(mcp.run_stdio_async())
     try:
-        await _beside(session, _serve_rest(options, build, listener, started))
+        await _beside(session, _serve_rest(options, build, listener, admin, started))
         session.result()
     except asyncio.CancelledError:
         _show(["Stopped."], options)
@@ -189,12 +206,14 @@ _UNUSED = "http://127.0.0.1/resources"
 """The base URL of a server that answers only which tools there are."""
 
 
-async def _serve_rest(options: ServeOptions, build: Build, listener: Any, started: Started) -> None:
+async def _serve_rest(
+    options: ServeOptions, build: Build, listener: socket, admin: socket | None, started: Started
+) -> None:
     built = await build()
     mcp = _build_mcp(options, built.server)
-    async with running(_app(options, built, mcp), listener):
+    async with _administered(built.server, admin), running(_app(options, built, mcp), listener):
         started.with_(mcp)
-        _show(_announcement(options, built), options)
+        _show(_announcement(options, built, admin), options)
         await asyncio.Event().wait()
 
 
@@ -243,7 +262,7 @@ def _reading(options: ServeOptions) -> AbstractContextManager[object]:
     return Console().status("Reading the tables ...")
 
 
-def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
+def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> Iterator[str]:
     base_url, found = built.server.base_url, built.reflected
     tables = len(found.metadata.tables)
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options.database)}, read-only."
@@ -255,6 +274,8 @@ def _announcement(options: ServeOptions, built: Built) -> Iterator[str]:
     yield f"MCP endpoint    {url}"
     yield f"REST resources  {base_url}/<id>"
     yield f"For a browser   {url.removesuffix('mcp')}"
+    if admin is not None:
+        yield f"Health          {origin_of(admin)}/ready"
     pasted = (
         over_stdio(options.name, *_command(options))
         if options.stdio

@@ -45,6 +45,7 @@ class QueryLimits:
         patience: how long a session waits for a connection of the pool.
         page_bytes: the maximum bytes of the rows of a page.
         longest_stream: the time limit of a statement whose session has no limit of its own.
+        connections: how many connections all slots together use at most.
         background: the limits of queries that may run in the background.
     """
 
@@ -55,6 +56,7 @@ class QueryLimits:
         self.patience = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
+        self.connections = sum(_pool(settings).values())
         self.background: QueryLimits = _Background(self, _Places(settings.maximum_pending, queue))
 
     @asynccontextmanager
@@ -187,6 +189,15 @@ class Source:
         if isinstance(pool, QueuePool):
             return pool.checkedout() < pool.size()
         return not isinstance(pool, StaticPool | SingletonThreadPool)
+
+    def is_full(self) -> bool:
+        """Whether no connection is free, as far as can be told without waiting for one."""
+        if self.turn is not None:
+            return self.turn.locked()
+        pool = self.engine.pool
+        if not self.owns_engine or not isinstance(pool, QueuePool):
+            return False
+        return pool.checkedout() >= self.limits.connections
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from dualsql.errors import StorageError
 from dualsql.log import Outage, cause_of
 from dualsql.resource import INTERRUPTED
-from dualsql.store.protocol import Access, ResourceStore
+from dualsql.store.engines import MIGRATE_HINT
+from dualsql.store.protocol import Access, LinkRecord, ResourceStore
 
 logger = logging.getLogger(__name__)
 
@@ -207,3 +208,28 @@ async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outa
             outage.failed(error)
         else:
             outage.succeeded()
+
+
+class StoreHealth:
+    """Whether a store can be read and has the tables of this release, for readiness checks."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._store = store
+        self._outage = Outage("The health check of the store")
+
+    async def state(self) -> str:
+        """ "ok", or what is wrong, in fixed words."""
+        try:
+            await self._store.get(_NOBODYS)
+            await self._store.has_link(
+                LinkRecord(id=_NOBODYS, resource_id=_NOBODYS, expires_at=datetime.now(UTC))
+            )
+        except StorageError as error:
+            self._outage.failed(error)
+            return "not migrated" if error.hint == MIGRATE_HINT else "unreachable"
+        self._outage.succeeded()
+        return "ok"
+
+
+_NOBODYS = "health"
+"""No id of a resource or a link: those are longer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 import sys
@@ -47,6 +48,19 @@ async def test_a_database_is_served_until_somebody_stops_it(shop: str) -> None:
             assert text_of(refused).startswith("FORBIDDEN_SQL")
         assert await served.stop(signal.SIGINT) == "Stopped.\n"
         assert served.process.returncode == 0
+
+
+@pytest.mark.long
+async def test_health_checks_have_a_port_of_their_own(shop: str) -> None:
+    async with serving_process("--database", shop, "--all", "--admin-port", "0", "--token", TOKEN) as served:
+        found = re.search(r"http://127\.0\.0\.1:\d+(?=/ready)", served.said)
+        assert found
+        async with httpx.AsyncClient() as http:
+            for path in ("/live", "/ready"):
+                assert (await http.get(found[0] + path)).status_code == 200
+                assert (await http.get(served.origin + path)).status_code == 404
+            assert (await http.get(f"{found[0]}/resources/")).status_code == 404
+        assert await served.stop() == "Stopped.\n"
 
 
 @pytest.mark.long

@@ -1,0 +1,164 @@
+"""Whether this process answers (`/live`), and whether requests can be served (`/ready`).
+
+Readiness is checked part by part: the server, the store and each database. A check is bounded in time, and its answer
+serves all probes of a second, so probes cannot load a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.log import Outage, log_failure
+
+logger = logging.getLogger(__name__)
+
+KEPT_SECONDS = 1.0
+"""How long an answer serves further probes."""
+
+SERVER = "server"
+"""The part that is the server itself."""
+
+OK, BUSY, TOO_SLOW = "ok", "busy", "no answer in time"
+"""States of a part. A busy one answers, but has no connection to spare; it counts as ready."""
+
+Probe = Callable[[], Awaitable[str]]
+"""The state of one part, in fixed words."""
+
+_NEVER_KEPT = {"Cache-Control": "no-store"}
+
+
+class Readiness(NamedTuple):
+    """The state of each part."""
+
+    parts: Mapping[str, str]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests can be served."""
+        return all(state in (OK, BUSY) for state in self.parts.values())
+
+
+class Health:
+    """The readiness of one server.
+
+    Args:
+        probes: makes the probes, by part; called again after `close`.
+        timeout: how long one check may take.
+    """
+
+    def __init__(self, probes: Callable[[], Mapping[str, Probe]], timeout: timedelta) -> None:
+        self._make_probes = probes
+        self._probes: Mapping[str, Probe] = {}
+        self._seconds = timeout.total_seconds()
+        self._running: dict[str, asyncio.Task[str]] = {}
+        self._check: asyncio.Task[Readiness] | None = None
+        self._kept_until = 0.0
+
+    async def readiness(self) -> Readiness:
+        """The state of each part, at most a second old."""
+        loop = asyncio.get_running_loop()
+        check = self._check
+        if check is None or (check.done() and (loop.time() >= self._kept_until or check.cancelled())):
+            check = self._check = asyncio.create_task(self._checked())
+        # A probe that hangs up does not end the check, which others wait for.
+        return await asyncio.shield(check)
+
+    async def _checked(self) -> Readiness:
+        self._probes = self._probes or self._make_probes()
+        # A probe that ignores its cancellation still runs: no second one is sent after it.
+        for part, probe in self._probes.items():
+            if part not in self._running:
+                self._running[part] = asyncio.create_task(_asked(probe))
+        await asyncio.wait(self._running.values(), timeout=self._seconds)
+        found = {part: self._state(part) for part in self._probes}
+        self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        return Readiness(found)
+
+    def _state(self, part: str) -> str:
+        task = self._running[part]
+        if task.done():
+            del self._running[part]
+            return TOO_SLOW if task.cancelled() else task.result()
+        task.cancel()
+        return TOO_SLOW
+
+    def close(self) -> None:
+        """End what still runs, and forget what was found."""
+        tasks = [task for task in (self._check, *self._running.values()) if task is not None]
+        self._check, self._running, self._probes, self._kept_until = None, {}, {}, 0.0
+        for task in tasks:
+            # Of another event loop, if it was left without a shutdown.
+            with suppress(RuntimeError):
+                task.cancel()
+
+    def routes(self) -> list[Route]:
+        """`/live` and `/ready`, for GET and HEAD."""
+        return [Route("/live", _live, methods=["GET"]), Route("/ready", self._ready, methods=["GET"])]
+
+    async def _ready(self, _: Request) -> JSONResponse:
+        found = await self.readiness()
+        body = {"status": "ready" if found.is_ready else "not ready", "parts": dict(found.parts)}
+        headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
+        return JSONResponse(body, 200 if found.is_ready else 503, headers)
+
+
+class StartHealth:
+    """Whether a server has started. It is started at the first check, and again until it starts or may not.
+
+    Args:
+        start: starts the server, and returns at once if it runs.
+    """
+
+    def __init__(self, start: Callable[[], Awaitable[None]]) -> None:
+        self._start = start
+        self._starting: asyncio.Task[str] | None = None
+        self._outage = Outage("The start of the server")
+        self._is_refused = False
+
+    async def state(self) -> str:
+        """ "ok", or "not started"."""
+        if self._is_refused:
+            return _NOT_STARTED
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._started())
+        # A start may take longer than a check.
+        return await asyncio.shield(self._starting)
+
+    async def _started(self) -> str:
+        try:
+            await self._start()
+        except ConfigurationError as error:
+            self._is_refused = True
+            log_failure(logger, error, "the start of the server")
+            return _NOT_STARTED
+        except DualResponseError as error:
+            self._outage.failed(error)
+            return _NOT_STARTED
+        self._outage.succeeded()
+        return OK
+
+
+_NOT_STARTED = "not started"
+
+
+async def stopped() -> str:
+    """The state of a server that was shut down."""
+    return "stopped"
+
+
+async def _asked(probe: Probe) -> str:
+    return await probe()
+
+
+async def _live(_: Request) -> JSONResponse:
+    return JSONResponse({"status": "live"}, headers=_NEVER_KEPT)
