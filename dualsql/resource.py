@@ -219,18 +219,6 @@ def service(base_url: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def endpoint(
-    method: str, path: str, description: str, *, query: Sequence[str] = (), body: Sequence[str] = ()
-) -> Mapping[str, Any]:
-    """The description of an endpoint: its path below the base URL, and the names of its parameters."""
-    return {
-        "method": method,
-        "path": path,
-        "description": description,
-        "parameters": {"query": list(query), "body": list(body)},
-    }
-
-
 Status = Literal["pending", "ready", "failed"]
 """Whether the query of a resource still runs, has run, or could not."""
 

@@ -29,8 +29,8 @@ from dualsql.charts.service import ChartService
 from dualsql.databases import Database, SourceHealth, missing_tables, open_sources, prove
 from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.http.health import SERVER, Health, Probe, StartHealth, stopped
-from dualsql.http.router import FeatureRoutes, build_router
-from dualsql.http.well_known import well_known_route
+from dualsql.http.router import FeatureRoutes, build_router, operations_of
+from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
 from dualsql.mcp.decorators import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
@@ -189,6 +189,11 @@ class DualResponseServer:
     def base_url(self) -> str:
         """The URL of the REST resources, without a slash at the end."""
         return self._addresses.base_url
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether there is an authenticator."""
+        return self._access.is_authenticated
 
     # Creating -------------------------------------------------------------------------------------------
 
@@ -500,9 +505,11 @@ class DualResponseServer:
 
     def well_known(self) -> Route:
         """A route for the root of an application: `/.well-known/resource-link-service`."""
-        return well_known_route(
-            self, [endpoint for feature in self._features() for endpoint in feature.endpoints]
-        )
+        return well_known_route(self, operations_of(self.settings, self._features()))
+
+    def openapi(self) -> dict[str, Any]:
+        """The REST resources as OpenAPI 3.1, as `/openapi.json` of the router answers."""
+        return describe_openapi(self, operations_of(self.settings, self._features()))
 
     def health_routes(self) -> list[Route]:
         """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.

@@ -120,6 +120,11 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "results/paging/test_pages_equal_the_query.py::test_sorted_by_every_column_both_ways",
             "plan/test_statements.py::test_sorting_a_cut_result_does_not_change_which_rows_it_has",
         ),
+        "S4.8 `GET /openapi.json` describes every operation, parameter, header and error, as OpenAPI 3.1.": (
+            "http/test_openapi.py::test_it_has_the_routes_and_their_methods",
+            "http/test_openapi.py::test_each_parameter_is_known_and_no_other",
+            "http/test_openapi.py::test_every_error_is_described_with_its_status_and_an_example",
+        ),
     },
     "5 Client": {
         "S5.1 `parse` finds the dual response in a tool result. It returns None for anything else.": (

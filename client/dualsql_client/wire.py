@@ -82,6 +82,7 @@ class PageBody(TypedDict, total=False):
     cursor: str
     limit: int
     sort: SortKey | list[SortKey] | None
+    big_integers: Literal["number", "string"]
 
 
 class Page(TypedDict):

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
+from dualsql.http.openapi import READS, Operation, Parameter, plain_schema
 from dualsql.http.parameters import preferred_media_type, refuse_query, resource_id_of, split_query
 from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
-from dualsql.resource import endpoint
 from dualsql.response import Picture
 
 if TYPE_CHECKING:
@@ -29,6 +29,21 @@ _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
 _ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 
+_OPERATION = Operation(
+    method="GET",
+    path="/{id}/chart",
+    name="getChart",
+    summary="Its chart, if it is one.",
+    methods=CHART_METHODS,
+    query=dict.fromkeys(
+        CHART_QUERY, Parameter("The format; by default the one that Accept prefers.", {"enum": [*_FORMATS]})
+    ),
+    answers={media_type: plain_schema(media_type) for media_type in _FORMATS.values()},
+    headers=tuple(_ALONE),
+    errors=(*READS, "NOT_ACCEPTABLE"),
+)
+
+
 def chart_routes(server: DualResponseServer) -> FeatureRoutes:
     """The routes below a resource that show it as a chart; GET of the resource itself gives Vega-Lite, too."""
 
@@ -41,7 +56,7 @@ def chart_routes(server: DualResponseServer) -> FeatureRoutes:
 
     return FeatureRoutes(
         routes=method_routes(CHART, {"GET": chart}, CHART_METHODS),
-        endpoints=[endpoint("GET", "/{id}/chart", "Its chart, if it is one.", query=CHART_QUERY)],
+        operations=[_OPERATION],
         representations={MEDIA_TYPE: vegalite},
     )
 

@@ -75,6 +75,22 @@ def migrate_command(
         typer.echo(migrate(database, down_to=down_to))
 
 
+@app.command("openapi")
+def openapi_command(
+    base_url: Annotated[
+        str, typer.Option(envvar="DUALSQL_BASE_URL", help="Where callers reach the server.")
+    ] = "http://127.0.0.1:8000",
+) -> None:
+    """Print the REST resources of `dualsql serve` as OpenAPI 3.1."""
+    with _errors_in_one_line():
+        try:
+            with importing():
+                from dualsql.cli.serve import openapi
+        except ModuleNotFoundError as error:
+            raise _missing(error.name, "serve") from error
+        typer.echo(openapi(base_url.rstrip("/")))
+
+
 @app.command("demo")
 def demo_command(
     serve: Annotated[bool, typer.Option("--serve", help="Keep the server running.")] = False,

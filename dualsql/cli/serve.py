@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -25,7 +26,7 @@ from dualsql.capabilities import capabilities_of
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
 from dualsql.databases.engines import parsed_url
 from dualsql.errors import ConfigurationError, DualResponseError
-from dualsql.identity import Authenticate
+from dualsql.identity import Authenticate, static_tokens
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path
 from dualsql.serve.hosts import over_http, over_stdio
@@ -78,6 +79,22 @@ async def _administered(dual: DualResponseServer, admin: socket | None) -> Async
     # No check of the Host header: probes send addresses, and no answer holds a secret.
     async with running(Starlette(routes=dual.health_routes()), admin):
         yield
+
+
+def openapi(origin: str) -> str:
+    """The OpenAPI document of a server at `origin`, as JSON. No database is opened.
+
+    Raises:
+        ConfigurationError: `origin` is no absolute URL.
+    """
+    described = DualResponseServer(
+        "sqlite+aiosqlite://",
+        base_url=f"{origin}/resources",
+        tables=MetaData(),
+        pages=True,
+        authenticate=static_tokens({}),
+    )
+    return json.dumps(described.openapi(), indent=2)
 
 
 def _is_of_this_machine(base_url: str | None) -> bool:

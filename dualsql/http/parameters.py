@@ -29,7 +29,9 @@ from dualsql.results.streams import TOKEN_LENGTH, Resumption, StreamRequest
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 
-_PLAUSIBLE = re.compile(r"[A-Za-z0-9_.~-]{1,64}", re.ASCII)
+RESOURCE_ID: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,64}$"}
+"""The JSON Schema of an id."""
+_PLAUSIBLE = re.compile(RESOURCE_ID["pattern"], re.ASCII)
 # No resource has this id. The store is still asked, so that the answer takes as long as for any other id.
 _NO_RESOURCE = "-" * 27
 
@@ -228,6 +230,7 @@ def _require_json(headers: Headers) -> None:
 PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
 PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers")
 LISTING_QUERY = ("limit", "cursor")
+COUNT_QUERY = ("count",)
 _LINK = b"link="
 
 
@@ -262,7 +265,7 @@ def parse_count(query_string: bytes) -> str | None:
     values = split_query(query_string)
     if "count" not in values:
         return None
-    refuse_unknown(values, ("count",), "query parameter beside count")
+    refuse_unknown(values, COUNT_QUERY, "query parameter beside count")
     return values["count"]
 
 
@@ -345,9 +348,12 @@ ROWS_NAMES = (
     "format", "columns", "text_columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume",
     "after", "last",
 )  # fmt: skip
-_MOST_COLUMNS = 10_000
-_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}", re.ASCII)
-_DIGEST = re.compile(r"[0-9a-f]{32}", re.ASCII)
+MAXIMUM_COLUMNS = 10_000
+TOKEN: Mapping[str, Any] = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}$"}
+DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+"""The JSON Schemas of `resume` and `last`."""
+_TOKEN = re.compile(TOKEN["pattern"], re.ASCII)
+_DIGEST = re.compile(DIGEST["pattern"], re.ASCII)
 _FLAGS = {"true": True, "false": False}
 
 
@@ -430,8 +436,8 @@ def column_names(name: str, value: Any) -> tuple[str, ...]:
     Raises:
         BadParameterError: it is not a list of names, or a name is repeated.
     """
-    if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
-        raise _bad_columns(name, f"{name} must be a list of 1 to {_MOST_COLUMNS} column names.")
+    if not isinstance(value, list) or not 0 < len(value) <= MAXIMUM_COLUMNS:
+        raise _bad_columns(name, f"{name} must be a list of 1 to {MAXIMUM_COLUMNS} column names.")
     if not all(isinstance(one, str) and 0 < len(one) <= MAXIMUM_NAME_LENGTH for one in value):
         raise _bad_columns(name, f"A column name in {name} must have 1 to {MAXIMUM_NAME_LENGTH} characters.")
     if len(set(value)) != len(value):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isfunction
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -24,6 +24,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
 from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_modified
+from dualsql.http.openapi import (
+    COLLECTION_METHODS,
+    PIN_METHODS,
+    ROW_METHODS,
+    Operation,
+    resource_operations,
+)
 from dualsql.http.parameters import (
     parse_body,
     parse_count,
@@ -44,16 +51,16 @@ from dualsql.http.problems import (
     ForeignRequestError,
     JSONAnswer,
     PrivateHeaders,
-    answering,
     method_routes,
     problem_response,
     while_connected,
 )
 from dualsql.http.streaming import answer_stream
-from dualsql.http.well_known import well_known_route
+from dualsql.http.well_known import document_routes
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
+from dualsql.settings import Settings
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
@@ -71,8 +78,6 @@ if TYPE_CHECKING:
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
 PIN = "/{resource_id}/pin"
-PIN_METHODS = ("PUT", "DELETE")
-ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 COLLECTION = "/"
 
 _EXPOSED = (
@@ -88,15 +93,27 @@ class FeatureRoutes:
 
     Attributes:
         routes: below a resource.
-        endpoints: their description in the well-known document; see `dualsql.resource.endpoint`.
+        operations: their description, for OpenAPI and the well-known document.
         representations: by media type, the function that answers GET of a resource when Accept prefers that type.
         listing_representations: the same for the collection.
     """
 
     routes: Sequence[BaseRoute]
-    endpoints: Sequence[Mapping[str, Any]]
+    operations: Sequence[Operation]
     representations: Mapping[str, Endpoint] = field(default_factory=dict)
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
+
+
+def operations_of(settings: Settings, features: Sequence[FeatureRoutes] = ()) -> list[Operation]:
+    """What the resources and the features take and answer."""
+    return [
+        *resource_operations(
+            settings,
+            chain.from_iterable(feature.representations for feature in features),
+            chain.from_iterable(feature.listing_representations for feature in features),
+        ),
+        *(operation for feature in features for operation in feature.operations),
+    ]
 
 
 def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
@@ -105,9 +122,8 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
     result = {"GET": routes.read, "POST": routes.page, "PUT": routes.pin, "DELETE": routes.delete}
     return Router(
         routes=[
-            well_known_route(server, [endpoint for feature in features for endpoint in feature.endpoints]),
-            _negotiated(Route(COLLECTION, answering(routes.list), methods=["GET", "HEAD"])),
-            Route(COLLECTION, problem_response(not_found())),
+            *document_routes(server, operations_of(server.settings, features)),
+            *map(_negotiated, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
             *map(_negotiated, method_routes(PATH, result, METHODS)),
             *map(_negotiated, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)),
             *map(_negotiated, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)),

@@ -1,57 +1,62 @@
-"""The well-known document: a description of the service's endpoints.
-
-It lists method, path and parameters of each endpoint below the base URL (arXiv 2510.05968, section 6).
-"""
+"""The documents that describe the service: its endpoints (arXiv 2510.05968, section 6), and OpenAPI."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dualsql.http.parameters import LISTING_QUERY, PAGE_BODY, PAGE_QUERY, ROWS_NAMES
-from dualsql.http.problems import JSONAnswer, answering
-from dualsql.resource import WELL_KNOWN, endpoint, service
+from dualsql.formats import json
+from dualsql.http.openapi import DOCUMENT_METHODS, JSON, OPENAPI, Operation, openapi_document
+from dualsql.http.parameters import refuse_query
+from dualsql.http.problems import JSONAnswer, answering, method_routes
+from dualsql.resource import WELL_KNOWN, service
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
 
 
-def describe_service(
-    server: DualResponseServer, endpoints: Sequence[Mapping[str, Any]] = ()
-) -> dict[str, Any]:
-    """The document, with the endpoints of the features; see `dualsql.resource.endpoint`."""
-    link = ("link",) if server.settings.signed_links else ()
-    page = (*PAGE_QUERY, "count", *link)
+def describe_service(server: DualResponseServer, operations: Sequence[Operation]) -> dict[str, Any]:
+    """The well-known document: method, path and parameters of each endpoint below the base URL."""
     return {
         **service(server.base_url, server.settings),
-        "endpoints": [
-            endpoint("GET", "/", "Your own results, newest first.", query=LISTING_QUERY),
-            endpoint(
-                "GET",
-                "/{id}",
-                "The metadata of a result; with page parameters, a page of its rows.",
-                query=page,
-            ),
-            endpoint("POST", "/{id}", "A page of the rows of a result.", query=link, body=PAGE_BODY),
-            endpoint("PUT", "/{id}", "Pin a result: it does not expire."),
-            endpoint("PUT", "/{id}/pin", "The same."),
-            endpoint("DELETE", "/{id}/pin", "Unpin a result: it expires one lifetime from now."),
-            endpoint("DELETE", "/{id}", "Delete it."),
-            endpoint("GET", "/{id}/rows", "All rows of a result as a stream.", query=(*ROWS_NAMES, *link)),
-            endpoint("POST", "/{id}/rows", "All rows of a result as a stream.", query=link, body=ROWS_NAMES),
-            *endpoints,
-        ],
+        "openapi": f"{server.base_url}{OPENAPI}",
+        "endpoints": [each.to_endpoint() for each in operations],
     }
 
 
-def well_known_route(server: DualResponseServer, endpoints: Sequence[Mapping[str, Any]] = ()) -> Route:
-    """The route that serves the document."""
+def describe_openapi(server: DualResponseServer, operations: Sequence[Operation]) -> dict[str, Any]:
+    """The OpenAPI document."""
+    return openapi_document(server.base_url, operations, is_authenticated=server.is_authenticated)
 
-    async def answer(_: Request) -> Response:
-        return JSONAnswer(describe_service(server, endpoints))
 
-    return Route(WELL_KNOWN, answering(answer), methods=["GET", "HEAD"])
+def well_known_route(server: DualResponseServer, operations: Sequence[Operation]) -> Route:
+    """The route that serves the well-known document, for the root of an application."""
+
+    async def answer(request: Request) -> Response:
+        refuse_query(request.scope["query_string"])
+        return JSONAnswer(describe_service(server, operations))
+
+    return Route(WELL_KNOWN, answering(answer), methods=DOCUMENT_METHODS)
+
+
+def document_routes(server: DualResponseServer, operations: Sequence[Operation]) -> list[Route]:
+    """The routes of both documents below the base URL. Each is written once, when it is first asked for."""
+    written: dict[str, bytes] = {}
+
+    async def answer(request: Request) -> Response:
+        refuse_query(request.scope["query_string"])
+        if not written:
+            written[WELL_KNOWN] = json.dumps(describe_service(server, operations))
+            written[OPENAPI] = json.dumps(describe_openapi(server, operations))
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        return Response(written[path], media_type=JSON)
+
+    return [
+        route
+        for path in (WELL_KNOWN, OPENAPI)
+        for route in method_routes(path, {"GET": answer}, DOCUMENT_METHODS)
+    ]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
+from dualsql.http.openapi import READS, Operation, Parameter, in_json, shared_parameters
 from dualsql.http.parameters import MAXIMUM_NAME_LENGTH, resource_id_of, split_query
 from dualsql.http.problems import JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
-from dualsql.resource import endpoint
+from dualsql.settings import Settings
+from dualsql_client.wire import ProfileKind
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
@@ -37,9 +39,27 @@ def profile_routes(server: DualResponseServer) -> FeatureRoutes:
 
     return FeatureRoutes(
         routes=method_routes(PROFILE, {"GET": profile}, PROFILE_METHODS),
-        endpoints=[
-            endpoint("GET", "/{id}/profile", "What its columns are like.", query=PROFILE_QUERY),
-        ],
+        operations=[_operation(server.settings)],
+    )
+
+
+def profile_parameters(settings: Settings) -> dict[str, Parameter]:
+    """The parameters of a profile, as OpenAPI describes them."""
+    kind = Parameter("Whether the first rows are looked at, or all.", {"enum": [*get_args(ProfileKind)]})
+    known = {**shared_parameters(settings), "kind": kind}
+    return {name: known[name] for name in PROFILE_QUERY}
+
+
+def _operation(settings: Settings) -> Operation:
+    return Operation(
+        method="GET",
+        path="/{id}/profile",
+        name="getProfile",
+        summary="What its columns are like.",
+        methods=PROFILE_METHODS,
+        query=profile_parameters(settings),
+        answers=in_json("Profile"),
+        errors=READS,
     )
 
 

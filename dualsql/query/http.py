@@ -16,6 +16,24 @@ from starlette.responses import Response
 from dualsql.errors import refuse_unknown
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
+from dualsql.http.openapi import (
+    ASKS,
+    BODY,
+    CURSOR_OR_OFFSET,
+    JSON,
+    READS,
+    ROWS,
+    STREAM_HEADERS,
+    STREAMS,
+    Operation,
+    Parameter,
+    Schema,
+    in_json,
+    name_schema,
+    shared_parameters,
+    streams,
+    whole,
+)
 from dualsql.http.parameters import (
     chosen_format,
     cursor_value,
@@ -32,12 +50,23 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.http.streaming import answer_stream
+from dualsql.query.aggregates import AGGREGATES
+from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.model import ResultQuery
-from dualsql.query.parse import KEYS, WINDOW_KEYS, read_structured_query
-from dualsql.query.select import TEXT_KEYS, read_sql_query
-from dualsql.resource import endpoint
+from dualsql.query.parse import (
+    KEYS,
+    MAXIMUM_ALIAS,
+    MAXIMUM_GROUPS,
+    MAXIMUM_MEASURES,
+    MAXIMUM_ORDER,
+    MAXIMUM_VALUES,
+    WINDOW_KEYS,
+    read_structured_query,
+)
+from dualsql.query.select import MAXIMUM_PARAMETERS, TEXT_KEYS, read_sql_query
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
+from dualsql.settings import Settings
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
@@ -50,7 +79,6 @@ _READERS: Mapping[str, tuple[Callable[[Any], ResultQuery], Sequence[str]]] = {
 }
 WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas", "text_columns")
 NAMING = ("name",)
-_PAGE = "application/json"
 
 
 def query_routes(server: DualResponseServer) -> FeatureRoutes:
@@ -63,13 +91,7 @@ def query_routes(server: DualResponseServer) -> FeatureRoutes:
             for kind, answer in endpoints.items()
             for route in method_routes(f"/{{resource_id}}/{kind}", {"POST": answer}, QUERY_METHODS)
         ],
-        endpoints=[
-            endpoint("POST", "/{id}/query", "Filter, group, aggregate.", body=(*KEYS, *WINDOW)),
-            endpoint("POST", "/{id}/sql", "The same in SQL.", body=(*TEXT_KEYS, *WINDOW)),
-            endpoint(
-                "POST", "/{id}/refine", "A new result of the answer.", body=(*KEYS, *WINDOW_KEYS, *NAMING)
-            ),
-        ],
+        operations=query_operations(server.settings),
     )
 
 
@@ -116,8 +138,8 @@ def _wanted_format(named: Any, request: Request) -> Format | None:
     """The format of a stream; None for a page."""
     if named is not None:
         return chosen_format(str(named), request.headers)
-    offered = [_PAGE, *(found.media_type for found in FORMATS.values() if found.media_type != _PAGE)]
-    if preferred_media_type(request.headers.getlist("accept"), offered) == _PAGE:
+    offered = [JSON, *(found.media_type for found in FORMATS.values() if found.media_type != JSON)]
+    if preferred_media_type(request.headers.getlist("accept"), offered) == JSON:
         return None
     return chosen_format(None, request.headers)
 
@@ -161,3 +183,160 @@ async def _answer_stream(
 
 def _limit(window: Mapping[str, Any]) -> int | None:
     return None if window.get("limit") is None else integer_value("limit", window["limit"])
+
+
+_CONDITIONS = {"$ref": "#/components/schemas/Conditions"}
+_VALUE: Schema = {"type": ["string", "number", "boolean"]}
+_ALIAS: Schema = {"type": "string", "minLength": 1, "maxLength": MAXIMUM_ALIAS}
+
+
+def _object(properties: Schema, *required: str) -> Schema:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _list(items: Schema, most: int, *examples: Any) -> Schema:
+    return {"type": "array", "items": items, "maxItems": most, "examples": list(examples)}
+
+
+CONDITION: Schema = {
+    "description": "A comparison, or conditions joined by and, or, not. Other spellings are understood, too.",
+    "oneOf": [
+        _object(
+            {
+                "column": name_schema(),
+                "op": {"enum": [*OPERATORS]},
+                "value": {"anyOf": [_VALUE, _list(_VALUE, MAXIMUM_VALUES), {"type": "null"}]},
+            },
+            "column",
+        ),
+        *(
+            _object({word: {"type": "array", "items": {"$ref": "#/components/schemas/Condition"}, "minItems": 1}}, word)
+            for word in ("and", "or")
+        ),
+        _object({"not": {"$ref": "#/components/schemas/Condition"}}, "not"),
+    ],
+}  # fmt: skip
+CONDITIONS: Schema = {
+    "description": "One condition, or several that all hold.",
+    "anyOf": [
+        {"$ref": "#/components/schemas/Condition"},
+        {"type": "array", "items": {"$ref": "#/components/schemas/Condition"}},
+    ],
+    "examples": [[{"column": "state", "op": "eq", "value": "NJ"}]],
+}
+SCHEMAS: Mapping[str, Schema] = {"Condition": CONDITION, "Conditions": CONDITIONS}
+
+
+def _questions(settings: Settings) -> Mapping[str, Parameter]:
+    """The parameters of questions, by name."""
+    group = _object({"column": name_schema(), "bucket": {"enum": [*BUCKETS]}, "as": _ALIAS}, "column")
+    measure = _object(
+        {
+            "function": {"enum": [*AGGREGATES]},
+            "column": name_schema(),
+            "fraction": {"type": "number", "minimum": 0, "maximum": 1},
+            "as": _ALIAS,
+        },
+        "function",
+    )
+    key = _object({"column": name_schema(), "order": {"enum": ["asc", "desc"]}}, "column")
+    groups = {"anyOf": [name_schema(), group]}
+    measures = {"anyOf": [name_schema(), measure]}
+    keys = {"anyOf": [name_schema(), key]}
+    known = shared_parameters(settings)
+    return {
+        **known,
+        "limit": Parameter("The most rows.", whole(0, settings.maximum_stream_rows, 100)),
+        "filters": Parameter("Which rows.", _CONDITIONS),
+        "having": Parameter("Which groups, by columns of the answer.", _CONDITIONS),
+        "group_by": Parameter("Columns; dates may be cut.", _list(groups, MAXIMUM_GROUPS, ["state"])),
+        "aggregates": Parameter(
+            "Figures of each group, or of all rows.",
+            _list(measures, MAXIMUM_MEASURES, [{"function": "avg", "column": "earnings"}]),
+        ),
+        "order_by": Parameter("Columns of the answer.", _list(keys, MAXIMUM_ORDER, ["state"])),
+        "sql": Parameter(
+            "One SELECT over the relation data, which is the result.",
+            {"type": "string", "minLength": 1, "examples": ["SELECT count(*) FROM data"]},
+        ),
+        "parameters": Parameter(
+            "Values of :name in the SQL.",
+            {
+                "type": "object",
+                "maxProperties": MAXIMUM_PARAMETERS,
+                "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+            },
+        ),
+        "name": Parameter("The title of the new result.", {"type": "string", "minLength": 1, "maxLength": 200}),
+    }  # fmt: skip
+
+
+_EITHER: Schema = {
+    "dependentRequired": {"parameters": ["sql"]},
+    "dependentSchemas": {
+        "sql": {"properties": {name: False for name in (*KEYS, *WINDOW_KEYS) if name not in TEXT_KEYS}}
+    },
+}
+"""The body of a refinement is a question or a SQL text."""
+
+
+def query_operations(settings: Settings) -> list[Operation]:
+    """The questions, as OpenAPI describes them."""
+    known = _questions(settings)
+    page = in_json("Page", further=[ROWS])
+    answering: dict[str, Any] = {"answers": {**streams(), JSON: page[JSON]}, "headers": STREAM_HEADERS}
+    errors = (*READS, *STREAMS, *BODY, *ASKS)
+    count = {"aggregates": [{"function": "count"}]}
+    text = {"sql": "SELECT state, count(*) AS programs FROM data GROUP BY state"}
+    return [
+        Operation(
+            method="POST",
+            path="/{id}/query",
+            name="queryResult",
+            summary="Filter, group, aggregate.",
+            methods=QUERY_METHODS,
+            body={name: known[name] for name in (*KEYS, *WINDOW)},
+            rules=CURSOR_OR_OFFSET,
+            example={"group_by": ["state"], **count},
+            errors=errors,
+            schemas=SCHEMAS,
+            **answering,
+        ),
+        Operation(
+            method="POST",
+            path="/{id}/sql",
+            name="querySQL",
+            summary="The same in SQL.",
+            methods=QUERY_METHODS,
+            body={name: known[name] for name in dict.fromkeys((*TEXT_KEYS, *WINDOW))},
+            rules={"required": ["sql"], **CURSOR_OR_OFFSET},
+            example=text,
+            errors=errors,
+            **answering,
+        ),
+        Operation(
+            method="POST",
+            path="/{id}/refine",
+            name="refineResult",
+            summary="A new result of the answer.",
+            methods=QUERY_METHODS,
+            body={name: known[name] for name in dict.fromkeys((*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING))},
+            rules=_EITHER,
+            example={"name": "Of NJ", "filters": [{"column": "state", "op": "eq", "value": "NJ"}]},
+            status=201,
+            answers=in_json("StructuredContent"),
+            headers=("Location",),
+            errors=(*READS, *BODY, *ASKS),
+            links={
+                "newResult": {
+                    "operationId": "getResult",
+                    "description": "The id is at the end of resource.url.",
+                }
+            },
+        ),
+    ]

@@ -188,6 +188,11 @@ class AccessControl:
         self._authorize = authorize
         self._audit = audit
 
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether there is an authenticator."""
+        return self._authenticate is not None
+
     async def identify(self, request: Request) -> Principal | None:
         """The principal that sent the request; None for an anonymous caller.
 

@@ -17,7 +17,9 @@ from starlette.routing import Route
 from dualsql.charts.chart import METADATA_KEY, read_chart
 from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
+from dualsql.http.openapi import BODY, READS, Operation, shared_parameters
 from dualsql.http.parameters import (
+    PAGE_QUERY,
     parse_listing,
     parse_query,
     read_form_body,
@@ -26,12 +28,12 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import Endpoint, method_routes, problem_response, told, while_connected
 from dualsql.http.router import LINK_COOKIE, FeatureRoutes, SentLink, open_result, split_request
-from dualsql.profiles.http import PROFILE_QUERY, parse_profile
+from dualsql.profiles.http import parse_profile, profile_parameters
 from dualsql.query.service import LINEAGE
-from dualsql.resource import Principal, Resource, endpoint, id_in
+from dualsql.resource import Principal, Resource, id_in
 from dualsql.results.pages import PageRequest, ResultPage
-from dualsql.settings import ALL_ACTIONS
-from dualsql.web.assets import ASSETS, answer_asset, render, require_templates
+from dualsql.settings import ALL_ACTIONS, Settings
+from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
 from dualsql.web.words import cells, is_number, profile_rows, time_left, total_in_words
 from dualsql_client.wire import Column, SortKey
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 VIEW = "/{resource_id}/view"
 PROFILE = "/{resource_id}/view/profile"
 VIEW_METHODS = ("GET", "HEAD", "POST")
+PROFILE_VIEW_METHODS = ("GET", "HEAD")
 HTML = "text/html"
 ROWS = 50
 """Rows of a page without JavaScript."""
@@ -55,7 +58,7 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
         ConfigurationError: the extra `web` is not installed.
     """
     if not server.settings.pages:
-        return FeatureRoutes(routes=(), endpoints=())
+        return FeatureRoutes(routes=(), operations=())
     require_templates()
     pages = WebPages(server)
     result, listing = as_page(pages.result), as_page(pages.listing)
@@ -63,15 +66,53 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
         routes=[
             Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
             *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
-            *method_routes(PROFILE, {"GET": as_page(pages.profile)}, ("GET", "HEAD")),
+            *method_routes(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
         ],
-        endpoints=[
-            endpoint("GET", "/{id}/view", "A page for a browser."),
-            endpoint("GET", "/{id}/view/profile", "Its profile for a browser.", query=PROFILE_QUERY),
-        ],
+        operations=_operations(server.settings),
         representations={HTML: result},
         listing_representations={HTML: listing},
     )
+
+
+def _operations(settings: Settings) -> list[Operation]:
+    known = shared_parameters(settings)
+    link = ("link",) if settings.signed_links else ()
+    form = {"type": "object", "properties": {"link": known["link"].value}, "required": ["link"]}
+    return [
+        Operation(
+            method="GET",
+            path="/{id}/view",
+            name="viewResult",
+            summary="A page for a browser.",
+            methods=VIEW_METHODS,
+            query={name: known[name] for name in (*PAGE_QUERY, *link)},
+            answers={HTML: {"type": "string"}},
+            headers=(*PAGE_HEADERS, "Refresh"),
+            errors=READS,
+        ),
+        Operation(
+            method="GET",
+            path="/{id}/view/profile",
+            name="viewProfile",
+            summary="Its profile for a browser.",
+            methods=PROFILE_VIEW_METHODS,
+            query=profile_parameters(settings),
+            answers={HTML: {"type": "string"}},
+            headers=tuple(PAGE_HEADERS),
+            errors=READS,
+        ),
+        Operation(
+            method="POST",
+            path="/{id}/view",
+            name="openLink",
+            summary="Exchange a signed link for a cookie of this result.",
+            methods=VIEW_METHODS,
+            form=form,
+            status=303,
+            headers=("Location", "Set-Cookie"),
+            errors=(*READS, *BODY),
+        ),
+    ]
 
 
 class WebPages:

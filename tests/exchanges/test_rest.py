@@ -122,6 +122,10 @@ async def test_the_service_and_the_collection(asker: Asker) -> None:
         GET /.well-known/resource-link-service
         HEAD /.well-known/resource-link-service
         GET /resources/.well-known/resource-link-service
+        POST /resources/.well-known/resource-link-service
+        GET /resources/openapi.json?pretty=1
+        HEAD /resources/openapi.json
+        POST /resources/openapi.json
         GET /resources/
         POST /resources/ {}
         DELETE /resources/

@@ -1,0 +1,799 @@
+"""What the REST resources take and answer: one table, for the OpenAPI document and the well-known document.
+
+An `Operation` is one method of one path. Names of parameters come from the tables of the parsers, JSON shapes from the
+types in `dualsql_client.wire`, and errors from the table of problems. Features describe their own operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import version
+from typing import Any, NamedTuple, get_args
+
+from pydantic import TypeAdapter
+
+from dualsql.envelope import DualModeAnswer
+from dualsql.envelope.mcp import CONTEXT_HEADER, FORMAT_HEADER, ExecutionContext, ResponseFormat
+from dualsql.errors import DualResponseError
+from dualsql.formats.table import FORMATS
+from dualsql.http.parameters import (
+    COUNT_QUERY,
+    DIGEST,
+    LISTING_QUERY,
+    MAXIMUM_COLUMNS,
+    MAXIMUM_NAME_LENGTH,
+    PAGE_BODY,
+    PAGE_QUERY,
+    RESOURCE_ID,
+    ROWS_NAMES,
+    TOKEN,
+)
+from dualsql.http.problems import KINDS, METHODS, PRIVATE_HEADERS, RETRY_SECONDS
+from dualsql.resource import WELL_KNOWN
+from dualsql.settings import Settings
+from dualsql_client import wire
+
+OPENAPI = "/openapi.json"
+"""Below the base URL."""
+DOCUMENT_METHODS = ("GET", "HEAD")
+COLLECTION_METHODS = ("GET", "HEAD")
+PIN_METHODS = ("PUT", "DELETE")
+ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
+
+Schema = Mapping[str, Any]
+
+JSON = "application/json"
+_LONGEST_LISTING = 100
+_EXAMPLE_ID = "TilOQRDcoKWRQDm8es86EA85ZCU"
+
+
+class Parameter(NamedTuple):
+    """A value that a caller may give.
+
+    Attributes:
+        value: its schema in JSON, with an example.
+        text: its schema in a query string, where that is another one.
+    """
+
+    description: str
+    value: Schema
+    text: Schema | None = None
+
+
+Parameters = Mapping[str, Parameter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path below the base URL.
+
+    Attributes:
+        name: what generated clients call it.
+        query, body: the parameters by name, from the table of the parser. None: a body is not read.
+        rules: further JSON Schema of the body: which names go together.
+        methods: all methods of the path. HEAD and OPTIONS are described with GET or the first method.
+        answers: the schema of an answer with `status`, by media type; empty for an answer without a body.
+        headers: names of HEADERS that such an answer may have, besides the private ones.
+        asks: names of REQUEST_HEADERS.
+        errors: codes, as in the table of problems.
+        is_enveloped: JSON is a dual-mode answer for callers who ask for one.
+        links: by name, operations that a value of the answer leads to.
+        schemas: components of the document that its other schemas refer to.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    methods: Sequence[str]
+    query: Parameters = field(default_factory=dict)
+    body: Parameters | None = None
+    rules: Schema = field(default_factory=dict)
+    example: Mapping[str, Any] | None = None
+    form: Schema | None = None
+    status: int = 200
+    answers: Mapping[str, Schema] = field(default_factory=dict)
+    headers: Sequence[str] = ()
+    asks: Sequence[str] = ()
+    errors: Sequence[str] = ()
+    is_enveloped: bool = True
+    links: Mapping[str, Schema] = field(default_factory=dict)
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+
+    def to_endpoint(self) -> dict[str, Any]:
+        """The entry of the well-known document."""
+        return {
+            "method": self.method,
+            "path": self.path,
+            "description": self.summary,
+            "parameters": {"query": list(self.query), "body": list(self.body or ())},
+        }
+
+
+# Codes of errors, by what an operation does.
+ANY = (
+    "BAD_PARAMETER", "UNAUTHENTICATED", "INSUFFICIENT_SCOPE", "FOREIGN_REQUEST", "DUAL_RESPONSE_ERROR",
+    "BAD_CONFIGURATION", "STORAGE_ERROR", "DATABASE_UNREACHABLE",
+)  # fmt: skip
+OPENS = (*ANY, "RESOURCE_NOT_FOUND", "RESOURCE_EXPIRED", "FORBIDDEN", "TAMPERED_RESOURCE")
+READS = (
+    *OPENS, "RESOURCE_PENDING", "RESOURCE_FAILED", "QUERY_EXECUTION_FAILED", "QUERY_TIMEOUT", "QUERY_INTERRUPTED",
+    "QUERY_CANCELLED", "DATABASE_BUSY", "TOO_MANY_QUERIES", "UNKNOWN_COLUMN", "NO_TOTAL_ORDER", "BAD_CURSOR",
+    "LIMIT_EXCEEDED", "VALUE_NOT_REPRESENTABLE", "CALLER_GONE",
+)  # fmt: skip
+BODY = ("SLOW_BODY", "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "CALLER_GONE")
+STREAMS = ("NOT_ACCEPTABLE", "OLD_PROTOCOL", "RESULT_CHANGED")
+ASKS = ("INVALID_SQL", "UNKNOWN_TABLE", "FORBIDDEN_SQL", "NOT_FREEZABLE", "COUNT_EXECUTION_FAILED")
+
+WIRE: Mapping[str, Any] = {
+    "Page": wire.Page,
+    "ResourceDescription": wire.ResourceDescription,
+    "ResourceListing": wire.ResourceListing,
+    "Pinned": wire.Pinned,
+    "Unpinned": wire.Unpinned,
+    "Problem": wire.Problem,
+    "Profile": wire.Profile,
+    "StructuredContent": wire.StructuredContent,
+    "SortKey": wire.SortKey,
+    "DualModeAnswer": DualModeAnswer,
+}
+"""The types of bodies, which are components of the document."""
+
+
+def ref(name: str) -> Schema:
+    """The component schema of a type in WIRE."""
+    assert name in WIRE
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def in_json(*names: str, further: Sequence[Schema] = ()) -> dict[str, Schema]:
+    """A JSON answer of one of these types, or the dual-mode answer that a caller may ask for."""
+    return {JSON: {"anyOf": [*map(ref, names), *further, ref("DualModeAnswer")]}}
+
+
+def plain_schema(media_type: str) -> Schema:
+    """The schema of an answer that is not described further: text, any JSON object, or bytes, which have none."""
+    if media_type.endswith("json"):
+        return {"type": "object"}
+    is_text = media_type.startswith("text/") or media_type.endswith(("ndjson", "+xml"))
+    return {"type": "string"} if is_text else {}
+
+
+ROWS: Schema = {"type": "array", "items": {"type": "object"}}
+
+
+def streams() -> dict[str, Schema]:
+    """The formats of a stream of rows, by media type."""
+    return {
+        found.media_type: ROWS
+        if found.media_type == JSON
+        else {"type": "string"}
+        if "ndjson" in found.name
+        else plain_schema(found.media_type)
+        for found in FORMATS.values()
+    }
+
+
+STREAM_HEADERS = (
+    "Content-Disposition", "Content-Encoding", "ETag", wire.RESUME_HEADER, wire.NO_RESUME_HEADER,
+    wire.TOTAL_COUNT_HEADER, wire.TOTAL_COUNT_KIND_HEADER,
+)  # fmt: skip
+CONDITIONAL = ("If-None-Match",)
+ENCODED = ("Accept-Encoding",)
+
+_TEXT: Schema = {"type": "string"}
+HEADERS: Mapping[str, tuple[str, Schema]] = {
+    "Vary": ("The request headers that the answer depends on.", _TEXT),
+    "ETag": ("The version of the answer, for If-None-Match.", _TEXT),
+    "Retry-After": ("Seconds to wait.", {"type": "integer", "minimum": 0, "examples": [RETRY_SECONDS]}),
+    "WWW-Authenticate": ("The required credential.", _TEXT),
+    "Connection": ("The connection is closed, or the protocol must be changed.", _TEXT),
+    "Upgrade": ("The required protocol.", _TEXT),
+    "Allow": ("The methods of the path.", _TEXT),
+    "Location": ("Where the new result, or the page, is.", _TEXT),
+    "Set-Cookie": ("The signed link, for this result only.", _TEXT),
+    "Refresh": ("A page of a pending result reloads itself.", _TEXT),
+    "Content-Disposition": ("The name of the file.", _TEXT),
+    "Content-Encoding": ("The content coding.", {"type": "string", "examples": ["gzip"]}),
+    "Content-Security-Policy": ("What the answer may load.", _TEXT),
+    "Cross-Origin-Opener-Policy": ("Other sites get no hold of the page.", _TEXT),
+    wire.RESUME_HEADER: ("The token for `resume`, if the stream breaks.", TOKEN),
+    wire.NO_RESUME_HEADER: ("Why a broken stream cannot be resumed.", {"enum": ["NO_TOTAL_ORDER", "FORMAT"]}),
+    wire.TOTAL_COUNT_HEADER: ("The rows of the result, where known.", {"type": "integer", "minimum": 0}),
+    wire.TOTAL_COUNT_KIND_HEADER: ("What that number is worth.", {"enum": [*get_args(wire.TotalCountKind)]}),
+    "Cache-Control": ("No cache keeps the answer.", {"type": "string", "examples": ["no-store"]}),
+    "Referrer-Policy": ("No other site learns the address.", _TEXT),
+    "X-Content-Type-Options": ("Browsers do not guess the type.", _TEXT),
+}
+"""Headers of answers: their meaning and schema."""
+
+REQUEST_HEADERS: Mapping[str, tuple[str, Schema]] = {
+    "If-None-Match": (
+        "The ETag of the copy that the caller has.",
+        {"type": "string", "examples": ['W/"0a1b"']},
+    ),
+    "Accept-Encoding": ("Content codings, such as gzip.", {"type": "string", "examples": ["gzip"]}),
+    FORMAT_HEADER: (
+        "Asks for a dual-mode answer: json is data for code, markdown also text for people. Others are ignored.",
+        {"type": "string", "examples": [*get_args(ResponseFormat)]},
+    ),
+    CONTEXT_HEADER: (
+        f"With {FORMAT_HEADER}: whether a `chat` or `code` reads it.",
+        {"type": "string", "examples": [*get_args(ExecutionContext)]},
+    ),
+}
+"""Headers of requests. Accept and Authorization are described by the answers and the security scheme."""
+
+_OF_PAGES = ("Content-Security-Policy", "Cross-Origin-Opener-Policy")
+_ERROR_HEADERS: Mapping[int, Sequence[str]] = {
+    401: ("WWW-Authenticate",),
+    403: ("WWW-Authenticate",),
+    408: ("Connection",),
+    409: ("Retry-After",),
+    426: ("Upgrade", "Connection"),
+    503: ("Retry-After",),
+}
+
+
+def whole(least: int, most: int, example: int) -> Schema:
+    """A whole number."""
+    return {"type": "integer", "minimum": least, "maximum": most, "examples": [example]}
+
+
+def name_schema(pattern: str | None = None) -> Schema:
+    """The name of a column."""
+    found = {"type": "string", "minLength": 1, "maxLength": MAXIMUM_NAME_LENGTH}
+    return found if pattern is None else {**found, "pattern": pattern}
+
+
+def _names() -> tuple[Schema, Schema]:
+    found = {"type": "array", "minItems": 1, "maxItems": MAXIMUM_COLUMNS, "uniqueItems": True}
+    examples = [["name", "state"]]
+    return (
+        {**found, "items": name_schema(), "examples": examples},
+        {**found, "items": name_schema("^[^,]+$"), "examples": examples},
+    )
+
+
+def _sort(settings: Settings) -> tuple[Schema, Schema]:
+    key = {
+        "type": "object",
+        "properties": {"field": name_schema(), "order": {"enum": ["asc", "desc"]}},
+        "required": ["field"],
+        "additionalProperties": False,
+    }
+    keys = {"type": "array", "items": key, "maxItems": settings.maximum_sort_keys}
+    return (
+        {"anyOf": [key, keys], "examples": [{"field": "earnings", "order": "desc"}]},
+        {"type": "string", "minLength": 1, "examples": ["-earnings,name"]},
+    )
+
+
+def shared_parameters(settings: Settings) -> Parameters:
+    """The parameters that several operations take."""
+    columns, columns_text = _names()
+    sort, sort_text = _sort(settings)
+    offset = whole(0, settings.maximum_offset, 100)
+    return {
+        "offset": Parameter("Rows before the page.", offset),
+        "skip": Parameter("Another name for offset.", offset),
+        "cursor": Parameter(
+            "next_cursor or previous_cursor of another answer, instead of offset.", {"type": "string"}
+        ),
+        "limit": Parameter("The most rows of the page.", whole(1, settings.maximum_page_size, 100)),
+        "sort": Parameter("The order. In a URL, names joined by commas; - is descending.", sort, sort_text),
+        "big_integers": Parameter(
+            "Whether whole numbers are numbers or strings, for JavaScript.", {"enum": ["number", "string"]}
+        ),
+        "count": Parameter(
+            "Count the rows anew, in this way. No other parameter is allowed beside it.",
+            {
+                "type": "string",
+                "pattern": r"^(exact|estimated|none|auto|capped:[1-9][0-9]{0,8})$",
+                "examples": ["exact"],
+            },
+        ),
+        "link": Parameter("A signed link, instead of a credential.", {"type": "string", "minLength": 1}),
+        "format": Parameter(
+            "The format; by default the one that Accept prefers.", {"enum": [*FORMATS], "examples": ["csv"]}
+        ),
+        "columns": Parameter("The columns, in this order; all by default.", columns, columns_text),
+        "text_columns": Parameter("Columns that are written as text.", columns, columns_text),
+        "guard_formulas": Parameter("CSV: cells that a spreadsheet would compute get a '.", {"type": "boolean"}),
+        "resume": Parameter(f"{wire.RESUME_HEADER} of the stream that broke.", TOKEN),
+        "after": Parameter("Rows already received; required with resume.", whole(0, settings.maximum_offset, 500)),
+        "last": Parameter("The digest of the last row received.", DIGEST),
+    }  # fmt: skip
+
+
+def _of(known: Parameters, names: Iterable[str], **instead: Schema) -> dict[str, Parameter]:
+    return {
+        name: Parameter(known[name].description, instead[name]) if name in instead else known[name]
+        for name in names
+    }
+
+
+CURSOR_OR_OFFSET: Schema = {
+    "not": {
+        "required": ["cursor", "offset"],
+        "properties": {"cursor": {"type": "string"}, "offset": {"type": "integer"}},
+    }
+}
+"""Nulls count as left out."""
+
+_TURNS: Mapping[str, Schema] = {
+    "nextPage": {
+        "operationId": "postPage",
+        "parameters": {"id": "$request.path.id"},
+        "requestBody": {"cursor": "$response.body#/next_cursor"},
+        "description": "The next page, where next_cursor is not null.",
+    }
+}
+
+
+def resource_operations(
+    settings: Settings,
+    representations: Iterable[str] = (),
+    listings: Iterable[str] = (),
+) -> list[Operation]:
+    """The operations of results and of the collection.
+
+    Args:
+        representations, listings: further media types of GET of a result, and of the collection.
+    """
+    known = shared_parameters(settings)
+    link = _of(known, ("link",) if settings.signed_links else ())
+    further_headers = (*_OF_PAGES, "Refresh")
+    of_result = {found: plain_schema(found) for found in representations}
+    of_listing = {found: plain_schema(found) for found in listings}
+    return [
+        _document(WELL_KNOWN, "getService", "The endpoints and defaults of this service."),
+        _document(OPENAPI, "getOpenAPI", "This document."),
+        Operation(
+            method="GET",
+            path="/",
+            name="listResults",
+            summary="Your own results, newest first.",
+            methods=COLLECTION_METHODS,
+            query=_of(known, LISTING_QUERY, limit=whole(1, _LONGEST_LISTING, 20)),
+            answers=in_json("ResourceListing") | of_listing,
+            headers=further_headers if of_listing else (),
+            errors=(*ANY, "RESOURCE_NOT_FOUND"),
+        ),
+        Operation(
+            method="GET",
+            path="/{id}",
+            name="getResult",
+            summary="The metadata of a result; with page parameters, a page of its rows.",
+            methods=METHODS,
+            query={**_of(known, (*PAGE_QUERY, *COUNT_QUERY)), **link},
+            answers=in_json("ResourceDescription", "Page") | of_result,
+            headers=("ETag", "Retry-After", *(further_headers if of_result else ())),
+            asks=CONDITIONAL,
+            errors=(*READS, "COUNT_EXECUTION_FAILED"),
+            links=_TURNS,
+        ),
+        Operation(
+            method="POST",
+            path="/{id}",
+            name="postPage",
+            summary="A page of the rows of a result.",
+            methods=METHODS,
+            query=link,
+            body=_of(known, PAGE_BODY),
+            rules=CURSOR_OR_OFFSET,
+            example={"limit": 100, "sort": {"field": "earnings", "order": "desc"}},
+            answers=in_json("Page"),
+            errors=(*READS, *BODY),
+            links=_TURNS,
+        ),
+        *_keeping(),
+        *_streaming(known, link, settings),
+    ]
+
+
+def _document(path: str, name: str, summary: str) -> Operation:
+    return Operation(
+        method="GET",
+        path=path,
+        name=name,
+        summary=summary,
+        methods=DOCUMENT_METHODS,
+        answers={JSON: {"type": "object"}},
+        errors=("BAD_PARAMETER", "FOREIGN_REQUEST", "DUAL_RESPONSE_ERROR"),
+        is_enveloped=False,
+    )
+
+
+def _keeping() -> list[Operation]:
+    pinned = Operation(
+        method="PUT",
+        path="/{id}",
+        name="pinResult",
+        summary="Pin a result: it does not expire.",
+        methods=METHODS,
+        answers=in_json("Pinned"),
+        errors=OPENS,
+    )
+    unpinned = Operation(
+        method="DELETE",
+        path="/{id}/pin",
+        name="unpin",
+        summary="Unpin a result: it expires one lifetime from now.",
+        methods=PIN_METHODS,
+        answers=in_json("Unpinned"),
+        errors=OPENS,
+    )
+    return [
+        pinned,
+        replace(pinned, path="/{id}/pin", name="pin", summary="The same.", methods=PIN_METHODS),
+        unpinned,
+        replace(
+            unpinned,
+            path="/{id}",
+            name="deleteResult",
+            summary="Delete it.",
+            methods=METHODS,
+            status=204,
+            answers={},
+        ),
+    ]
+
+
+def _streaming(known: Parameters, link: Parameters, settings: Settings) -> list[Operation]:
+    taken = _of(known, ROWS_NAMES, limit=whole(0, settings.maximum_stream_rows, 1000))
+    shared: dict[str, Any] = {
+        "path": "/{id}/rows",
+        "summary": "All rows of a result as a stream.",
+        "methods": ROW_METHODS,
+        "answers": streams(),
+        "headers": STREAM_HEADERS,
+        "asks": (*CONDITIONAL, *ENCODED),
+    }
+    together = {"dependentRequired": {"after": ["resume"], "last": ["resume"], "resume": ["after"]}}
+    return [
+        Operation(method="GET", name="getRows", query={**taken, **link}, errors=(*READS, *STREAMS), **shared),
+        Operation(
+            method="POST",
+            name="postRows",
+            query=link,
+            body=taken,
+            rules=together,
+            example={"format": "csv", "columns": ["name", "earnings"]},
+            errors=(*READS, *STREAMS, *BODY),
+            **shared,
+        ),
+    ]
+
+
+def openapi_document(
+    base_url: str, operations: Sequence[Operation], *, is_authenticated: bool
+) -> dict[str, Any]:
+    """The document, OpenAPI 3.1.
+
+    Args:
+        is_authenticated: the server has an authenticator. The document then names bearer tokens as optional: results
+            without an owner need none, and an authenticator of the application may read another credential.
+    """
+    has_pages = any("text/html" in found.answers for found in operations)
+    paths: dict[str, dict[str, Any]] = {}
+    for found in operations:
+        item = paths.setdefault(found.path, _path_item(found.path))
+        item[found.method.lower()] = _operation(found)
+    for found in operations:
+        _add_plain_methods(paths[found.path], found)
+    schemes = {"bearer": {"type": "http", "scheme": "bearer"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dualsql",
+            "summary": "Stored query results, read in pages or as a stream.",
+            "description": "An application's own `authenticate` may add answers, such as a redirect to a login.",
+            "version": version("dualsql"),
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": base_url}],
+        "paths": paths,
+        "components": {
+            "schemas": {
+                **component_schemas(),
+                **{name: one for each in operations for name, one in each.schemas.items()},
+            },
+            "responses": _problems(has_pages=has_pages),
+            "headers": {name: _header(name) for name in HEADERS},
+            **({"securitySchemes": schemes} if is_authenticated else {}),
+        },
+        **({"security": [{}, {"bearer": []}]} if is_authenticated else {}),
+    }
+
+
+def _further_schemas(operations: Sequence[Operation]) -> dict[str, Schema]:
+    return {name: schema for each in operations for name, schema in each.schemas.items()}
+
+
+def _path_item(path: str) -> dict[str, Any]:
+    if "{id}" not in path:
+        return {}
+    identifier = {**RESOURCE_ID, "examples": [_EXAMPLE_ID]}
+    return {
+        "parameters": [
+            {"name": "id", "in": "path", "required": True, "description": "The result.", "schema": identifier}
+        ]
+    }
+
+
+def _operation(found: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": found.name,
+        "summary": found.summary,
+        "parameters": [*_parameters(found)],
+        "responses": _responses(found),
+    }
+    if found.body is not None:
+        schema = body_schema(found)
+        described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    if found.form is not None:
+        content = {"application/x-www-form-urlencoded": {"schema": found.form}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _parameters(found: Operation) -> Iterator[Mapping[str, Any]]:
+    for name, parameter in found.query.items():
+        schema = parameter.text or parameter.value
+        described = {"name": name, "in": "query", "description": parameter.description, "schema": schema}
+        # Names are joined by commas.
+        yield {**described, "style": "form", "explode": False} if schema.get("type") == "array" else described
+    for name in (*found.asks, *((FORMAT_HEADER, CONTEXT_HEADER) if found.is_enveloped else ())):
+        description, schema = REQUEST_HEADERS[name]
+        yield {"name": name, "in": "header", "description": description, "schema": schema}
+
+
+def body_schema(found: Operation) -> Schema:
+    """The schema of a body. A null is as if the name was left out, unless `rules` require it."""
+    required = found.rules.get("required", ())
+    return {
+        "type": "object",
+        "properties": {
+            name: {
+                **(parameter.value if name in required else _or_null(parameter.value)),
+                "description": parameter.description,
+            }
+            for name, parameter in (found.body or {}).items()
+        },
+        "additionalProperties": False,
+        **found.rules,
+        **({} if found.example is None else {"examples": [found.example]}),
+    }
+
+
+def _or_null(schema: Schema) -> Schema:
+    if "enum" in schema:
+        return {**schema, "enum": [*schema["enum"], None]}
+    if isinstance(schema.get("type"), str):
+        return {**schema, "type": [schema["type"], "null"]}
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    return schema
+
+
+def _responses(found: Operation) -> dict[str, Any]:
+    content = {media_type: {"schema": schema} for media_type, schema in found.answers.items()}
+    named = (*PRIVATE_HEADERS, *(("Vary",) if found.is_enveloped else ()), *found.headers)
+    answered: dict[str, Any] = {
+        "description": found.summary,
+        "headers": {name: _header_ref(name) for name in dict.fromkeys(named)},
+        **({"content": content} if content else {}),
+        **({"links": dict(found.links)} if found.links else {}),
+    }
+    responses = {str(found.status): answered}
+    if "If-None-Match" in found.asks:
+        headers = {name: _header_ref(name) for name in (*PRIVATE_HEADERS, "ETag", "Vary")}
+        responses["304"] = {"description": "The caller's copy is current.", "headers": headers}
+    return responses | _errors(found.errors)
+
+
+def _errors(codes: Iterable[str]) -> dict[str, Any]:
+    by_status: dict[int, list[str]] = {}
+    for code in dict.fromkeys(codes):
+        by_status.setdefault(KINDS[code].status, []).append(code)
+    return {
+        str(status): {"$ref": f"#/components/responses/{status}", "description": ", ".join(named)}
+        for status, named in sorted(by_status.items())
+    }
+
+
+def _add_plain_methods(item: dict[str, Any], found: Operation) -> None:
+    """HEAD, which answers as GET without a body; OPTIONS, which lists the methods."""
+    if found.method == "GET" and "HEAD" in found.methods:
+        bodiless = replace(
+            found, name=f"{found.name}Head", answers={}, links={}, summary=f"Headers only: {found.summary}"
+        )
+        head = _operation(bodiless)
+        for status in [status for status in head["responses"] if int(status) >= 400]:
+            described = head["responses"][status]["description"]
+            headers = _problem_headers(int(status))
+            head["responses"][status] = {"description": described, "headers": headers}
+        item["head"] = head
+    if "OPTIONS" in found.methods and "options" not in item:
+        headers = {name: _header_ref(name) for name in (*PRIVATE_HEADERS, "Vary", "Allow")}
+        answered = {"description": "The methods of the path.", "headers": headers}
+        item["options"] = {
+            "operationId": f"{found.name}Options",
+            "summary": "The methods of the path.",
+            "responses": {"204": answered} | _errors(("FOREIGN_REQUEST",)),
+        }
+
+
+def _header(name: str) -> dict[str, Any]:
+    description, schema = HEADERS[name]
+    return {"description": description, "schema": schema}
+
+
+def _header_ref(name: str) -> Schema:
+    assert name in HEADERS
+    return {"$ref": f"#/components/headers/{name}"}
+
+
+def _problem_headers(status: int) -> dict[str, Schema]:
+    named = (*PRIVATE_HEADERS, "Vary", *_OF_PAGES, *_ERROR_HEADERS.get(status, ()))
+    return {name: _header_ref(name) for name in named}
+
+
+def _problems(*, has_pages: bool) -> dict[str, Any]:
+    """One answer for each status of an error, with an example of each code. Pages answer with a page."""
+    by_status: dict[int, list[str]] = {}
+    for code, kind in KINDS.items():
+        by_status.setdefault(kind.status, []).append(code)
+    errors = errors_by_code()
+    return {
+        str(status): {
+            "description": ", ".join(codes),
+            "headers": _problem_headers(status),
+            "content": {
+                JSON: {
+                    "schema": {"anyOf": [ref("Problem"), ref("DualModeAnswer")]},
+                    "examples": {code: {"value": _problem(code, errors[code])} for code in codes},
+                },
+                **({"text/html": {"schema": _TEXT}} if has_pages else {}),
+            },
+        }
+        for status, codes in sorted(by_status.items())
+    }
+
+
+def errors_by_code() -> dict[str, type[DualResponseError]]:
+    """The classes of errors of dualsql's own."""
+    found: dict[str, type[DualResponseError]] = {}
+    pending: list[type[DualResponseError]] = [DualResponseError]
+    while pending:
+        error = pending.pop()
+        pending += error.__subclasses__()
+        if error.__module__.partition(".")[0] == "dualsql":
+            found.setdefault(error.code, error)
+    return found
+
+
+def _problem(code: str, error: type[DualResponseError]) -> wire.Problem:
+    words = error.caller_words
+    message = (error.__doc__ or "").partition("\n")[0]
+    return wire.Problem(
+        error=KINDS[code].word,
+        message=words.message if words else message,
+        code=code,
+        hint=words.hint if words else error.default_hint,
+        details={"incident": "5f1c2a9d"} if KINDS[code].status >= 500 else {},
+    )
+
+
+@cache
+def component_schemas() -> Mapping[str, Any]:
+    """The schemas of the types in WIRE, and of the types that they name."""
+    adapters: list[Any] = [(name, "validation", TypeAdapter(found)) for name, found in WIRE.items()]
+    _, shared = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")
+    schemas: dict[str, Any] = _without_titles(shared["$defs"])
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    return schemas
+
+
+def _without_titles(schema: Any) -> Any:
+    """The schema without the titles that pydantic writes, which repeat the names."""
+    if isinstance(schema, list):
+        return [_without_titles(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_titles(part)
+        for key, part in schema.items()
+        if key != "title" or not isinstance(part, str)
+    }
+
+
+_COLUMNS: list[wire.Column] = [
+    {"name": "name", "type": "string", "encoding": "text"},
+    {"name": "earnings", "type": "number", "encoding": "integer"},
+]
+_EXPIRES = "2026-11-21T06:03:00Z"
+_DESCRIPTION = wire.ResourceDescription(
+    status="ready",
+    name="Programs",
+    uri=f"resource://{_EXAMPLE_ID}",
+    total_count=15_191,
+    total_count_kind="exact",
+    columns=_COLUMNS,
+    created_at="2026-11-21T05:48:00Z",
+    expires_at=_EXPIRES,
+    access_count=1,
+    last_accessed_at="2026-11-21T05:49:00Z",
+    metadata={},
+)
+EXAMPLES: Mapping[str, Any] = {
+    "ResourceDescription": _DESCRIPTION,
+    "ResourceListing": wire.ResourceListing(
+        resources=[
+            wire.ListedResource(**_DESCRIPTION, url=f"https://api.example.com/resources/{_EXAMPLE_ID}")
+        ],
+        next_cursor=None,
+    ),
+    "Page": wire.Page(
+        data=[{"name": "Ohio State University-Main Campus", "earnings": 329_225}],
+        columns=_COLUMNS,
+        total_count=15_191,
+        total_count_kind="exact",
+        returned_count=1,
+        offset=0,
+        skip=0,
+        has_next=True,
+        has_previous=False,
+        has_prev=False,
+        next_offset=1,
+        order="total",
+        cached=False,
+        next_cursor="q83vEjRWeJCrze8",
+        previous_cursor=None,
+        expires_at=_EXPIRES,
+    ),
+    "Pinned": wire.Pinned(status="pinned", expires_at=None),
+    "Unpinned": wire.Unpinned(status="ready", expires_at=_EXPIRES),
+    "StructuredContent": wire.StructuredContent(
+        results=[{"name": "Ohio State University-Main Campus", "earnings": 329_225}],
+        resource=wire.ResourceLink(
+            uri=f"resource://{_EXAMPLE_ID}",
+            url=f"https://api.example.com/resources/{_EXAMPLE_ID}",
+            name="Refined",
+            mimeType=JSON,
+        ),
+        metadata=wire.ResultMetadata(
+            total_count=1,
+            total_count_kind="exact",
+            sample_count=1,
+            columns=_COLUMNS,
+            executed_at="2026-11-21T05:48:00Z",
+            expires_at=_EXPIRES,
+        ),
+    ),
+    "Profile": wire.Profile(
+        kind="sample",
+        covers=wire.Covered(rows=10_000, of="sample"),
+        complete=True,
+        left_out=0,
+        columns=[
+            wire.ColumnProfile(
+                name="earnings",
+                type="number",
+                covers=wire.Covered(rows=10_000, of="sample"),
+                masked=False,
+                missing=[],
+                nulls=12,
+                distinct=4_321,
+                distinct_kind="exact",
+                minimum=10_000,
+                maximum=329_225,
+            )
+        ],
+    ),
+}
+"""Answers, by the name of their type."""

@@ -1,0 +1,249 @@
+"""The OpenAPI document describes what the routes and parsers do, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+from sqlalchemy import MetaData
+from starlette.routing import Route
+
+from dualsql import DualResponseServer
+from dualsql.charts.http import CHART_QUERY
+from dualsql.http import openapi
+from dualsql.http.parameters import (
+    COUNT_QUERY,
+    LISTING_QUERY,
+    PAGE_BODY,
+    PAGE_QUERY,
+    ROWS_NAMES,
+)
+from dualsql.http.problems import KINDS
+from dualsql.identity import static_tokens
+from dualsql.profiles.http import PROFILE_QUERY
+from dualsql.query.http import NAMING, WINDOW
+from dualsql.query.parse import KEYS, WINDOW_KEYS
+from dualsql.query.select import TEXT_KEYS
+from dualsql.resource import Principal
+from dualsql_client import wire
+from tests.http.application import Application, problem_of
+
+Document = dict[str, Any]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {
+        "pages": True,
+        "signed_links": True,
+        "secrets": ["s" * 40],
+        "authenticate": static_tokens({"t" * 20: Principal(id="a")}),
+    },
+]
+OF_PAGES = {"/{id}/view", "/{id}/view/profile"}
+OF_ASSETS = "/assets/"
+
+
+def make(**options: Any) -> DualResponseServer:
+    return DualResponseServer(
+        "sqlite+aiosqlite://", base_url="https://api.example.com/resources", tables=MetaData(), **options
+    )
+
+
+@pytest.fixture(params=OPTIONS, ids=["plain", "all"])
+def server(request: pytest.FixtureRequest) -> DualResponseServer:
+    return make(**request.param)
+
+
+def operations(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if method != "parameters":
+                yield method.upper(), path, operation
+
+
+def query_names(operation: dict[str, Any]) -> list[str]:
+    return [found["name"] for found in operation.get("parameters", ()) if found["in"] == "query"]
+
+
+def body_names(operation: dict[str, Any]) -> list[str]:
+    content = operation.get("requestBody", {}).get("content", {})
+    return list(content["application/json"]["schema"]["properties"]) if "application/json" in content else []
+
+
+def test_it_is_valid(server: DualResponseServer) -> None:
+    document = server.openapi()
+    validate(document)
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(set(names)) == len(names) > 20
+
+
+def test_it_has_the_routes_and_their_methods(server: DualResponseServer) -> None:
+    router: Any = server.router()
+    served = {
+        (method, route.path.replace("{resource_id}", "{id}"))
+        for route in router.routes
+        if isinstance(route, Route) and not route.path.startswith(OF_ASSETS)
+        for method in route.methods or ()
+    }
+    described = {(method, path) for method, path, _ in operations(server.openapi())}
+    # Starlette's routes of GET alone answer HEAD, too; method_routes adds it only for paths that list it.
+    heads = {("HEAD", path) for method, path in served if method == "GET"}
+    assert described | heads == served | heads
+    assert {path for method, path in described if method == "GET"} == {path for _, path in heads}
+
+
+def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None:
+    link = ("link",) if server.settings.signed_links else ()
+    rows = (*ROWS_NAMES, *link)
+    page = (*PAGE_QUERY, *COUNT_QUERY, *link)
+    queries: dict[tuple[str, str], tuple[str, ...]] = {
+        ("GET", "/"): LISTING_QUERY,
+        ("GET", "/{id}"): page,
+        ("POST", "/{id}"): link,
+        ("GET", "/{id}/rows"): rows,
+        ("POST", "/{id}/rows"): link,
+        ("GET", "/{id}/profile"): PROFILE_QUERY,
+        ("GET", "/{id}/chart"): CHART_QUERY,
+        ("GET", "/{id}/view"): (*PAGE_QUERY, *link),
+        ("GET", "/{id}/view/profile"): PROFILE_QUERY,
+    }
+    bodies: dict[str, tuple[str, ...]] = {
+        "/{id}": PAGE_BODY,
+        "/{id}/rows": ROWS_NAMES,
+        "/{id}/query": (*KEYS, *WINDOW),
+        "/{id}/sql": (*TEXT_KEYS, *WINDOW),
+        "/{id}/refine": (*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING),
+    }
+    for method, path, operation in operations(server.openapi()):
+        asked = "GET" if method == "HEAD" else method
+        assert set(query_names(operation)) == set(queries.get((asked, path), ())), (method, path)
+        assert set(body_names(operation)) == set(bodies.get(path, ()) if method == "POST" else ()), path
+
+
+async def test_each_parameter_is_known_and_no_other(application: Application) -> None:
+    """Each by itself is known, whatever is said of its value; one that is not described is unknown."""
+    for method, path, operation in operations(application.server.openapi()):
+        if method in {"OPTIONS", "HEAD"}:
+            continue
+        at = path.replace("/{id}", await application.create()) if "{id}" in path else f"/resources{path}"
+        for name in query_names(operation):
+            answer = await application.http.request(method, at, params={name: "1"})
+            assert "Unknown query parameter" not in answer.text, (method, path, name)
+        for name in body_names(operation):
+            beside = {"sql": "SELECT 1"} if (name, path) == ("parameters", "/{id}/refine") else {}
+            answer = await application.http.request(method, at, json={name: 1, **beside})
+            assert "Unknown key" not in answer.text, (method, path, name)
+        refused = await application.http.request(method, at, params={"unheard_of": "1"})
+        assert problem_of(refused, 400)["message"] == "Unknown query parameter 'unheard_of'."
+        if body_names(operation):
+            refused = await application.http.request(method, at, json={"unheard_of": 1})
+            assert problem_of(refused, 400)["message"] == "Unknown key 'unheard_of'."
+
+
+def test_bodies_of_pages_and_streams_are_the_client_s_types() -> None:
+    assert get_type_hints(wire.PageBody).keys() == set(PAGE_BODY)
+    assert get_type_hints(wire.RowsBody).keys() == set(ROWS_NAMES)
+
+
+def test_every_error_is_described_with_its_status_and_an_example() -> None:
+    document = make(pages=True).openapi()
+    answers = document["components"]["responses"]
+    described = {
+        code: int(status)
+        for status, answer in answers.items()
+        for code in answer["content"]["application/json"]["examples"]
+    }
+    assert described == {code: kind.status for code, kind in KINDS.items()}
+    assert KINDS.keys() <= openapi.errors_by_code().keys()
+    named = {
+        code
+        for _, _, operation in operations(document)
+        for status, answer in operation["responses"].items()
+        if int(status) >= 400
+        for code in answer["description"].split(", ")
+    }
+    # The methods that a path does not have are no operations.
+    assert named == KINDS.keys() - {"METHOD_NOT_ALLOWED"}
+
+
+def test_every_header_in_the_tables_is_used() -> None:
+    text = json.dumps(make(pages=True).openapi())
+    assert [name for name in openapi.HEADERS if f'"#/components/headers/{name}"' not in text] == []
+    assert [name for name in openapi.REQUEST_HEADERS if f'"name": "{name}"' not in text] == []
+
+
+def test_examples_fit_their_schemas(server: DualResponseServer) -> None:
+    document = json.loads(json.dumps(server.openapi()))
+    checked = 0
+    for schema, example in examples(document):
+        validator = Draft202012Validator({**schema, "components": document["components"]})
+        assert list(validator.iter_errors(example)) == [], example
+        checked += 1
+    assert checked > 60
+
+
+def examples(part: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Each schema with each of its examples, and each example of an answer."""
+    if isinstance(part, list):
+        for one in part:
+            yield from examples(one)
+    if isinstance(part, dict):
+        for one in part.values():
+            yield from examples(one)
+        found = part.get("examples")
+        if isinstance(found, list):
+            yield from ((part, one) for one in found)
+        elif isinstance(found, dict) and "schema" in part:
+            yield from ((part["schema"], one["value"]) for one in found.values())
+
+
+async def test_it_is_served_and_named_by_the_well_known_document(application: Application) -> None:
+    answer = await application.http.get("/resources/openapi.json")
+    assert answer.json() == json.loads(json.dumps(application.server.openapi()))
+    service = (await application.http.get("/resources/.well-known/resource-link-service")).json()
+    assert service["openapi"] == f"{application.server.base_url}/openapi.json"
+    refused = await application.http.post("/resources/openapi.json")
+    assert problem_of(refused, 405)["hint"] == "Allowed here: GET, HEAD."
+    assert refused.headers["allow"] == "GET, HEAD"
+
+
+async def test_the_collection_has_two_methods(application: Application) -> None:
+    refused = await application.http.post("/resources/", json={})
+    assert problem_of(refused, 405)["code"] == "METHOD_NOT_ALLOWED"
+    assert refused.headers["allow"] == "GET, HEAD"
+
+
+async def test_other_methods_are_405_with_those_of_the_path(application: Application) -> None:
+    described: dict[str, set[str]] = {}
+    for method, path, _ in operations(application.server.openapi()):
+        described.setdefault(path, set()).add(method)
+    for path, methods in described.items():
+        at = path.replace("/{id}", await application.create()) if "{id}" in path else f"/resources{path}"
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS"} - methods:
+            refused = await application.http.request(method, at)
+            assert problem_of(refused, 405)["code"] == "METHOD_NOT_ALLOWED", (method, path)
+            assert set(refused.headers["allow"].split(", ")) == methods, path
+
+
+def test_the_command_prints_it() -> None:
+    command = [
+        str(Path(sys.executable).with_name("dualsql")),
+        "openapi",
+        "--base-url",
+        "https://api.example.com",
+    ]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    document = json.loads(printed.stdout)
+    validate(document)
+    assert document["servers"] == [{"url": "https://api.example.com/resources"}]
+    assert document["security"] == [{}, {"bearer": []}]
+    assert document["paths"].keys() >= OF_PAGES
+    refused = subprocess.run([*command[:3], "nowhere"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("dualsql: base_url must be an absolute URL")
