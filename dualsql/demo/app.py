@@ -81,6 +81,6 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
 
 INSTRUCTIONS = """
 Each answer shows the first rows and the total. Answer from them when they are enough, and say how many rows
-there are. The application shows the person all rows by itself: name the resource:// link, never ask for row
+there are. The application can get all rows by the resource:// link, without you: name the link, never ask for row
 after row.
 """

@@ -18,6 +18,7 @@ from dualsql.mcp.decorators import plain_tool, show_results_in
 from dualsql.mcp.resource_server import register_provider
 from dualsql.query import read_result_query
 from dualsql.resource import Principal, id_in
+from dualsql.settings import Settings
 from dualsql.web.assets import assets, environment, require_templates
 from dualsql_client.wire import Page
 
@@ -31,6 +32,7 @@ APP_URI = "ui://dualsql/result.html"
 MOST_ROWS = 500
 """Of a page that the App reads."""
 
+_PAGE_SIZE = 200
 _MIME_TYPE = "text/html;profile=mcp-app"
 _QUESTION = ("filters", "group_by", "aggregates", "having", "order_by")
 
@@ -63,7 +65,7 @@ def add_app(
     """
     require_templates()
     show_results_in(server, APP_URI)
-    register_provider(server, AppProvider(has_pages=dual.settings.pages, reads_rows=reads_rows), principal)
+    register_provider(server, AppProvider(dual.settings, reads_rows=reads_rows), principal)
     if reads_rows:
         _add_page_tool(dual, server, principal)
 
@@ -72,7 +74,7 @@ class AppProvider:
     """The App's document as an MCP resource; see `dualsql.mcp.resource_server.ResourceProvider`.
 
     Args:
-        has_pages: a result's URL opens in a browser.
+        settings: of the server: whether a result's URL opens in a browser, and how many rows a page may have.
         reads_rows: the tool that reads rows is registered; else the App shows the rows of a tool's answer.
     """
 
@@ -80,8 +82,12 @@ class AppProvider:
     start = APP_URI
     templates: Sequence[ResourceTemplate] = ()
 
-    def __init__(self, *, has_pages: bool, reads_rows: bool) -> None:
-        self._html = partial(app_html, has_pages=has_pages, reads_rows=reads_rows)
+    def __init__(self, settings: Settings, *, reads_rows: bool) -> None:
+        self._html = partial(
+            app_html,
+            has_pages=settings.pages,
+            page_size=min(_PAGE_SIZE, settings.maximum_page_size) if reads_rows else 0,
+        )
 
     def owns(self, uri: str) -> bool:
         return uri == APP_URI
@@ -103,13 +109,18 @@ class AppProvider:
 
 
 @cache
-def app_html(*, has_pages: bool, reads_rows: bool) -> str:
-    """The App as one document: hosts let it load no file."""
+def app_html(*, has_pages: bool, page_size: int) -> str:
+    """The App as one document: hosts let it load no file.
+
+    Args:
+        has_pages: a result's URL opens in a browser.
+        page_size: rows of a page that the App reads; 0 where it can read none.
+    """
     style = assets()["style.css"].codings[None].decode()
     return (
         environment()
         .get_template("app.html")
-        .render(style=style, script=_bundle("app.js"), has_pages=has_pages, reads_rows=reads_rows)
+        .render(style=style, script=_bundle("app.js"), has_pages=has_pages, page_size=page_size)
     )
 
 
@@ -141,6 +152,8 @@ def _constant(name: str) -> str:
 
 
 def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf) -> None:
+    most = min(MOST_ROWS, dual.settings.maximum_page_size)
+
     async def dualsql_app_rows(
         resource: Annotated[str, Field(description="The URI of a result.")],
         request: Annotated[
@@ -151,12 +164,10 @@ def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf
     ) -> Page:
         """Internal to the host's user interface. Do not call it: it answers nothing that a person asked."""
         question = {name: value for name, value in request.items() if name in _QUESTION}
-        window = {"limit": MOST_ROWS} | {
-            name: value for name, value in request.items() if name not in question
-        }
+        window = {"limit": most} | {name: value for name, value in request.items() if name not in question}
         wanted = parse_body(json.dumps(window))
-        if wanted.size(dual.settings) > MOST_ROWS:
-            raise BadParameterError(f"limit is at most {MOST_ROWS} here.", details={"name": "limit"})
+        if wanted.size(dual.settings) > most:
+            raise BadParameterError(f"limit is at most {most} here.", details={"name": "limit"})
         opened = await dual.open_resource(id_in(resource), caller, "read")
         page = (
             await dual.query.page_unchecked(opened, read_result_query(question), wanted, principal=caller)

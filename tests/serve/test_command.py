@@ -86,6 +86,37 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
 
 
 @pytest.mark.long
+async def test_the_server_of_the_handshake_lists_what_the_started_one_lists(
+    shop: str, tmp_path: Path
+) -> None:
+    """Over stdio another server answers which tools there are, before tables are read; over HTTP the started one."""
+    parameters = StdioServerParameters(
+        command=PROGRAM[0],
+        args=[*PROGRAM[1:], "serve", "--stdio", "--all"],
+        env=environment(DUALSQL_DATABASE_URL=shop),
+    )
+    with (tmp_path / "said").open("w") as errors:
+        async with (
+            serving_process("--database", shop, "--all") as served,
+            Client(f"{served.origin}/mcp") as over_http,
+            Client(stdio_client(parameters, errlog=errors)) as over_stdio,
+        ):
+            found = [
+                {
+                    "tools": (await model.list_tools()).model_dump(mode="json")["tools"],
+                    "prompts": (await model.list_prompts()).model_dump(mode="json")["prompts"],
+                    "resources": sorted(each.uri for each in (await model.list_resources()).resources),
+                    "app": (await model.read_resource("ui://dualsql/result.html")).contents[0].model_dump(),
+                }
+                for model in (over_http, over_stdio)
+            ]
+    assert found[0] == found[1]
+    [app] = [tool for tool in found[0]["tools"] if tool["name"] == "dualsql_app_rows"]
+    assert app["meta"]["ui"]["visibility"] == ["app"]
+    assert "ui://dualsql/result.html" in found[0]["resources"]
+
+
+@pytest.mark.long
 async def test_over_stdio_it_ends_when_told_to_though_the_host_is_silent(shop: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *PROGRAM, "serve", "--stdio", "--all",

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client as FastClient
 from fastmcp import FastMCP
+from fastmcp_tasks import TasksExtension
+from fastmcp_tasks.client import call_tool_task
 from mcp import Client
 from mcp.server import MCPServer
 from playwright.async_api import Browser, Page, expect
@@ -22,6 +25,7 @@ from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
 from tests.web.browser import needs_chromium, tab
 
 SERVERS = [MCPServer, FastMCP]
+APP_TYPE = "text/html;profile=mcp-app"
 HOST = Path(__file__).with_name("host.html")
 
 
@@ -75,6 +79,27 @@ async def test_the_app_s_tool_reads_pages_and_answers_questions(dual: DualRespon
         assert (await client.call_tool("dualsql_app_rows", {"resource": f"{uri}x", "request": {}})).is_error
 
 
+async def test_a_client_of_fastmcp_sees_it_and_a_tool_may_be_a_task(dual: DualResponseServer) -> None:
+    server: FastMCP[Any] = FastMCP("shop")
+    server.add_extension(TasksExtension())
+    add_app(dual, server)
+
+    @dual.tool(server, registration={"task": True, "meta": {"own": 1}})
+    async def institutions() -> Select[Any]:
+        return select(INSTITUTIONS).order_by(INSTITUTIONS.c.id)
+
+    async with FastClient(server) as client:
+        [tool] = [tool for tool in await client.list_tools() if tool.name == "institutions"]
+        assert (tool.meta or {})["ui"] == {"resourceUri": APP_URI}
+        assert (tool.meta or {})["own"] == 1
+        [document] = await client.read_resource(APP_URI)
+        assert document.mime_type == APP_TYPE
+        made: Any = await (await call_tool_task(client, "institutions", {})).result()
+        uri = made.structured_content["resource"]["uri"]
+        page: Any = await client.call_tool("dualsql_app_rows", {"resource": uri, "request": {"limit": 2}})
+        assert [row["id"] for row in page.structured_content["data"]] == [1, 2]
+
+
 async def test_it_can_be_left_without_rows(dual: DualResponseServer) -> None:
     async with Client(with_tool(dual, MCPServer("shop"), reads_rows=False)) as client:
         assert "dualsql_app_rows" not in {tool.name for tool in (await client.list_tools()).tools}
@@ -87,7 +112,7 @@ async def test_it_comes_before_the_tools(dual: DualResponseServer) -> None:
 
 
 def test_the_document_loads_nothing() -> None:
-    document = app_html(has_pages=True, reads_rows=True)
+    document = app_html(has_pages=True, page_size=200)
     assert "import " not in document.partition("<script")[2].split("//", 1)[0]
     assert " src=" not in document
     assert "<link" not in document
@@ -126,7 +151,7 @@ async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[
     await page.expose_function("answer", call)
     await page.route("**/*", lambda route: route.fulfill(body=HOST.read_text(), content_type="text/html"))
     await page.goto("http://host.example/")
-    document = app_html(has_pages=True, reads_rows=True)
+    document = app_html(has_pages=True, page_size=200)
     await page.evaluate(
         "([document, result]) => start(document, result)", [document, json.loads(json.dumps(result))]
     )

@@ -15,21 +15,14 @@ function wordsOf(result, error) {
   return (result?.content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
 }
 
-/** The sample as rows, whether it came so or by columns. Its values are those of JSON. */
-function rowsOf({ results, metadata }) {
-  const rows = Array.isArray(results) ? results : byRow(results ?? {});
-  const integers = (metadata?.columns ?? []).filter((column) => column.encoding === "integer").map((column) => column.name);
-  return rows.map((row) => ({ ...row, ...Object.fromEntries(integers.filter((name) => isRounded(row[name])).map((name) => [name, `≈${row[name]}`])) }));
+/** The sample as rows, whether it came so or by columns. */
+function rowsOf({ results }) {
+  return Array.isArray(results) ? results : byRow(results ?? {});
 }
 
 function byRow(results) {
   const names = Object.keys(results);
   return (results[names[0]] ?? []).map((_, index) => Object.fromEntries(names.map((name) => [name, results[name][index]])));
-}
-
-/** A number of JSON that the host may have rounded when it read it. */
-function isRounded(value) {
-  return typeof value === "number" && !Number.isSafeInteger(value);
 }
 
 /** The sample as a page of rows. Columns that were left out of it are left out here. */

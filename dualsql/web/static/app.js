@@ -11,7 +11,6 @@ import { Problem, Rows, isAsked } from "./rows.js";
 import { exact, grouped, isNumber, shown, visible } from "./values.js";
 
 const PAGE_TOOL = "dualsql_app_rows";
-const PAGE = 200;
 const TALLEST = 480; // pixels inline
 const FEWEST = 7; // rows that stay visible below a tall head
 const MOST_SAVED = 100_000; // rows of a file
@@ -20,8 +19,9 @@ const LONGEST_WAIT = 15_000;
 const SLOW = 400; // milliseconds after which reading can be cancelled
 const START = { sort: [], filters: [], group: null };
 
-const { pages, reads } = document.getElementById("result").dataset;
+const { pages, limit } = document.getElementById("result").dataset;
 const hasPages = pages === "yes";
+const PAGE = Number(limit); // rows; 0 where the server has no tool that reads them
 const body = document.getElementById("rows");
 const total = document.getElementById("total");
 const message = document.getElementById("message");
@@ -111,9 +111,9 @@ async function readPage(address, { body: request, signal }) {
   return content;
 }
 
-function rowsOf(question, send) {
+function rowsOf(question, send, size = PAGE) {
   const made = new Rows("", question, {
-    limit: PAGE,
+    limit: size,
     send,
     format: (values, described) => values.map((value, index) => shown(value, described[index], false)),
     changed: () => { if (made === rows) { tell(); grid?.draw(); } },
@@ -125,7 +125,7 @@ function rowsOf(question, send) {
 /** Read the first rows of what is asked, or, where rows cannot be read, those of the answer. */
 async function load(wait = SHORTEST_WAIT) {
   stop();
-  isSample = reads === "no" || !host.can.serverTools;
+  isSample = !PAGE || !host.can.serverTools;
   if (isSample) return showSample();
   const mine = rowsOf(state, readPage);
   rows = mine;
@@ -160,7 +160,7 @@ async function unread(error, wait) {
 }
 
 async function showSample() {
-  rows = rowsOf(START, async () => asPage(answer));
+  rows = rowsOf(START, async () => asPage(answer), Math.max(answer.rows.length, 1));
   await rows.read(0);
   const count = answer.metadata?.total_count;
   const isWhole = count === answer.rows.length && answer.metadata.total_count_kind === "exact";

@@ -13,7 +13,7 @@ import pytest
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from playwright.async_api import Browser, FrameLocator, Page
-from sqlalchemy import func, select
+from sqlalchemy import Integer, func, literal, select
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.responses import HTMLResponse
 from starlette.routing import Mount, Route
@@ -97,6 +97,9 @@ def tools_of(dual: DualResponseServer, server: Any) -> None:
     }
     for name, statement in selects.items():
         dual.tool(server, name=name)(_returning(statement))
+    dual.tool(server, name="large")(
+        lambda: select(literal(2**63 - 1, Integer).label("n"), func.count(FLIGHTS.c.id))
+    )
     dual.tool(server, name="columnar", results_format="columnar")(lambda: by_id)
     dual.tool(server, name="enveloped", envelope="dual_mode")(lambda: by_id)
     dual.tool(server, name="short", expiration=timedelta(seconds=2))(lambda: by_id)

@@ -9,7 +9,7 @@ const ALL = { openLinks: {}, downloadFile: {}, updateModelContext: { text: {} },
 const CONTEXT = { theme: "light", displayMode: "inline", availableDisplayModes: ["inline", "fullscreen"], locale: "en-US" };
 
 const frame = document.querySelector("iframe");
-const log = (window.log = { sizes: [], contexts: [], links: [], files: [], calls: [], modes: [] });
+const log = (window.log = { sizes: [], contexts: [], links: [], files: [], calls: [], cancelled: [], modes: [] });
 let bridge;
 
 async function connected(token) {
@@ -36,7 +36,8 @@ function answersOf(made, client, { capabilities, refuses = [] }) {
   if (!capabilities.serverTools) return;
   made.oncalltool = async (params, extra) => {
     log.calls.push(params);
-    return client.request({ method: "tools/call", params }, { signal: extra.mcpReq?.signal });
+    extra.mcpReq.signal.addEventListener("abort", () => log.cancelled.push(params));
+    return client.request({ method: "tools/call", params }, { signal: extra.mcpReq.signal });
   };
 }
 

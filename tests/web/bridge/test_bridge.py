@@ -166,6 +166,25 @@ async def test_without_its_tool_it_shows_the_rows_of_the_answer(
         assert await bridge.log("calls") == []
 
 
+@pytest.mark.parametrize("can", [{"serverTools": {}}, {}])
+async def test_no_number_is_shown_wrong(host: Bridged, can: dict[str, Any]) -> None:
+    """Browsers read JSON's numbers as doubles, so one that a double would lose is a text, in pages and in answers."""
+    async with host.opened() as bridge:
+        await bridge.start("large", capabilities=can)
+        await expect(bridge.app.locator("tbody td").first).to_have_text(f"{2**63 - 1:,}")
+
+
+async def test_what_nobody_waits_for_is_cancelled(host: Bridged) -> None:
+    async with host.opened() as bridge:
+        await bridge.start("flights")
+        await expect(bridge.app.locator("tbody td").first).to_be_visible()
+        header = bridge.app.locator("button.sort", has_text="delay")
+        await header.evaluate("button => { button.click(); button.click(); button.click(); }")
+        await expect(bridge.app.locator("#message")).to_be_empty()
+        cancelled = await bridge.log("cancelled")
+        assert [call["arguments"]["request"]["sort"][0]["field"] for call in cancelled][:1] == ["delay"]
+
+
 async def test_rows_appear_once_a_query_has_finished(host: Bridged) -> None:
     async with host.opened() as bridge:
         await bridge.start("slow")
