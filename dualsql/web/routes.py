@@ -136,7 +136,7 @@ class WebPages:
         wanted = _wanted(query)
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
-            shown = {"resource": resource, "is_known": principal is not None and link is None}
+            shown = self._tools_shown(resource, principal, link)
             return render("waiting.html", root_of(request), shown, headers=headers)
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)

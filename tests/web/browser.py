@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+PATIENCE = 20_000
+"""Milliseconds after which what a test waits for has not come; the machine may be busy."""
+
+expect.set_options(timeout=PATIENCE)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -18,7 +23,10 @@ needs_chromium = pytest.mark.skipif(
 )
 
 # The status of a page or of a request is no fault of its script.
-_EXPECTED = ("Failed to load resource: the server responded with a status of",)
+_EXPECTED = (
+    "Failed to load resource: the server responded with a status of",
+    "Failed to load resource: net::ERR_INTERNET_DISCONNECTED",
+)
 
 
 @dataclass
@@ -41,7 +49,9 @@ class Watched:
 async def chromium() -> AsyncIterator[Browser]:
     """A browser without a window."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"]
+        )
         try:
             yield browser
         finally:
@@ -56,6 +66,7 @@ async def tab(
     context: BrowserContext = await browser.new_context(
         viewport={"width": width, "height": height}, locale="en-US", **options
     )
+    context.set_default_timeout(PATIENCE)
     await context.add_cookies(list(cookies))
     watched = Watched(await context.new_page())
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,23 +93,44 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A site with flights and hostile cells, mounted at /data/resources."""
+async def flights(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AsyncEngine]:
+    """A database with flights and hostile cells."""
     engine = create_async_engine(sqlite_url_in(tmp_path_factory.mktemp("site")))
     await fill_flights(engine)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture(scope="module")
+async def site(flights: AsyncEngine) -> AsyncIterator[Site]:
+    """A site mounted at /data/resources, whose callers are told by a header."""
+    async with listening(flights) as found:
+        yield found
+
+
+@asynccontextmanager
+async def listening(engine: AsyncEngine, **options: Any) -> AsyncIterator[Site]:
+    """A server under uvicorn. Anonymous callers may pin."""
     listener = socket.create_server(("127.0.0.1", 0))
     origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    settings: dict[str, Any] = {"pages": True, "signed_links": True}
+    settings: dict[str, Any] = {
+        "pages": True,
+        "signed_links": True,
+        "authenticate": by_header,
+        "anonymous_actions": frozenset({"read", "pin", "delete"}),
+        **options,
+    }
     async with DualResponseServer(
         engine, base_url=f"{origin}/data/resources", tables=METADATA, **settings
     ) as server:
         app = Starlette(routes=[Mount("/data/resources", server.router())])
         uvicorn_server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
         serving = asyncio.create_task(uvicorn_server.serve([listener]))
-        yield Site(server, origin)
-        uvicorn_server.should_exit = True
-        await serving
-    await engine.dispose()
+        try:
+            yield Site(server, origin)
+        finally:
+            uvicorn_server.should_exit = True
+            await serving
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from dualsql import PageRequest, Principal
+from dualsql.errors import DatabaseBusyError
+from dualsql.web.words import visible
+from tests.results.pending.conftest import FOREVER, MOMENT
 from tests.web.browser import needs_chromium, tab
-from tests.web.conftest import FLIGHTS, FLIGHTS_IN_ALL, HOSTILE, Site
+from tests.web.conftest import FLIGHTS, FLIGHTS_IN_ALL, HOSTILE, Site, listening
 from tests.web.hostile import CELLS
 
 pytestmark = needs_chromium
 BY_ID = select(FLIGHTS).order_by(FLIGHTS.c.id)
+_A, _B = FLIGHTS.alias(), FLIGHTS.alias()
+ENDLESS_TO_SORT = (
+    select(_A.c.id, _B.c.id.label("other"), ((_A.c.id * 7919 + _B.c.id * 104729) % 1000003).label("mixed"))
+    .select_from(_A.join(_B, _A.c.id + _B.c.id > 0))
+    .order_by(_A.c.id, _B.c.id)
+)
+"""Ten thousand million rows, of which the first come at once."""
 
 
 async def test_a_result_opens_as_a_grid(site: Site, browser: Browser) -> None:
@@ -39,7 +54,7 @@ class TestKeys:
         async with tab(browser) as page:
             await page.goto(await site.create(BY_ID))
             active = page.locator("td.active")
-            await page.locator("tbody td").first.click()
+            await page.get_by_role("gridcell").first.click()
             await page.keyboard.press("Control+End")
             await expect(page.locator("tbody th").last).to_have_text(f"{FLIGHTS_IN_ALL:,}")
             await page.keyboard.press("Home")
@@ -55,7 +70,7 @@ class TestKeys:
     async def test_a_selection_is_copied(self, site: Site, browser: Browser) -> None:
         async with tab(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
             await page.goto(await site.create(BY_ID))
-            await page.locator("tbody td").first.click()
+            await page.get_by_role("gridcell").first.click()
             for key in ("Shift+ArrowDown", "Shift+ArrowRight", "Control+c"):
                 await page.keyboard.press(key)
             await expect(page.locator("#message")).to_contain_text("Copied 2 rows")
@@ -69,7 +84,7 @@ class TestQuestions:
         async with tab(browser) as page:
             await page.goto(await site.create(BY_ID))
             await page.get_by_role("button", name="Options of carrier").click()
-            await page.get_by_label("Value").fill("UA")
+            await page.get_by_label("Value", exact=True).fill("UA")
             await page.keyboard.press("Enter")
             await expect(page.locator("#total")).to_have_text("20,000 rows")
             await page.reload()
@@ -88,12 +103,235 @@ class TestQuestions:
             await expect(page.locator("#total")).to_have_text("5 groups")
             await expect(page.locator("#chart rect")).to_have_count(5)
 
+    async def test_a_filter_of_times_has_a_field_for_times(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(await site.create(BY_ID))
+            await page.get_by_role("button", name="Options of departure").click()
+            await page.get_by_label("Condition").select_option("between")
+            field = page.get_by_label("Value", exact=True)
+            assert await field.get_attribute("type") == "datetime-local"
+            await field.fill("2013-01-02T00:00:00")
+            await page.get_by_label("and", exact=True).fill("2013-01-02T00:59:59")
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#total")).to_have_text("12 rows")
+
+    async def test_what_a_database_cannot_do_is_said_with_a_way_back(
+        self, site: Site, browser: Browser
+    ) -> None:
+        async with tab(browser) as page:
+            url = await site.create(BY_ID)
+            await page.goto(f'{url}#group={{"by":["carrier"],"aggregates":["nothing"]}}')
+            await expect(page.locator("#message")).not_to_be_empty()
+            await page.get_by_role("button", name="Show all rows").click()
+            await expect(page.locator("#total")).to_have_text("100,000 rows")
+            await expect(page.locator("#message")).to_be_empty()
+
+
+@pytest.mark.long
+class TestColumns:
+    async def test_a_width_is_kept(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(await site.create(BY_ID))
+            header = page.get_by_role("columnheader", name="carrier")
+            await drag(page, header.locator(".rt-column-resize"), x=100)
+            width = await width_of(header)
+            assert width > 150
+            await page.get_by_role("button", name="delay", exact=True).click()
+            await expect(page.get_by_role("columnheader", name="delay")).to_have_attribute(
+                "aria-sort", "ascending"
+            )
+            assert abs(await width_of(header) - width) < 1
+            await page.reload()
+            await expect(page.get_by_role("grid")).to_be_visible()
+            assert abs(await width_of(header) - width) < 1
+
+    async def test_a_width_is_set_by_keys(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(await site.create(BY_ID))
+            await page.get_by_role("button", name="Options of carrier").press("Enter")
+            await page.get_by_label("Width in pixels").fill("300")
+            await page.get_by_role("button", name="Set width").press("Enter")
+            await expect(page.get_by_role("dialog")).to_have_count(0)
+            await page.wait_for_url("**widths=**")
+            await expect(page.get_by_role("columnheader", name="carrier")).to_have_css("max-width", "300px")
+
+
+async def drag(page: Page, handle: Locator, *, x: float = 0, y: float = 0) -> None:
+    """With the mouse, from the middle of an element."""
+    box = await handle.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    await page.mouse.move(*middle)
+    await page.mouse.down()
+    await page.mouse.move(middle[0] + x, middle[1] + y, steps=8)
+    await page.mouse.up()
+
+
+async def width_of(element: Locator) -> float:
+    box = await element.bounding_box()
+    assert box is not None
+    return box["width"]
+
+
+@pytest.mark.long
+async def test_the_scroll_bar_is_dragged(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await page.goto(await site.create(BY_ID))
+        await expect(page.get_by_role("grid")).to_be_visible()
+        bar = await page.locator(".scrollbar").bounding_box()
+        assert bar is not None
+        await page.mouse.move(bar["x"] + 7, bar["y"] + 20)
+        await page.mouse.down()
+        await page.mouse.move(bar["x"] + 7, bar["y"] + bar["height"] / 2, steps=10)
+        await page.mouse.up()
+        await expect(page.locator("td.missing")).to_have_count(0)
+        first = await page.locator("tbody tr").first.locator("td").first.inner_text()
+        assert 30_000 < int(first.replace(",", "")) < 70_000
+
+
+@pytest.mark.long
+class TestFailures:
+    """Each is a sentence that says what to do."""
+
+    async def test_the_server_is_away_and_back(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(await site.create(BY_ID))
+            await expect(page.get_by_role("grid")).to_be_visible()
+            await page.context.set_offline(True)
+            await page.get_by_label("Go to row").fill("50000")
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#message")).to_contain_text("cannot be reached")
+            await page.context.set_offline(False)
+            await page.get_by_role("button", name="Try again").click()
+            await expect(page.locator("tbody tr").first.locator("td").first).to_have_text("50,000")
+            await expect(page.locator("#message")).to_be_empty()
+
+    async def test_it_expires_while_it_is_open(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(await site.create(BY_ID, expiration=timedelta(seconds=4)))
+            await expect(page.locator("#message")).to_contain_text("has expired")
+            await expect(page.locator("#time-left")).to_have_text("expired")
+            await page.reload()
+            await expect(page.get_by_role("heading")).to_contain_text("has expired")
+
+    async def test_it_is_deleted_while_it_is_open(self, site: Site, browser: Browser) -> None:
+        url = await site.create(BY_ID)
+        async with tab(browser) as page:
+            await page.goto(url)
+            await expect(page.get_by_role("grid")).to_be_visible()
+            await site.server.delete_unchecked(url.rpartition("/")[2])
+            await page.get_by_role("button", name="delay", exact=True).click()
+            await expect(page.locator("#message")).to_contain_text("does not exist any more")
+
+    async def test_cancelling_ends_the_query(self, flights: AsyncEngine, browser: Browser) -> None:
+        async with listening(
+            flights, maximum_concurrent_queries=1, queue_timeout=timedelta(seconds=2)
+        ) as site:
+            url = await site.create(ENDLESS_TO_SORT, count="none")
+            async with tab(browser) as page:
+                await page.goto(url)
+                await expect(page.get_by_role("grid")).to_be_visible()
+                await page.get_by_role("button", name="mixed", exact=True).click()
+                await expect(page.locator("#message")).to_contain_text("Reading")
+                with pytest.raises(DatabaseBusyError):  # it runs, and there is room for one
+                    await site.server.read_page(url.rpartition("/")[2], None)
+                await page.get_by_role("button", name="Cancel").click()
+                await expect(page.locator("#message")).to_contain_text("Cancelled")
+                # It would run for 30 seconds, and a query waits for 2.
+                assert (await site.server.read_page(url.rpartition("/")[2], None)).rows
+
+    async def test_a_busy_database(self, flights: AsyncEngine, browser: Browser) -> None:
+        options: dict[str, Any] = {"maximum_concurrent_queries": 1, "maximum_queued_queries": 0}
+        async with listening(flights, **options) as site:
+            url = await site.create(ENDLESS_TO_SORT, count="none")
+            async with tab(browser) as page:
+                await page.goto(url)
+                await expect(page.get_by_role("grid")).to_be_visible()
+                wanted = PageRequest(sort=[{"field": "mixed"}])
+                other = asyncio.create_task(site.server.read_page(url.rpartition("/")[2], None, wanted))
+                await asyncio.wait([other], timeout=0.1)
+                await page.get_by_label("Go to row").fill("5000")
+                await page.keyboard.press("Enter")
+                await expect(page.locator("#message")).to_contain_text("busy")
+                other.cancel()
+                await asyncio.wait([other])
+                await page.get_by_role("button", name="Try again").click()
+                await expect(page.locator("td.missing")).to_have_count(0)
+                await expect(page.locator("#message")).to_be_empty()
+
+
+@pytest.mark.long
+async def test_a_result_is_renewed_pinned_and_deleted(site: Site, browser: Browser) -> None:
+    url = await site.create(BY_ID, expiration=timedelta(minutes=5))
+    async with tab(browser) as page:
+        await page.goto(url)
+        until = page.locator("#time-left")
+        before = await until.get_attribute("data-expires")
+        await page.get_by_role("button", name="Renew").click()
+        await expect(page.locator("#message")).to_contain_text("Renewed: the result expires in")
+        await expect(until).not_to_have_attribute("data-expires", before or "")
+        await page.get_by_role("button", name="Pin").click()
+        await expect(until).to_contain_text("pinned")
+        await expect(page.get_by_role("button", name="Renew")).to_have_count(0)
+        await page.get_by_role("button", name="Unpin").click()
+        await expect(until).to_contain_text("expires in")
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.locator("#message")).to_contain_text("is deleted")
+        await page.reload()
+        await expect(page.get_by_role("heading")).to_contain_text("does not exist")
+
+
+@pytest.mark.long
+async def test_a_query_that_runs_is_cancelled_or_fails(flights: AsyncEngine, browser: Browser) -> None:
+    async with listening(flights, pending_timeout=timedelta(seconds=8)) as site:
+        url = await site.create(FOREVER, name="Forever", wait=MOMENT)
+        async with tab(browser, bypass_csp=True) as page:
+            await page.goto(url)
+            await expect(page.get_by_text("The query still runs")).to_be_visible()
+            await findings_are_none(page)
+            await page.get_by_role("button", name="Cancel the query").click()
+            await expect(page.locator("#message")).to_contain_text("Cancelled")
+            assert await site.server.get_resource(url.rpartition("/")[2]) is None
+            await page.goto(await site.create(FOREVER, name="Forever", wait=MOMENT))
+            await expect(page.get_by_role("alert")).to_contain_text("The query failed")
+            await findings_are_none(page)
+
+
+LISTED = 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [320, 1280, 2560])
+async def test_the_list_of_results(site: Site, browser: Browser, width: int) -> None:
+    who = Principal(id=f"reader {width}")
+    for number in range(LISTED):
+        await site.create(BY_ID, name=f"Flights {number}", principal=who)
+    headers = {"X-User": who.id}
+    async with tab(browser, width=width, extra_http_headers=headers, bypass_csp=True) as page:
+        await page.goto(f"{site.origin}/data/resources/?limit=20")
+        await expect(page.locator("tbody tr")).to_have_count(20)
+        await expect(page.locator("tbody tr").first).to_contain_text(f"Flights {LISTED - 1}")
+        await findings_are_none(page)
+        assert await page.locator("html").evaluate("element => element.scrollWidth") <= width
+        await page.get_by_role("button", name=f"Pin Flights {LISTED - 1}").click()
+        await expect(page.locator("tbody tr").first).to_contain_text("pinned")
+        await page.get_by_role("button", name=f"Delete Flights {LISTED - 1}").press("Enter")
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").press("Enter")
+        await expect(page.locator("tbody tr").first).to_contain_text(f"Flights {LISTED - 2}")
+        await page.get_by_role("link", name="Older").click()
+        await expect(page.locator("tbody tr").last).to_contain_text("Flights 0")
+        await page.get_by_role("link", name="Flights 0", exact=True).click()
+        await expect(page.get_by_role("grid")).to_be_visible()
+        await page.get_by_role("link", name="Your results").click()
+        await expect(page.get_by_role("heading", name="Your results")).to_be_visible()
+
 
 @pytest.mark.long
 async def test_the_wheel_moves_row_by_row_and_the_bar_reaches_the_end(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await page.goto(await site.create(BY_ID))
-        await page.locator("tbody td").first.hover()
+        await page.get_by_role("gridcell").first.hover()
         await page.mouse.wheel(0, 29 * 5)
         await expect(page.locator("tbody th").first).to_have_text("6")
         await page.locator(".scrollbar").evaluate("bar => { bar.scrollTop = bar.scrollHeight; }")
@@ -104,6 +342,7 @@ async def test_the_wheel_moves_row_by_row_and_the_bar_reaches_the_end(site: Site
 @pytest.mark.long
 @pytest.mark.parametrize("script", [True, False])
 async def test_hostile_cells_are_text(site: Site, browser: Browser, script: bool) -> None:
+    written = [visible(cell[:500]) if cell else cell for cell in CELLS]
     url = await site.create(
         select(HOSTILE).order_by(HOSTILE.c.id), name="<img src=x onerror=alert(1)> \u202evalues"
     )
@@ -111,15 +350,33 @@ async def test_hostile_cells_are_text(site: Site, browser: Browser, script: bool
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         await page.goto(url)
         for start in range(1, len(CELLS), 15):
-            if script:
-                await page.get_by_label("Go to row").fill(str(start))
-                await page.keyboard.press("Enter")
-                await expect(page.locator("td.missing")).to_have_count(0)
+            await page.get_by_role("textbox", name="Go to row").fill(str(start))
+            await page.keyboard.press("Enter")
+            row = page.locator("td.active") if script else page.locator("tbody td").first
+            await expect(row).to_have_text(str(start))
+            await expect(page.locator("td.missing")).to_have_count(0)
+            assert_same_texts(await texts_of(page), written)
             assert (
                 await page.locator("main img, main iframe, main script, td *:not(bdi):not(span)").count() == 0
             )
         width = await page.locator("html").evaluate("element => element.scrollWidth")
         assert width <= 1280
+
+
+async def texts_of(page: Page) -> Sequence[tuple[str, str]]:
+    """The first and the second column, row by row."""
+    found: Sequence[tuple[str, str]] = await page.locator("tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent.trim()))"
+    )
+    return found
+
+
+def assert_same_texts(shown: Sequence[tuple[str, str]], written: Sequence[str | None]) -> None:
+    """What a script draws is what the server writes: the signs for what is not seen, and NULL."""
+    for number, text in shown:
+        cell = written[int(number) - 1]
+        wanted = "NULL" if cell is None else cell.strip() or "empty"
+        assert text.partition("…")[0].strip() == wanted, (number, text[:80])
 
 
 @pytest.mark.long

@@ -2,13 +2,13 @@
 // its frame. Without that tool it shows the rows that the tool's answer holds.
 
 import { answerOf, asPage } from "./answers.js";
-import { bars } from "./bars.js";
+import { barsOf } from "./bars.js";
 import { askForColumn, askForGroups, inWords, showCell } from "./dialogs.js";
 import { make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
 import { Problem, Rows, isAsked } from "./rows.js";
-import { exact, grouped, isNumber, shown, visible } from "./values.js";
+import { exact, grouped, shown, visible } from "./values.js";
 
 const PAGE_TOOL = "dualsql_app_rows";
 const TALLEST = 480; // pixels inline
@@ -215,7 +215,7 @@ function start() {
   return new Grid(body, {
     sort: (column, isAdded) => sortBy(column, column.order === "asc" ? "desc" : column.order ? undefined : "asc", isAdded),
     menu: async (column) => {
-      const chosen = await askForColumn(column, { canFilter: !state.group, canHide: false });
+      const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(column.index) }, { canFilter: !state.group, canHide: false });
       if (chosen?.sort) sortBy(column, chosen.sort, false);
       if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
     },
@@ -232,10 +232,8 @@ function sortBy(column, order, isAdded) {
 
 function chart(mine) {
   document.getElementById("chart")?.remove();
-  const value = mine.columns.findLastIndex((column) => isNumber(column));
-  if (!state.group?.by.length || !mine.count || value < 1) return;
-  const marks = Array.from({ length: Math.min(mine.count, 50) }, (_, index) => ({ label: mine.row(index)?.[0].text ?? "", value: Number(mine.value(index, value)) }));
-  body.before(bars(marks, mine.columns[value].name, mine.columns[0].name));
+  const figure = barsOf(mine, state.group?.by.length, body.clientWidth);
+  if (figure) body.before(figure);
 }
 
 // What a person can do.

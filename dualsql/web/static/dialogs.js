@@ -1,37 +1,49 @@
 // The dialogs of a result's page. Each resolves to what was chosen, or to null when it was closed.
 
 import { make, openDialog, option } from "./dom.js";
-import { exact, grouped, isNumber, visible } from "./values.js";
+import { exact, grouped, isNumber, visible, wholeText } from "./values.js";
 
 const OPERATORS = [
-  ["eq", "is"], ["ne", "is not"], ["lt", "is less than"], ["le", "is at most"], ["gt", "is greater than"], ["ge", "is at least"],
-  ["contains", "contains"], ["starts_with", "starts with"], ["is_null", "is NULL"], ["not_null", "is not NULL"],
+  ["eq", "is"], ["ne", "is not"], ["lt", "is below"], ["le", "is at most"], ["gt", "is above"], ["ge", "is at least"],
+  ["between", "is between"], ["in", "is one of"], ["not_in", "is none of"],
+  ["contains", "contains"], ["not_contains", "does not contain"], ["starts_with", "starts with"],
+  ["is_null", "is NULL"], ["not_null", "is not NULL"],
 ];
-const ORDERED = new Set(["lt", "le", "gt", "ge"]);
-const OF_TEXTS = new Set(["contains", "starts_with"]);
+const WORDS = Object.fromEntries(OPERATORS);
+const OF_TIMES = { lt: "is before", le: "is at the latest", gt: "is after", ge: "is at the earliest" };
+const ORDERED = new Set(["lt", "le", "gt", "ge", "between"]);
+const OF_TEXTS = new Set(["contains", "not_contains", "starts_with"]);
 const WITHOUT_VALUE = new Set(["is_null", "not_null"]);
+const WITH_SEVERAL = new Set(["in", "not_in"]);
 const UNORDERED = new Set(["boolean", "json", "array", "base64", "uuid", "any"]);
-const FUNCTIONS = ["count", "sum", "avg", "min", "max", "count_distinct"];
+const TIMES = new Set(["date", "time", "datetime"]);
+const INPUTS = { date: { type: "date" }, datetime: { type: "datetime-local", step: "1" }, time: { type: "time", step: "1" } };
+const FUNCTIONS = ["count", "sum", "avg", "min", "max", "median", "count_distinct"];
 const BUCKETS = ["year", "quarter", "month", "week", "day", "hour"];
+const MOST_KEYS = 3;
 
 /** The operators that a column can be filtered by. */
-export function operatorsOf(column) {
+export function operatorsOf({ encoding }) {
   return OPERATORS.filter(([name]) => {
-    if (column.encoding === "json" || column.encoding === "array") return WITHOUT_VALUE.has(name);
-    if (OF_TEXTS.has(name)) return column.encoding === "text";
-    return !(ORDERED.has(name) && UNORDERED.has(column.encoding));
-  });
+    if (encoding === "json" || encoding === "array") return WITHOUT_VALUE.has(name);
+    if (OF_TEXTS.has(name)) return encoding === "text";
+    if (encoding === "boolean" && WITH_SEVERAL.has(name)) return false;
+    return !(ORDERED.has(name) && UNORDERED.has(encoding));
+  }).map(([name, words]) => [name, (TIMES.has(encoding) && OF_TIMES[name]) || words]);
 }
 
 /** A condition as the body of /query has it. */
-export function condition(column, op, text) {
+export function condition(column, op, texts) {
   if (op === "is_null") return { column: column.name, op };
   if (op === "not_null") return { column: column.name, op: "is_null", value: false };
-  return { column: column.name, op, value: valueOf(column, text) };
+  const values = texts.map((text) => valueOf(column, text));
+  return { column: column.name, op, value: op === "between" || WITH_SEVERAL.has(op) ? values : values[0] };
 }
 
 function valueOf(column, text) {
-  if (column.encoding === "boolean") return text.trim().toLowerCase() === "true";
+  if (column.encoding === "boolean") return text === "true";
+  if (column.encoding === "datetime") return column.hasZone ? new Date(text).toISOString() : text.length === 16 ? `${text}:00` : text;
+  if (column.encoding === "time") return text.length === 5 ? `${text}:00` : text;
   if (isNumber(column)) {
     const number = Number(text);
     // Digits that a double would lose stay a text, which the server reads exactly.
@@ -42,10 +54,11 @@ function valueOf(column, text) {
 
 /** A condition in words, for its chip. */
 export function inWords(filter) {
-  if (filter.or) return `${filter.or.length} columns contain “${filter.or[0]?.value}”`;
+  if (filter.or) return `${filter.or.length === 1 ? filter.or[0].column : `one of ${filter.or.length} columns`} contains “${visible(String(filter.or[0]?.value))}”`;
   const { column, op, value } = filter;
   if (op === "is_null") return `${column} is ${value === false ? "not " : ""}NULL`;
-  return `${column} ${Object.fromEntries(OPERATORS)[op]} ${visible(String(value))}`;
+  const values = [value].flat().map((each) => visible(String(each)));
+  return `${column} ${WORDS[op]} ${values.join(op === "between" ? " and " : ", ")}`;
 }
 
 /** Resolves to what `accept` makes of the fields. Nothing is submitted: the sandbox of an App's host allows no forms. */
@@ -53,7 +66,8 @@ function ask(title, accept, ...fields) {
   return new Promise((resolve) => {
     let chosen = null;
     const form = make("form", { className: "fields" }, ...fields);
-    const done = () => {
+    const done = (event) => {
+      if (!event?.currentTarget.dataset.free && !form.reportValidity()) return;
       chosen = accept(new FormData(form));
       dialog.close();
     };
@@ -62,9 +76,11 @@ function ask(title, accept, ...fields) {
       button.addEventListener("click", done);
     }
     form.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.target.closest("button")) return;
+      if (event.key !== "Enter" || event.target.closest("button, textarea")) return;
       event.preventDefault();
-      done();
+      const button = event.target.dataset.button && form.querySelector(`#${event.target.dataset.button}`);
+      if (button) button.click();
+      else done();
     });
     const dialog = openDialog(title, form);
     dialog.addEventListener("close", () => resolve(chosen));
@@ -76,27 +92,46 @@ function labelled(text, field) {
   return make("label", {}, make("span", {}, text), field);
 }
 
-/** What can be done with a column: { sort }, { filter }, { hide } or null. */
+/** What can be done with a column: { sort }, { filter }, { hide }, { width } or null. */
 export function askForColumn(column, { canFilter, canHide = true }) {
   let action = null;
-  const operators = operatorsOf(column);
-  const operator = make("select", { name: "op" }, ...operators.map(([name, words]) => option(name, words)));
-  const value = column.encoding === "boolean"
-    ? make("select", { name: "value" }, option("true", "true"), option("false", "false"))
-    : make("input", { name: "value", type: "text", autocomplete: "off", placeholder: placeholder(column) });
-  const valueField = labelled("Value", value);
-  operator.addEventListener("change", () => { valueField.hidden = WITHOUT_VALUE.has(operator.value); });
-  valueField.hidden = WITHOUT_VALUE.has(operator.value);
-  const button = (text, result) => make("button", { onclick: () => { action = result; } }, text);
-  return ask(column.name, (data) => action ?? { filter: condition(column, data.get("op"), String(data.get("value") ?? "")) },
+  const button = (text, result, id) => make("button", { id, "data-free": "yes", onclick: () => { action = result(); } }, text);
+  const width = make("input", { type: "number", className: "short", min: "40", max: "2000", value: String(column.width ?? ""), "aria-label": "Width in pixels", "data-button": "set-width" });
+  const values = canFilter ? filterFields(column) : null;
+  return ask(column.name, (data) => action ?? { filter: condition(column, data.get("op"), values.read(data)) },
     make("div", { className: "tools" },
-      button("Sort ascending", { sort: "asc" }), button("Sort descending", { sort: "desc" }), canHide ? button("Hide", { hide: true }) : null),
-    ...(canFilter ? [make("h3", {}, "Filter"), labelled("Condition", operator), valueField,
-      make("div", { className: "tools" }, make("button", { className: "main" }, "Filter"))] : []));
+      button("Sort ascending", () => ({ sort: "asc" })), button("Sort descending", () => ({ sort: "desc" })),
+      canHide ? button("Hide", () => ({ hide: true })) : null),
+    canHide ? make("div", { className: "tools" }, width, button("Set width", () => ({ width: Number(width.value) || null }), "set-width")) : null,
+    ...(values ? [make("h3", {}, "Filter"), ...values.fields, make("div", { className: "tools" }, make("button", { className: "main" }, "Filter"))] : []));
 }
 
-function placeholder(column) {
-  return { date: "2026-01-31", datetime: "2026-01-31T12:00:00", time: "12:00:00", interval: "P1DT2H" }[column.encoding] ?? "";
+/** The fields of a condition, by the type of the column, and what reads their values. */
+function filterFields(column) {
+  const operator = make("select", { name: "op" }, ...operatorsOf(column).map(([name, words]) => option(name, words)));
+  const input = (name) => (column.encoding === "boolean"
+    ? make("select", { name }, option("true", "true"), option("false", "false"))
+    : make("input", { name, autocomplete: "off", placeholder: column.encoding === "interval" ? "P1DT2H" : "",
+      ...(isNumber(column) ? { inputMode: "decimal" } : {}), ...(INPUTS[column.encoding] ?? { type: "text" }) }));
+  const first = labelled("Value", input("value"));
+  const second = labelled("and", input("end"));
+  const several = labelled("Values, one a line", make("textarea", { name: "values", rows: 4, spellcheck: false }));
+  const update = () => {
+    const isSeveral = WITH_SEVERAL.has(operator.value);
+    first.hidden = isSeveral || WITHOUT_VALUE.has(operator.value);
+    second.hidden = operator.value !== "between";
+    several.hidden = !isSeveral;
+    // A text may be empty; anything else needs a value.
+    first.lastChild.required = !first.hidden && column.encoding !== "text";
+    second.lastChild.required = !second.hidden;
+  };
+  operator.addEventListener("change", update);
+  update();
+  return {
+    fields: [labelled("Condition", operator), first, second, several],
+    read: (data) => (WITH_SEVERAL.has(data.get("op")) ? data.get("values").split(/\r?\n/).filter(Boolean)
+      : data.get("op") === "between" ? [data.get("value"), data.get("end")] : [String(data.get("value") ?? "")]),
+  };
 }
 
 /** Which columns are shown, and how: { hidden, isExact } or null. */
@@ -116,34 +151,44 @@ export function askForColumns(columns, hidden, isExact) {
 /** How to group: { by, aggregates } or null. */
 export function askForGroups(columns) {
   const named = (some, empty) => [option("", empty), ...some.map((column) => option(column.name, column.name))];
-  const bucket = make("select", { name: "bucket" }, option("", "each value"), ...BUCKETS.map((name) => option(name, name)));
-  const bucketField = labelled("By", bucket);
-  const by = make("select", { name: "by" }, ...named(columns, "(all rows together)"));
-  const update = () => { bucketField.hidden = !["date", "datetime"].includes(columns.find((column) => column.name === by.value)?.encoding); };
-  by.addEventListener("change", update);
-  update();
+  const keys = Array.from({ length: MOST_KEYS }, (_, index) => groupKey(columns, index, named));
+  keys.forEach((key, index) => {
+    key.by.addEventListener("change", () => { if (keys[index + 1]) keys[index + 1].field.hidden = !key.by.value; });
+    key.field.hidden = index > 0;
+  });
   return ask("Group",
     (data) => {
-      const name = data.get("by");
       const function_ = data.get("function");
       const column = data.get("column");
-      const key = name && !bucketField.hidden && data.get("bucket") ? { column: name, bucket: data.get("bucket") } : name;
+      const by = keys.filter((key) => !key.field.hidden).map((key) => key.read()).filter(Boolean);
       const more = function_ === "count" || !column ? [] : [{ function: function_, column }];
-      return { by: name ? [key] : [], aggregates: [{ function: "count" }, ...more] };
+      return { by: by.filter((key, index) => by.findIndex((other) => JSON.stringify(other) === JSON.stringify(key)) === index), aggregates: [{ function: "count" }, ...more] };
     },
-    labelled("Group by", by), bucketField,
+    ...keys.flatMap((key) => [key.field, key.bucketField]),
     labelled("Compute", make("select", { name: "function" }, ...FUNCTIONS.map((name) => option(name, name.replace("_", " "))))),
     labelled("Of", make("select", { name: "column" }, ...named(columns, "(rows)"))),
     make("div", { className: "tools" }, make("button", { className: "main" }, "Group")));
 }
 
-/** A value in full. */
+function groupKey(columns, index, named) {
+  const by = make("select", { name: `by${index}` }, ...named(columns, index ? "(nothing more)" : "(all rows together)"));
+  const bucket = make("select", { name: `bucket${index}` }, option("", "each value"), ...BUCKETS.map((name) => option(name, name)));
+  const field = labelled(index ? "then by" : "Group by", by);
+  const bucketField = labelled("By", bucket);
+  const update = () => { bucketField.hidden = !["date", "datetime"].includes(columns.find((column) => column.name === by.value)?.encoding); };
+  by.addEventListener("change", update);
+  update();
+  return { by, field, bucketField, read: () => (by.value && !bucketField.hidden && bucket.value ? { column: by.value, bucket: bucket.value } : by.value) };
+}
+
+/** A value in full. Copy gives it as it is. */
 export function showCell(value, column, index) {
   const text = exact(value);
   const words = value === null ? "NULL" : text === "" ? "an empty text" : `${grouped(text.length)} characters`;
+  const shown = value === null ? "NULL" : wholeText(text);
   openDialog(`${column.name}, row ${grouped(index + 1)}`,
     make("p", { className: "facts" }, `${column.type}: ${words}`),
-    make("pre", { className: "cell", tabIndex: 0, dir: "auto" }, value === null ? "NULL" : text),
+    make("pre", { className: "cell", tabIndex: 0, dir: "auto" }, shown),
     make("div", { className: "tools" }, make("button", { onclick: (event) => copy(text, event.currentTarget) }, "Copy")));
 }
 

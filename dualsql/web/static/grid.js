@@ -14,7 +14,8 @@ const MOST_COPIED = 100_000; // cells
 export class Grid {
   /**
    * @param {HTMLElement} host the element that the grid fills
-   * @param {object} on sort(column, isAdded), menu(column, button), cell(value, column, index), drawn(first, last), said(text)
+   * @param {object} on sort(column, isAdded), menu(column, button), cell(value, column, index), drawn(first), said(text),
+   *   resized(widths) by the names of columns
    */
   constructor(host, on) {
     this.on = on;
@@ -24,6 +25,7 @@ export class Grid {
     this.anchor = null; // the other corner of a selection
     this.top = 0;
     this.columnsInView = { x0: 0, x1: 0 };
+    this.isMissing = false; // rows on the screen are not here yet
     this.rest = 0; // of a turn of the wheel, in rows
     this.host = host;
     this.table = document.createElement("regular-table");
@@ -41,10 +43,11 @@ export class Grid {
     this.table.addEventListener("mouseover", (event) => this.#drag(event));
     this.table.addEventListener("dblclick", () => this.open());
     document.addEventListener("copy", (event) => this.#copy(event));
+    document.addEventListener("mouseup", () => this.#resized());
   }
 
   /** Show these rows; each column has name, encoding, index, order (asc, desc or none) and isHidden. */
-  async show(rows, columns, { keepsPlace = false } = {}) {
+  async show(rows, columns, { keepsPlace = false, widths = {} } = {}) {
     this.rows = rows;
     this.columns = columns.filter((column) => !column.isHidden).map((column) => ({ ...column, header: this.#header(column) }));
     this.anchor = null;
@@ -52,8 +55,28 @@ export class Grid {
       this.active = { x: 0, y: 0 };
       this.top = 0;
     }
-    this.table.resetAutoSize({ auto: true, override: false, indices: true, row_height: false });
+    this.table.resetAutoSize({ auto: true, override: true, indices: true, row_height: false });
+    this.table.restoreColumnSizes(Object.fromEntries(this.columns.flatMap((column, x) => (widths[column.name] ? [[x + 1, widths[column.name]]] : []))));
     await this.draw();
+  }
+
+  /** The widths that the reader chose, in pixels, by the names of columns. */
+  get widths() {
+    const sizes = Object.entries(this.table.saveColumnSizes());
+    return Object.fromEntries(sizes.flatMap(([key, width]) => (width && this.columns[key - 1] ? [[this.columns[key - 1].name, Math.round(width)]] : [])));
+  }
+
+  #resized() {
+    const known = JSON.stringify(this.widths);
+    if (known === this.known) return;
+    this.known = known;
+    this.on.resized?.(this.widths);
+  }
+
+  /** The width of a column as it is drawn, in pixels. */
+  widthOf(column) {
+    const cells = [...this.table.querySelectorAll("thead th")];
+    return Math.round(cells.find((cell) => this.columns[this.table.getMeta(cell)?.x]?.name === column.name && this.table.getMeta(cell).type === "column_header")?.offsetWidth ?? 0) || null;
   }
 
   async draw() {
@@ -138,6 +161,7 @@ export class Grid {
       this.rows.want(ys[0], ys.at(-1) + 1);
     }
     const found = ys.map((y) => this.rows.row(y));
+    this.isMissing = found.includes(undefined);
     return Promise.resolve({
       num_rows: Math.min(this.visible, this.rows.count),
       num_columns: this.columns.length,
@@ -188,7 +212,7 @@ export class Grid {
         const y = this.top + meta.y;
         const isActive = x === this.active.x && y === this.active.y;
         const isIn = this.anchor && x >= selected.x0 && x <= selected.x1 && y >= selected.y0 && y <= selected.y1;
-        cell.className = `${meta.user ?? ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
+        cell.className = `${meta.user ?? ""}${this.columns[x] && isNumber(this.columns[x]) ? " of-numbers" : ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
         if (isActive) cell.id = "active-cell";
         else if (cell.id) cell.removeAttribute("id");
         set(cell, { role: "gridcell", "aria-colindex": x + 2, "aria-selected": isActive || isIn ? "true" : null });

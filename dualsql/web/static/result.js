@@ -4,18 +4,20 @@ import { make } from "./dom.js";
 import { askForColumn, askForColumns, askForGroups, confirmDeletion, inWords, showCell, showProfile } from "./dialogs.js";
 import { Grid } from "./grid.js";
 import { Problem, Rows, isAsked, send } from "./rows.js";
-import { grouped, isNumber, shown } from "./values.js";
-import { bars } from "./bars.js";
+import { grouped, shown } from "./values.js";
+import { barsOf } from "./bars.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
 const SENTENCES = {
-  401: "You are not signed in any more. Sign in and reload the page.",
-  404: "This result does not exist any more, or it is not yours.",
+  401: "You are not signed in any more. Sign in, and reload the page.",
+  404: "This result does not exist any more, or it is not yours. Ask the question again to get a new one.",
   410: "This result has expired. Ask the question again to get a new one.",
-  503: "The database is busy.",
+  503: "The database is busy. Try again in a moment.",
   504: "The database took too long. Filter the rows, or try again.",
 };
+const ENDS = [404, 410]; // nothing to try again
+const LONGEST_TIMER = 2 ** 31 - 1; // milliseconds
 
 const root = document.getElementById("result");
 const url = root.dataset.url;
@@ -49,6 +51,7 @@ function readState() {
     hidden: json("hidden", []),
     row: Math.max(0, Number(values.get("row")) - 1) || 0,
     isExact: values.has("exact"),
+    widths: json("widths", {}),
   };
 }
 
@@ -60,6 +63,7 @@ function writeState() {
   if (state.hidden.length) values.set("hidden", JSON.stringify(state.hidden));
   if (state.row) values.set("row", String(state.row + 1));
   if (state.isExact) values.set("exact", "1");
+  if (Object.keys(state.widths).length) values.set("widths", JSON.stringify(state.widths));
   const hash = values.toString();
   return `${location.pathname}${hash ? `#${hash}` : ""}`;
 }
@@ -78,18 +82,47 @@ function say(text, ...actions) {
 
 function failed(error) {
   if (error.name === "AbortError") return;
-  const retry = make("button", { onclick: () => { say(""); load(); } }, "Try again");
-  if (!(error instanceof Problem)) return say("The server cannot be reached.", retry);
-  const sentence = SENTENCES[error.status] ?? `${error.message} ${error.hint}`;
-  say(sentence, ...([404, 410].includes(error.status) ? [] : [retry]));
+  stopWaiting();
+  if (!(error instanceof Problem)) return say("The server cannot be reached. Check the connection, and try again.", button("Try again", again));
+  const sentence = SENTENCES[error.status] ?? `${error.message} ${error.hint}`.trim();
+  if (columns.length) tools();
+  if (error.status === 401) return say(sentence, button("Reload", () => location.reload()));
+  if (ENDS.includes(error.status)) return say(sentence);
+  if (error.status < 500 && (isAsked(state) || state.sort.length)) return say(sentence, button("Show all rows", () => change({ filters: [], group: null, sort: [] })));
+  return say(sentence, button("Try again", again));
 }
 
-async function attempt(work) {
+function button(text, onclick) {
+  return make("button", { onclick: () => onclick() }, text);
+}
+
+function again() {
+  say("");
+  return load();
+}
+
+/** Work that the person may cancel: its request is called off, and with it the query. Undefined where it failed. */
+async function attempt(work, whenCancelled = () => {}) {
+  const controller = new AbortController();
+  const started = Date.now();
+  const seconds = make("span", { "aria-hidden": "true" });
+  const cancel = () => {
+    controller.abort();
+    whenCancelled();
+    say("Cancelled.", button("Try again", again));
+  };
+  const isMine = () => message.contains(seconds);
+  const slow = setTimeout(() => say("Reading…", seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
+  const ticking = setInterval(() => { seconds.textContent = `${Math.round((Date.now() - started) / 1000)} s`; }, 1000);
   try {
-    return await work();
+    return await work(controller.signal);
   } catch (error) {
     failed(error);
     return undefined;
+  } finally {
+    clearTimeout(slow);
+    clearInterval(ticking);
+    if (isMine()) say("");
   }
 }
 
@@ -105,18 +138,16 @@ async function load() {
   });
   rows = mine;
   const first = Math.floor(state.row / limit);
-  const slow = setTimeout(() => { if (mine === rows) say("Reading…", make("button", { onclick: () => { mine.stop(); say("Cancelled."); } }, "Cancel")); }, SLOW);
-  const isRead = await attempt(async () => { await mine.read(first); return true; });
-  clearTimeout(slow);
+  const isRead = await attempt(async () => { await mine.read(first); return true; }, () => mine.stop());
   if (mine !== rows || !isRead || !mine.columns) return;
   say("");
   if (!isAsked(state)) columns = mine.columns;
   if (!grid) start();
-  await grid.show(mine, described(mine), { keepsPlace: state.row > 0 });
+  await grid.show(mine, described(mine), { keepsPlace: state.row > 0, widths: state.widths });
   if (state.row) await grid.goTo(state.row);
   chart(mine);
   tools();
-  attempt(() => mine.countAll());
+  attempt(() => mine.countAll(), () => mine.counting.abort());
 }
 
 function described(mine) {
@@ -140,21 +171,50 @@ function start() {
   grid = new Grid(host, {
     sort: (column, isAdded) => sortBy(column, { asc: "desc", desc: undefined }[column.order] ?? (column.order ? undefined : "asc"), isAdded),
     menu: async (column) => {
-      const chosen = await askForColumn(column, { canFilter: may.query && !state.group });
+      const known = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
+      const chosen = await askForColumn(known, { canFilter: may.query && !state.group });
+      if (chosen && "width" in chosen) change({ widths: { ...state.widths, [column.name]: chosen.width ?? undefined }, row: state.row });
       if (chosen?.sort) sortBy(column, chosen.sort, false);
       if (chosen?.hide) change({ hidden: [...state.hidden, column.name], row: state.row });
       if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
     },
     cell: showCell,
     drawn: (first) => {
+      waitForRows();
       if (first === state.row) return;
       state.row = first;
       clearTimeout(grid.settled);
       grid.settled = setTimeout(() => history.replaceState(null, "", writeState()), 300);
     },
     said: (text) => say(text),
+    resized: (widths) => {
+      state = { ...state, widths };
+      history.replaceState(null, "", writeState());
+    },
   });
   window.addEventListener("popstate", () => { state = readState(); load(); });
+}
+
+/** Says so while rows on the screen are read for long. */
+function waitForRows() {
+  if (!grid.isMissing || !rows.isReading) {
+    stopWaiting();
+    return;
+  }
+  grid.waiting ??= setTimeout(() => {
+    grid.notice = make("progress", { "aria-label": "The query runs" });
+    say("Reading…", grid.notice, button("Cancel", () => {
+      rows.callOff();
+      say("Cancelled.", button("Try again", () => { say(""); grid.draw(); }));
+    }));
+  }, SLOW);
+}
+
+function stopWaiting() {
+  if (!grid) return;
+  clearTimeout(grid.waiting);
+  grid.waiting = undefined;
+  if (message.contains(grid.notice ?? null)) say("");
 }
 
 function sortBy(column, order, isAdded) {
@@ -177,6 +237,7 @@ function tools() {
     may.query && make("button", { onclick: profile }, "Profile"),
     asked ? make("button", { onclick: keep }, "Keep as a new result") : download,
     may.pin && make("button", { onclick: pin }, isPinned() ? "Unpin" : "Pin"),
+    may.pin && !isPinned() && make("button", { onclick: renew, title: "Start its lifetime again" }, "Renew"),
     may.delete && make("button", { onclick: remove }, "Delete"),
     ...state.filters.map((filter, index) => chip(inWords(filter), () => change({ filters: state.filters.filter((_, other) => other !== index) }))),
     state.group && chip("Back to the rows", () => change({ group: null, sort: [] })),
@@ -223,16 +284,13 @@ async function choose() {
 }
 
 async function profile() {
-  say("Reading…");
-  const answer = await attempt(() => send(`${url}/profile`, { method: "GET" }));
-  if (!answer) return;
-  say("");
-  showProfile(answer);
+  const answer = await attempt((signal) => send(`${url}/profile`, { method: "GET", signal }));
+  if (answer) showProfile(answer);
 }
 
 async function keep() {
   const { offset, limit: _, big_integers: __, ...body } = rows.body;
-  const made = await attempt(() => send(`${url}/refine`, { body: { ...body, name: document.title } }));
+  const made = await attempt((signal) => send(`${url}/refine`, { body: { ...body, name: document.title }, signal }));
   if (made) location.assign(new URL(made.resource.uri.replace(/^.*:\/\//, "./"), new URL(url, location.href)).href);
 }
 
@@ -246,8 +304,22 @@ function isPinned() {
 
 async function pin() {
   const answer = await attempt(() => send(isPinned() ? `${url}/pin` : url, { method: isPinned() ? "DELETE" : "PUT" }));
+  if (answer) lives(answer.expires_at);
+}
+
+/** A new lifetime: a result that is pinned and unpinned expires one lifetime from now. */
+async function renew() {
+  const answer = await attempt(async () => {
+    await send(url, { method: "PUT" });
+    return send(`${url}/pin`, { method: "DELETE" });
+  });
   if (!answer) return;
-  if (answer.expires_at) timeLeft.dataset.expires = answer.expires_at;
+  lives(answer.expires_at);
+  say(`Renewed: the result ${timeLeft.textContent}.`);
+}
+
+function lives(expiresAt) {
+  if (expiresAt) timeLeft.dataset.expires = expiresAt;
   else delete timeLeft.dataset.expires;
   tick();
   tools();
@@ -264,26 +336,35 @@ async function remove() {
   }
 }
 
+let ending;
+
 function tick() {
+  clearTimeout(ending);
   if (isPinned()) {
     timeLeft.textContent = "pinned: kept until it is deleted";
     return;
   }
-  const minutes = Math.floor((new Date(timeLeft.dataset.expires) - Date.now()) / 60000);
-  timeLeft.textContent = minutes < 0 ? "expired" : minutes < 1 ? "expires in less than a minute"
+  const left = new Date(timeLeft.dataset.expires) - Date.now();
+  const minutes = Math.floor(left / 60000);
+  timeLeft.textContent = left <= 0 ? "expired" : minutes < 1 ? "expires in less than a minute"
     : minutes < 120 ? `expires in ${minutes} min` : `expires in ${Math.floor(minutes / 60)} hours`;
+  if (left > 0) ending = setTimeout(ended, Math.min(left + 1000, LONGEST_TIMER)); // the server says whole seconds
 }
 
-/** Bars beside the groups: the first number of each of the first groups. */
+/** The lifetime that this page knows of is over; with sliding expiration, the server may know of a longer one. */
+async function ended() {
+  tick();
+  const answer = await attempt(() => send(url, { method: "GET" }));
+  if (answer) lives(answer.expires_at);
+}
+
 function chart(mine) {
   document.getElementById("chart")?.remove();
-  if (!state.group?.by.length || !mine.count) return;
-  const value = mine.columns.findLastIndex((column) => isNumber(column));
-  if (value < 1) return;
-  const count_ = Math.min(mine.count, limit, 50);
-  const marks = Array.from({ length: count_ }, (_, index) => ({ label: mine.row(index)?.[0].text ?? "", value: Number(mine.value(index, value)) }));
-  document.getElementById("rows").before(bars(marks, mine.columns[value].name, mine.columns[0].name));
+  const place = document.getElementById("rows");
+  const figure = barsOf(mine, state.group?.by.length, place.clientWidth);
+  if (figure) place.before(figure);
 }
 
 setInterval(tick, 20_000);
+tick();
 load();

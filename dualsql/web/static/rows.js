@@ -90,6 +90,20 @@ export class Rows {
     return this.pages.get(Math.floor(index / this.limit))?.values[index % this.limit]?.[column];
   }
 
+  /** Whether rows are being read. */
+  get isReading() {
+    return this.running.size > 0 || this.wanted.length > 0;
+  }
+
+  /** Whether the instants of a column have a zone, as far as rows were read. */
+  hasZone(column) {
+    for (const { values } of this.pages.values()) {
+      const found = values.find((row) => typeof row[column] === "string");
+      if (found) return /(Z|[+-]\d\d:\d\d)$/.test(found[column]);
+    }
+    return false;
+  }
+
   /** Ask for the pages of rows y0 to y1 and for the one behind them. What nobody looks at any more is called off. */
   want(y0, y1) {
     const first = Math.floor(y0 / this.limit);
@@ -125,6 +139,11 @@ export class Rows {
   stop() {
     this.isStopped = true;
     this.counting.abort();
+    this.callOff();
+  }
+
+  /** Call off what is being read; the server ends the queries. */
+  callOff() {
     this.wanted = [];
     for (const controller of this.running.values()) controller.abort();
   }

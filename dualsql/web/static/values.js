@@ -40,6 +40,11 @@ export function visible(text) {
   return signs(whole);
 }
 
+/** A text in full, with signs for what is not seen; lines and tabs stay. */
+export function wholeText(text) {
+  return text.split(/([\n\t])/).map((part) => (part === "\n" || part === "\t" ? part : signs(part))).join("");
+}
+
 function signs(text) {
   return text.replace(HIDDEN, (sign, flag) => flag ?? SIGNS[sign] ?? `⟨U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
