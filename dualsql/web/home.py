@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from dualsql.catalogue.catalogue import PlacedTable
 from dualsql.catalogue.definitions import query_definition, table_definition
-from dualsql.errors import BadParameterError, DualResponseError, InvalidSQLError
-from dualsql.http.parameters import preferred_media_type, read_form_body
+from dualsql.errors import DualResponseError, InvalidSQLError
+from dualsql.http.parameters import preferred_media_type
 from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
 from dualsql.web.assets import render
-from dualsql.web.routes import HTML, as_page
+from dualsql.web.routes import HTML, as_page, read_form
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ SIGN_IN = "sign-in"
 """The path of the form, beside the collection of resources."""
 
 _MOST_TABLES = 200
+"""Tables that are listed with their columns."""
+_MOST_NAMES = 2_000
 _RECENT = 10
 _SESSION_SECONDS = 12 * 3600
 
@@ -125,7 +128,7 @@ class Home:
     async def ask(self, request: Request) -> Response:
         """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""
         principal = await self.server.identify(request)
-        form = await _form(request, self.server)
+        form = await read_form(request, self.server)
         try:
             url = await while_connected(request.receive, self._ask(form, principal))
         except DualResponseError as error:
@@ -164,7 +167,7 @@ class Home:
     async def sign_in(self, request: Request) -> Response:
         """Exchange the token for a cookie."""
         assert self.session is not None
-        form = await _form(request, self.server)
+        form = await read_form(request, self.server)
         value = self.session.start(form.get("token", "").strip())
         if value is None:
             shown = {"title": self.title, "is_wrong": True}
@@ -185,10 +188,13 @@ class Home:
         self, principal: Principal | None, form: Mapping[str, str], *, problem: str = "", status: int = 200
     ) -> Response:
         seen = self.server.catalogue().seen_by(principal)
-        tables = [table_definition(seen, address) for address in list(seen.tables)[:_MOST_TABLES]]
+        addresses = sorted(seen.tables, key=lambda address: seen.tables[address].name.lower())
+        tables = [table_definition(seen, address) for address in addresses[:_MOST_TABLES]]
+        others = [_full_name(seen.tables[address]) for address in addresses[_MOST_TABLES:_MOST_NAMES]]
         shown = {
             "title": self.title,
-            "tables": sorted(tables, key=lambda table: table["sql_name"]),
+            "tables": tables,
+            "others": others,
             "table_count": len(seen.tables),
             "queries": [query_definition(seen, address) for address in seen.queries],
             "sources": list(self.server.sql.databases),
@@ -215,12 +221,8 @@ class Home:
         ]
 
 
-async def _form(request: Request, server: DualResponseServer) -> Mapping[str, str]:
-    body = await read_form_body(request, server.settings)
-    try:
-        return {name: values[-1] for name, values in parse_qs(body.decode(), errors="strict").items()}
-    except ValueError:
-        raise BadParameterError("The form is not UTF-8.") from None
+def _full_name(table: PlacedTable) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
 def _prefers_html(request: Request) -> bool:

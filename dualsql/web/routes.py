@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -26,7 +26,14 @@ from dualsql.http.parameters import (
     resource_id_of,
     split_query,
 )
-from dualsql.http.problems import Endpoint, method_routes, problem_response, told, while_connected
+from dualsql.http.problems import (
+    Endpoint,
+    ForeignRequestError,
+    method_routes,
+    problem_response,
+    told,
+    while_connected,
+)
 from dualsql.http.router import LINK_COOKIE, FeatureRoutes, SentLink, open_result, split_request
 from dualsql.profiles.http import parse_profile, profile_parameters
 from dualsql.query.service import LINEAGE
@@ -162,9 +169,9 @@ class WebPages:
 
     async def open_link(self, request: Request) -> Response:
         """POST of a signed link: exchange it for a cookie of this result's path, and show the clean address."""
-        form = parse_qs((await read_form_body(request, self.server.settings)).decode("ascii", "replace"))
+        form = await read_form(request, self.server)
         resource_id = resource_id_of(request)
-        exchanged = await self.server.links.exchange(resource_id, form.get("link", [""])[0])
+        exchanged = await self.server.links.exchange(resource_id, form.get("link", ""))
         response = RedirectResponse(f"../{resource_id}/view", 303)
         response.set_cookie(
             LINK_COOKIE,
@@ -316,6 +323,27 @@ def _turn(cursor: str | None, has_more: bool, offset: int, sort: str) -> str | N
         return None
     where: dict[str, str | int] = {"offset": offset} if cursor is None else {"cursor": cursor}
     return f"?{urlencode(where | ({'sort': sort} if sort else {}))}"
+
+
+async def read_form(request: Request, server: DualResponseServer) -> Mapping[str, str]:
+    """The fields of a form of these pages.
+
+    Raises:
+        ForeignRequestError: a page of another site sends it, one that `cors_origins` allows to read included.
+        BadParameterError: it is not UTF-8.
+    """
+    origin = request.headers.get("origin")
+    own = {request.headers.get("host"), urlsplit(server.base_url).netloc}
+    is_own = origin is None or urlsplit(origin).netloc in own
+    if not is_own or request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        raise ForeignRequestError(
+            "Another site sends this form.", hint="Open the page of this server, and send it there."
+        )
+    body = await read_form_body(request, server.settings)
+    try:
+        return {name: values[-1] for name, values in parse_qs(body.decode(), errors="strict").items()}
+    except ValueError:
+        raise BadParameterError("The form is not UTF-8.") from None
 
 
 def as_page(page: Endpoint, root: str | None = None) -> Endpoint:

@@ -124,13 +124,20 @@ async def listening(engine: AsyncEngine, **options: Any) -> AsyncIterator[Site]:
         engine, base_url=f"{origin}/data/resources", tables=METADATA, **settings
     ) as server:
         app = Starlette(routes=[Mount("/data/resources", server.router())])
-        uvicorn_server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-        serving = asyncio.create_task(uvicorn_server.serve([listener]))
-        try:
+        async with under_uvicorn(app, listener):
             yield Site(server, origin)
-        finally:
-            uvicorn_server.should_exit = True
-            await serving
+
+
+@asynccontextmanager
+async def under_uvicorn(app: Starlette, listener: socket.socket) -> AsyncIterator[None]:
+    """The application answers at the socket until the end of the block."""
+    uvicorn_server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    serving = asyncio.create_task(uvicorn_server.serve([listener]))
+    try:
+        yield
+    finally:
+        uvicorn_server.should_exit = True
+        await serving
 
 
 @pytest.fixture(scope="module")

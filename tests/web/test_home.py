@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from playwright.async_api import Browser, expect
+from sqlalchemy import Column, Integer, MetaData, Table
+from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 
 from dualsql import Principal
 from dualsql.serve import Selection, build_server, one_token, serve_app
 from dualsql.web.home import TokenSession
+from tests.engines import sqlite_url_in
+from tests.web.browser import needs_chromium, tab
+from tests.web.conftest import under_uvicorn
+from tests.web.test_browser import findings_are_none
 from tests.web.test_pages import BROWSER
 
 TOKEN = "a-token-of-this-test-0123456789"
@@ -66,8 +75,83 @@ async def test_sql_by_hand_lands_on_a_result(institutions_url: str) -> None:
 async def test_other_sites_cannot_ask(institutions_url: str) -> None:
     async with home(institutions_url) as http:
         sql = {"sql": "SELECT * FROM institutions"}
-        for origin in ("https://evil.example", "null"):
-            assert (await http.post("ask", data=sql, headers={"Origin": origin})).status_code == 403
+        for headers in (
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site"},
+        ):
+            assert (await http.post("ask", data=sql, headers=headers)).status_code == 403
+        own = {"Origin": "http://127.0.0.1:8000", "Sec-Fetch-Site": "same-origin"}
+        assert (await http.post("ask", data=sql, headers=own)).status_code == 303
+        as_json = await http.post("ask", json=sql)
+        assert as_json.status_code == 415
+
+
+async def test_a_site_that_may_read_cannot_ask(institutions_url: str) -> None:
+    async with home(institutions_url, cors_origins=["https://app.example"]) as http:
+        sql = {"sql": "SELECT * FROM institutions"}
+        assert (
+            await http.post("ask", data=sql, headers={"Origin": "https://app.example"})
+        ).status_code == 403
+
+
+async def test_many_tables_are_listed(tmp_path: Path) -> None:
+    url = sqlite_url_in(tmp_path)
+    engine = create_async_engine(url)
+    many = MetaData()
+    for number in range(300):
+        Table(f"part_{number:03}", many, Column("id", Integer, primary_key=True))
+    async with engine.begin() as connection:
+        await connection.run_sync(many.create_all)
+    await engine.dispose()
+    async with home(url) as http:
+        page = await http.get("")
+        assert "300 tables and views" in page.text
+        assert page.text.count('class="table"') == 300
+        assert "part_299" in page.text
+
+
+@needs_chromium
+@pytest.mark.long
+@pytest.mark.parametrize("width", [320, 1280, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_home_in_a_browser(institutions_url: str, browser: Browser, width: int, scheme: Any) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    base_url = f"{origin}/data/resources"
+    signed_in = TokenSession(one_token(TOKEN), TOKEN, ANA, base_url=base_url)
+    dual, _ = await build_server(
+        institutions_url, Selection(everything=True), base_url=base_url, pages=True, authenticate=signed_in
+    )
+    app = serve_app(dual, session=signed_in)
+    async with (
+        under_uvicorn(app, listener),
+        tab(browser, width=width, color_scheme=scheme, bypass_csp=True) as page,
+    ):
+        await page.goto(f"{origin}/data/")
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await findings_are_none(page)
+        await page.get_by_label("Token").fill("another token")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("not the token")
+        await findings_are_none(page)
+        await page.get_by_label("Token").fill(TOKEN)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("heading", name="Tables")).to_be_visible()
+        await page.get_by_text("institutions", exact=True).click()
+        await expect(page.get_by_text("enrollment", exact=True)).to_be_visible()
+        await findings_are_none(page)
+        assert await page.locator("html").evaluate("element => element.scrollWidth") <= width
+        await page.get_by_label("SQL").fill("SELECT nothing FROM institutions")
+        await page.get_by_role("button", name="Run").click()
+        await expect(page.get_by_role("alert")).to_be_visible()
+        await findings_are_none(page)
+        await page.get_by_label("SQL").fill("SELECT state, count(*) AS n FROM institutions GROUP BY state")
+        await page.get_by_role("button", name="Run").press("Enter")
+        await expect(page.locator("#total")).to_have_text("3 rows")
+        await page.get_by_role("link", name="Your results").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
 
 
 async def test_a_browser_signs_in(institutions_url: str) -> None:

@@ -264,3 +264,30 @@ async def test_a_link_that_is_not_good_opens_nothing(pages: Application) -> None
         assert "set-cookie" not in refused.headers
     json_body = await pages.http.post(f"{path}/view", json={"link": token})
     assert json_body.status_code == 415
+
+
+async def test_other_sites_change_nothing(pages: Application) -> None:
+    """A form of another site sends no JSON, no PUT and no DELETE without a preflight, and always its Origin."""
+    path = await pages.create(principal=ANA)
+    link = (await pages.server.links.create(path.rpartition("/")[2], ANA)).partition("link=")[2]
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:8001"):
+        foreign = AS_ANA | {"Origin": origin}
+        for method, below in (
+            ("PUT", ""),
+            ("DELETE", ""),
+            ("DELETE", "/pin"),
+            ("POST", "/query"),
+            ("POST", "/refine"),
+        ):
+            refused = await pages.http.request(method, path + below, headers=foreign)
+            assert refused.status_code == 403, (method, below, origin)
+        assert (
+            await pages.http.post(f"{path}/view", data={"link": link}, headers=foreign)
+        ).status_code == 403
+    for below in ("", "/query", "/refine"):
+        form = await pages.http.post(path + below, data={"limit": "1"}, headers=AS_ANA)
+        assert form.status_code == 415, below
+    fetched = {"Sec-Fetch-Site": "cross-site"}
+    refused = await pages.http.post(f"{path}/view", data={"link": link}, headers=fetched)
+    assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+    assert (await pages.http.get(path, headers=AS_ANA)).status_code == 200

@@ -1,11 +1,26 @@
-// The home page: copy buttons beside the snippets.
+// The home page: copy buttons beside the snippets, and a field that finds tables.
 
 import { make } from "./dom.js";
 
 for (const snippet of document.querySelectorAll("pre.snippet")) {
-  const button = make("button", { onclick: async () => {
-    await navigator.clipboard.writeText(snippet.textContent);
-    button.textContent = "Copied";
+  const name = snippet.previousElementSibling?.textContent ?? "";
+  const button = make("button", { "aria-label": `Copy: ${name}`, onclick: async () => {
+    const isCopied = await navigator.clipboard?.writeText(snippet.textContent).then(() => true, () => false);
+    button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
   } }, "Copy");
   snippet.before(button);
+}
+
+const FEW = 8; // tables that need no search
+const tables = [...document.querySelectorAll(".table")];
+
+if (tables.length > FEW) {
+  const found = make("p", { className: "facts", role: "status" });
+  const input = make("input", { type: "search", placeholder: "Find a table or column", "aria-label": "Find a table or column" });
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const table of tables) table.hidden = !words.every((word) => table.textContent.toLowerCase().includes(word));
+    found.textContent = words.length ? `${tables.filter((table) => !table.hidden).length} found` : "";
+  });
+  document.getElementById("find").append(input, found);
 }
