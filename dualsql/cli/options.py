@@ -122,6 +122,13 @@ class ServeOptions:
             help="Serve MCP over standard input and output. REST stays on HTTP.",
         ),
     ] = False
+    rest_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="DUALSQL_REST_URL",
+            help="With --stdio and --store: no REST here; links are of the server at this URL, with the same store.",
+        ),
+    ] = None
     token: Annotated[
         str | None,
         typer.Option(

@@ -47,6 +47,12 @@ async def run(options: ServeOptions) -> None:
         DualResponseError: the database, or the store, failed.
     """
     stop_on_sigterm()
+    if options.rest_url is not None:
+        base_url = _rest_elsewhere(options, options.rest_url)
+        build = partial(_built, options, base_url)
+        with _admin_listener(options) as admin:
+            await _over_stdio(options, base_url, partial(_serve_no_rest, options, build, admin))
+        return
     authenticate = _authenticate(options)
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
@@ -60,10 +66,13 @@ async def run(options: ServeOptions) -> None:
                 "--base-url is required when the server listens on all addresses.",
                 hint="Give the URL at which callers reach it: --base-url https://...",
             )
-        origin = (options.base_url or origin_of(listener)).rstrip("/")
-        serving = _over_stdio if options.stdio else _over_http
+        base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
+        build = partial(_built, options, base_url, authenticate=authenticate)
         with _admin_listener(options) as admin:
-            await serving(options, partial(_built, options, origin, authenticate), listener, admin)
+            if options.stdio:
+                await _over_stdio(options, base_url, partial(_serve_rest, options, build, listener, admin))
+            else:
+                await _over_http(options, build, listener, admin)
 
 
 def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
@@ -102,14 +111,47 @@ def _is_of_this_machine(base_url: str | None) -> bool:
     return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
-async def _built(options: ServeOptions, origin: str, authenticate: Authenticate | None) -> Built:
+def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
+    """The base URL of the server that reads what this one stores.
+
+    Raises:
+        ConfigurationError: that server would not find the results, or options are for a REST service of this process.
+    """
+    if not options.stdio or options.store is None:
+        raise ConfigurationError(
+            "--rest-url requires --stdio and --store.",
+            hint="The server at that URL reads the results that this process writes: give both the same store.",
+        )
+    unused = [
+        flag
+        for flag, value in (
+            ("--port", options.port),
+            ("--base-url", options.base_url),
+            ("--authenticate", options.authenticate),
+        )
+        if value is not None
+    ]
+    if unused:
+        raise ConfigurationError(
+            f"--rest-url cannot be combined with {', '.join(unused)}: this process serves no REST.",
+            hint="Give these options to the server that does.",
+        )
+    if not urlsplit(rest_url).path.strip("/"):
+        raise ConfigurationError(
+            "--rest-url must be the URL of REST resources, with its path.",
+            hint=f"A dualsql serve prints it at its start, such as http://127.0.0.1:{DEFAULT_PORT}/resources.",
+        )
+    return rest_url.rstrip("/")
+
+
+async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None) -> Built:
     with _without_log(), _reading(options):
         built = await build_server(
             options.database,
             _selection(options),
-            base_url=f"{origin}/resources",
+            base_url=base_url,
             read_only_role=options.read_only_role,
-            authenticate=_session(options, origin) or authenticate,
+            authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
             secrets=secrets(),
             pages=True,
@@ -154,17 +196,16 @@ def _authenticate(options: ServeOptions) -> Authenticate | None:
     return None if options.authenticate is None else required(_import_function(options.authenticate))
 
 
-def _session(options: ServeOptions, origin: str) -> TokenSession | None:
+def _session(options: ServeOptions, base_url: str) -> TokenSession | None:
     """How browsers sign in, where there is one token."""
-    if options.token is None:
+    if options.token is None or options.rest_url is not None:
         return None
     bearer = one_token(options.token)
-    return TokenSession(bearer, options.token, TOKEN_PRINCIPAL, base_url=f"{origin}/resources")
+    return TokenSession(bearer, options.token, TOKEN_PRINCIPAL, base_url=base_url)
 
 
 def _app(options: ServeOptions, built: Built, mcp: MCPServer[Any]) -> Starlette:
-    origin = built.server.base_url.removesuffix("/resources")
-    return serve_app(built.server, mcp, session=_session(options, origin))
+    return serve_app(built.server, mcp, session=_session(options, built.server.base_url))
 
 
 def _import_function(place: str) -> Authenticate:
@@ -186,6 +227,8 @@ def _import_function(place: str) -> Authenticate:
 
 
 Build = Callable[[], Coroutine[Any, Any, Built]]
+Serve = Callable[["Started"], Coroutine[Any, Any, None]]
+"""Makes a server, says that it has started, and serves what is not MCP until it is cancelled."""
 
 
 async def _over_http(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
@@ -197,19 +240,18 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
         await asyncio.wait({server})
 
 
-async def _over_stdio(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
-    """Serve MCP over the standard streams, on which nothing else is written, and REST over HTTP.
+async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> None:
+    """Serve MCP over the standard streams, on which nothing else is written; `serve` serves the rest.
 
     Hosts give a server seconds to its first answer, so tables are read and proofs made beside the handshake.
     """
     started = Started()
-    mcp = _build_mcp(
-        options, DualResponseServer(options.database, base_url=_UNUSED, tables=MetaData(), pages=True)
-    )
+    described = DualResponseServer(options.database, base_url=base_url, tables=MetaData(), pages=True)
+    mcp = _build_mcp(options, described)
     answer_once_started(mcp, started)
     session = asyncio.create_task(mcp.run_stdio_async())
     try:
-        await _beside(session, _serve_rest(options, build, listener, admin, started))
+        await _beside(session, serve(started))
         session.result()
     except asyncio.CancelledError:
         _show(["Stopped."], options)
@@ -219,10 +261,6 @@ async def _over_stdio(options: ServeOptions, build: Build, listener: socket, adm
         _end(1)
 
 
-_UNUSED = "http://127.0.0.1/resources"
-"""The base URL of a server that answers only which tools there are."""
-
-
 async def _serve_rest(
     options: ServeOptions, build: Build, listener: socket, admin: socket | None, started: Started
 ) -> None:
@@ -230,6 +268,14 @@ async def _serve_rest(
     mcp = _build_mcp(options, built.server)
     async with _administered(built.server, admin), running(_app(options, built, mcp), listener):
         started.with_(mcp)
+        _show(_announcement(options, built, admin), options)
+        await asyncio.Event().wait()
+
+
+async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, started: Started) -> None:
+    built = await build()
+    async with built.server, _administered(built.server, admin):
+        started.with_(_build_mcp(options, built.server))
         _show(_announcement(options, built, admin), options)
         await asyncio.Event().wait()
 
@@ -279,6 +325,13 @@ def _reading(options: ServeOptions) -> AbstractContextManager[object]:
     return Console().status("Reading the tables ...")
 
 
+_SERVED_ELSEWHERE = " (served by another process, on the same store)"
+
+_ENDS_WITH_THE_PROCESS = (
+    "Links end with this process. A host with a process for each call needs --rest-url (docs/hosts.md)."
+)
+
+
 def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> Iterator[str]:
     base_url, found = built.server.base_url, built.reflected
     tables = len(found.metadata.tables)
@@ -288,11 +341,15 @@ def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> 
         yield f"Not served, because the database user cannot read them: {', '.join(found.left_out[:_LISTED])}{more}."
     yield ""
     url = f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
-    yield f"MCP endpoint    {url}"
-    yield f"REST resources  {base_url}/<id>"
-    yield f"For a browser   {url.removesuffix('mcp')}"
+    if options.rest_url is None:
+        yield f"MCP endpoint    {url}"
+    yield f"REST resources  {base_url}/<id>{_SERVED_ELSEWHERE if options.rest_url else ''}"
+    if options.rest_url is None:
+        yield f"For a browser   {url.removesuffix('mcp')}"
     if admin is not None:
         yield f"Health          {origin_of(admin)}/ready"
+    if options.stdio and options.rest_url is None:
+        yield _ENDS_WITH_THE_PROCESS
     pasted = (
         over_stdio(options.name, *_command(options))
         if options.stdio
@@ -322,4 +379,9 @@ def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
     if selection.schema is not None:
         which = ["--schema", selection.schema]
     role = ["--read-only-role", options.read_only_role] if options.read_only_role else []
-    return ["dualsql", "serve", "--stdio", *which, *role], {"DUALSQL_DATABASE_URL": "<the database's URL>"}
+    command = ["dualsql", "serve", "--stdio", *which, *role]
+    variables = {"DUALSQL_DATABASE_URL": "<the database's URL>"}
+    if options.rest_url is None:
+        return command, variables
+    stored = {"DUALSQL_STORE": "<the store's URL>", "DUALSQL_SECRET": "<the secret of both servers>"}
+    return [*command, "--rest-url", options.rest_url], {**variables, **stored}

@@ -26,6 +26,7 @@ from tests.serve.conftest import PROGRAM, TOKEN, calling, environment, serving_p
 
 PASSWORD = "hunter2-of-the-database"
 SECRET = "a secret of at least thirty-two characters"
+ELSEWHERE = ["--all", "--stdio", "--store", "sqlite://", "--rest-url"]
 
 
 @pytest.mark.long
@@ -82,6 +83,7 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
             unknown = await model.call_tool("execute_query", {"query": "SELECT * FROM dear_parts"})
             assert unknown.is_error, "only what was named is served"
     assert "Serving 2 tables" in said.read_text()
+    assert "Links end with this process." in said.read_text()
     assert "Traceback" not in said.read_text()
 
 
@@ -168,6 +170,33 @@ async def test_a_token_opens_both_doors_and_is_never_shown(shop: str, tmp_path: 
         assert kept.json()["total_count"] == 40, "what is kept in a store outlives the process"
 
 
+@pytest.mark.long
+async def test_a_process_for_each_call_hands_out_links_of_a_server_that_stays(
+    shop: str, tmp_path: Path
+) -> None:
+    (tmp_path / "store.sqlite").touch()
+    store = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    await asyncio.to_thread(upgrade, store)
+    variables = {"DUALSQL_DATABASE_URL": shop, "DUALSQL_SECRET": SECRET, "DUALSQL_STORE": store}
+    said = tmp_path / "said"
+    async with serving_process("--all", **variables) as served:
+        rest_url = f"{served.origin}/resources"
+        parameters = StdioServerParameters(
+            command=PROGRAM[0],
+            args=[*PROGRAM[1:], "serve", "--stdio", "--all", "--rest-url", rest_url],
+            env=environment(**variables),
+        )
+        with said.open("w") as errors:
+            async with Client(stdio_client(parameters, errlog=errors)) as model:
+                extensions = model.server_capabilities.extensions or {}
+                assert rest_url in str(extensions), "what is announced before the tables are read"
+                result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
+        async with DualResponseClient(rest_url) as application:  # the process of the call has ended
+            assert len(await application.parse(result, strict=True).fetch_all()) == 1_000
+    assert f"{rest_url}/<id> (served by another process" in said.read_text()
+    assert "MCP endpoint" not in said.read_text()
+
+
 def one_line(*arguments: str, **variables: str) -> str:
     """The one line in which the command ends."""
     done = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(_VARIABLES), **variables})
@@ -204,10 +233,16 @@ _VARIABLES = (
         (["--all", "--store", "sqlite:///x.sqlite"], "DUALSQL_SECRET"),
         (["--all", "--base-url", "https://shop.example"], "DUALSQL_TOKEN"),
         (["--all", "--token", TOKEN, "--base-url", "ftp://x"], "must be an absolute URL"),
+        (["--all", "--rest-url", "http://x/r"], "--rest-url requires --stdio and --store."),
+        (["--all", "--stdio", "--rest-url", "http://x/r"], "--rest-url requires --stdio and --store."),
+        (["--all", "--store", "sqlite://", "--rest-url", "http://x/r"], "requires --stdio and --store."),
+        ([*ELSEWHERE, "http://x/r"], "cannot be combined with --port"),
+        ([*ELSEWHERE, "http://x/"], "with its path"),
     ],
 )
 def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: str) -> None:
-    assert message in one_line("--database", shop, "--port", "0", *arguments)
+    port = [] if "with its path" in message else ["--port", "0"]
+    assert message in one_line("--database", shop, *port, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +335,7 @@ def test_every_flag_and_its_variable_are_documented() -> None:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     options = [each for each in group.commands["serve"].params if each.name != "help"]
-    assert len(options) == 14
+    assert len(options) == 17
     for option in options:
         flag, variable = option.opts[0], option.envvar
         assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag
