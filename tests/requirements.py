@@ -421,7 +421,7 @@ BEYOND: dict[str, str] = {
     "sdks/test_live.py": "what each agent SDK hands over, run for real with a scripted model",
     "client/test_sync.py": "the same client without await, in scripts and notebooks, and no thread left",
     "serve/hosts/test_hosts.py": "a host on each SDK, its model scripted, each SDK in its own environment",
-    "client/viewer/test_viewer.py": "every row in a terminal of 80 by 24: paged, sorted, found, saved, pinned",
+    "client/viewer/test_viewer.py": "every row in a terminal of 80 by 24: paged, sorted, filtered, found, kept",
     "client/fetch/test_fetch.py": "the command that saves rows: what it says, where it goes, breaks, bad input",
     "client/test_glance.py": "a dual response at a glance: right, bounded, and no cell does anything",
     "client/test_frames.py": "data frames hold what the database held, NULLs and all",

@@ -45,7 +45,8 @@ def _seen(character: str) -> str:
 # text, whatever its escapes; an element of its own around each mark keeps it from seeing a pair of them.
 _MARKS = re.compile(r"[$\\]+")
 
-_STYLE = "text-align:left;vertical-align:top;white-space:nowrap"
+# A long text wraps; one without spaces, too.
+_STYLE = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere;min-width:4em;max-width:32em"
 _NUMBER = "text-align:right;vertical-align:top;white-space:nowrap"
 
 
@@ -164,7 +165,7 @@ def html(seen: Preview) -> str:
 
     address = seen.address or ""
     link = (
-        Element("a", [address], {"href": address, "rel": "noreferrer"})
+        Element("a", [address], {"href": address, "rel": "noreferrer", "target": "_blank"})
         if address
         else "no base_url to fetch from"
     )

@@ -50,7 +50,12 @@ class Page(HTMLParser):
     def assert_harmless(self) -> None:
         assert {tag for tag, _ in self.tags} <= TAGS
         for tag, attributes in self.tags:
-            assert attributes.keys() <= {"style", "dir", "class", *(("href", "rel") if tag == "a" else ())}
+            assert attributes.keys() <= {
+                "style",
+                "dir",
+                "class",
+                *(("href", "rel", "target") if tag == "a" else ()),
+            }
             assert str(attributes.get("href", "http://127.0.0.1/")).startswith("http://127.0.0.1")
         for run in self.runs:
             # A formula is a pair of marks within one run of text: no run has more than marks.
@@ -103,6 +108,24 @@ def test_a_notebook_shows_sample_total_link_and_expiry() -> None:
     assert [tag for tag, _ in page.tags].count("td") == 4
     [first, second] = [attributes["style"] for tag, attributes in page.tags if tag == "th"]
     assert "right" in str(first) and "left" in str(second)
+
+
+def test_the_link_opens_beside_the_notebook() -> None:
+    """In a browser, a server with pages answers it with one."""
+    page = Page(response([{"id": 1}], base_url="http://127.0.0.1:8000/resources")._repr_html_())
+    [link] = [attributes for tag, attributes in page.tags if tag == "a"]
+    assert (link["target"], link["rel"]) == ("_blank", "noreferrer")
+
+
+def test_long_cells_wrap() -> None:
+    columns = [
+        {"name": "note", "type": "string", "encoding": "text"},
+        {"name": "size", "type": "number", "encoding": "integer"},
+    ]
+    page = Page(response([{"note": "x" * 10_000, "size": 1}], columns=columns)._repr_html_())
+    text, number = [str(attributes["style"]) for tag, attributes in page.tags if tag == "td"]
+    assert "overflow-wrap:anywhere" in text and "max-width" in text and "nowrap" not in text
+    assert "nowrap" in number
 
 
 def test_an_address_nobody_configured_is_no_link() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -12,19 +12,20 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
-from dualsql_client.answers import ResourceMetadata
+from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, said_of
-from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, Pages, RowsTable
-from dualsql_client.wire import SortKey
+from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, Pages, RowsTable, read_filter
+from dualsql_client.wire import Column, SortKey
 
-Question = Literal["page", "find", "save"]
+Question = Literal["page", "find", "filter", "save"]
 
 _QUESTIONS: dict[Question, str] = {
     "page": "Go to which page?",
     "find": "Search the loaded pages for what?",
+    "filter": "",  # of the cursor's column
     "save": "Save all rows as? (.csv .ndjson .parquet .arrow)",
 }
 
@@ -50,6 +51,7 @@ class Viewer(App[None]):
         Binding("g", "ask('page')", "Page"),
         Binding("s", "sort", "Sort"),
         Binding("slash", "ask('find')", "Find", key_display="/"),
+        Binding("f", "ask('filter')", "Filter"),
         Binding("w", "ask('save')", "Save"),
         Binding("k", "pin", "Pin"),
         Binding("q", "quit", "Quit"),
@@ -90,6 +92,12 @@ class Viewer(App[None]):
         """The table."""
         return self.query_one(RowsTable)
 
+    @property
+    def _column(self) -> Column | None:
+        """The cursor's; None without rows."""
+        page = self._pages.open
+        return page.columns[self.rows.cursor_column] if page and page.columns else None
+
     def action_turn(self, pages: int) -> None:
         """Go on, or back, by so many pages."""
         number = self._pages.number + pages
@@ -101,13 +109,15 @@ class Viewer(App[None]):
             self._begin(self._turn_to(number, at_end=False))
 
     def action_ask(self, question: Question) -> None:
-        """Ask for a page, a text or a file's name on the line above the keys."""
+        """Ask for a page, a text, a filter or a file's name on the line above the keys."""
+        if question == "filter" and self._column is None:
+            return
         self._question, self._replaces = question, None
         answer = self.query_one(AnswerLine)
         answer.value = self._answer_at_first()
         answer.add_class("asked")
         answer.focus()
-        self._say(_QUESTIONS[question])
+        self._say(_QUESTIONS[question] or self._question_of_filter())
 
     def action_leave(self) -> None:
         """Back to the rows: without an answer, without the file that is being written."""
@@ -154,7 +164,7 @@ class Viewer(App[None]):
         if self._question == "save" and answer and not self._may_write(Path(answer)):
             return
         self.action_leave()
-        if answer:
+        if answer or self._question == "filter":
             self._answered(answer)
 
     def _answered(self, answer: str) -> None:
@@ -163,8 +173,19 @@ class Viewer(App[None]):
                 self._go_to(answer)
             case "find":
                 self._find(answer)
+            case "filter":
+                self._filter(answer)
             case "save":
                 self._save(answer)
+
+    def _question_of_filter(self) -> str:
+        name = printable(self._column["name"], 30) if self._column else ""
+        return f"Rows whose {name} is? (> 5, = NJ, != 0, null, not null, part of a text; empty for all rows)"
+
+    def _filter(self, answer: str) -> None:
+        if self._column is not None:
+            found = read_filter(self._column, answer) if answer else None
+            self._begin(self._show_anew(self._pages.filter_by(found)))
 
     def _answer_at_first(self) -> str:
         if self._question == "save":
@@ -201,7 +222,8 @@ class Viewer(App[None]):
     def _sort_by(self, column: int) -> None:
         page = self._pages.open
         if page and page.columns:
-            self._begin(self._turn_in_order(_next_order(self._pages.sort, page.columns[column]["name"])))
+            order = _next_order(self._pages.sort, page.columns[column]["name"])
+            self._begin(self._show_anew(self._pages.sort_by(order)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         # One at a time: whoever presses a key again does not want the page before it any more.
@@ -228,10 +250,11 @@ class Viewer(App[None]):
         self._tell_title()
         self._tell_status()
 
-    async def _turn_in_order(self, sort: SortKey | None) -> None:
-        page = await self._pages.sort_by(sort)
+    async def _show_anew(self, asked: Awaitable[FetchResult | None]) -> None:
+        page = await asked
         if page is not None:
-            self.rows.show(page, sort)
+            self.rows.show(page, self._pages.sort)
+        self._tell_title()
         self._tell_status()
 
     async def _pin(self) -> None:
@@ -246,12 +269,15 @@ class Viewer(App[None]):
         def tell(progress: Progress) -> None:
             self._say(f"Saving {said_of(progress)} (Esc to cancel)")
 
-        saved = await self._parsed.save(path, sort=self._pages.sort, progress=tell)
+        shown = await self._pages.refined()
+        saved = await shown.save(path, sort=self._pages.sort, progress=tell)
         self._say(f"Saved {saved}.")
 
     def _tell_title(self) -> None:
         expiry = "pinned" if self._is_pinned else expiry_in_words(self._parsed.time_left())
-        facts = [self._called, total_in_words(self._pages.total, self._pages.kind), expiry]
+        total = total_in_words(self._pages.total, self._pages.kind)
+        where = f" where {self._pages.filter.words}" if self._pages.filter else ""
+        facts = [self._called, total + where, expiry]
         self._write_line("#title", " · ".join(fact for fact in facts if fact))
 
     def _tell_status(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -18,7 +20,8 @@ from textual.widgets import DataTable, Footer, Input, Static
 from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import cell, printable
-from dualsql_client.wire import Column, Row, SortKey, TotalCountKind
+from dualsql_client.query import OrderKey
+from dualsql_client.wire import Column, Operator, Row, SortKey, TotalCountKind
 
 ROWS_OF_A_PAGE = 100
 PAGES_HELD = 20
@@ -32,18 +35,59 @@ class CellPosition(NamedTuple):
     column: int
 
 
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on one column, as it is sent and in words."""
+
+    column: str
+    condition: Mapping[str, Any]
+    words: str
+
+
+_OPERATORS: Mapping[str, Operator] = {"!=": "ne", ">=": "ge", "<=": "le", "=": "eq", ">": "gt", "<": "lt"}
+_NULLS = {"null": True, "not null": False}
+
+
+def read_filter(column: Column, written: str) -> Filter:
+    """The filter that a person writes for a column: `> 5`, `= NJ`, `null`, `not null`, or a part of a text."""
+    name = column["name"]
+    if (is_null := _NULLS.get(written.lower())) is not None:
+        return Filter(
+            name, _condition(name, "is_null", is_null), f"{printable(name, 40)} is {written.upper()}"
+        )
+    sign = next((sign for sign in _OPERATORS if written.startswith(sign)), "")
+    operator = _OPERATORS.get(sign, "contains" if column["encoding"] == "text" else "eq")
+    wanted = written.removeprefix(sign).strip()
+    said = f"{printable(name, 40)} {sign or ('contains' if operator == 'contains' else '=')} {printable(wanted, 60)}"
+    return Filter(name, _condition(name, operator, _value_of(column, wanted)), said)
+
+
+def _condition(column: str, operator: Operator, value: Any) -> dict[str, Any]:
+    return {"column": column, "op": operator, "value": value}
+
+
+def _value_of(column: Column, written: str) -> Any:
+    if column["encoding"] == "boolean" and written.lower() in ("true", "false"):
+        return written.lower() == "true"
+    # What is no number of this form stays a text: the server reads it exactly, or says what it expects.
+    is_number = column["type"] == "number" and re.fullmatch(r"-?\d{1,15}(\.\d{1,6})?", written, re.ASCII)
+    return json.loads(written) if is_number and not re.match(r"-?0\d", written) else written
+
+
 @dataclass(slots=True)
 class Pages:
-    """One result in one order.
+    """One result in one order, or its rows that a filter leaves.
 
     Attributes:
         sort: the order asked for; None for the result's own.
+        filter: which rows; None for all.
         number: of the page that is open, from 0.
         total: the number of rows, of the kind `kind`, as the last page reported it.
     """
 
     parsed: ParsedDualResponse
     sort: SortKey | None = None
+    filter: Filter | None = None
     number: int = 0
     total: int | None = None
     kind: TotalCountKind = "none"
@@ -77,7 +121,9 @@ class Pages:
         page = self._held.get(number) or await self._fetch(number)
         if number and not page.data:
             return None
-        self.number, self.total, self.kind = number, page.total_count, page.total_count_kind
+        self.number = number
+        if self.filter is None or page.total_count is not None:
+            self.total, self.kind = page.total_count, page.total_count_kind
         self._hold(number, page)
         return page
 
@@ -87,9 +133,32 @@ class Pages:
         Raises:
             FetchError: it cannot be had; the order stays.
         """
-        other = Pages(self.parsed, sort)
+        return await self._begin(sort, self.filter)
+
+    async def filter_by(self, found: Filter | None) -> FetchResult | None:
+        """Begin anew with other rows, in the same order.
+
+        Raises:
+            FetchError: they cannot be had; the rows stay.
+        """
+        return await self._begin(self.sort, found)
+
+    async def refined(self) -> ParsedDualResponse:
+        """What is shown as a result: all of its rows, or a new one of those that the filter leaves."""
+        if self.filter is None:
+            return self.parsed
+        return await self.parsed.refine(
+            name=f"{self.parsed.name} filtered"[:200], filters=[self.filter.condition]
+        )
+
+    async def _begin(self, sort: SortKey | None, found: Filter | None) -> FetchResult | None:
+        other = Pages(self.parsed, sort, found)
         page = await other.turn_to(0)
-        self.sort, self.number, self._held = sort, 0, other._held
+        if found is not None and other.total is None:
+            counted = await self.parsed.query(filters=[found.condition], aggregates=["count"])
+            other.total, other.kind = counted.data[0]["count"], "exact"
+        self.sort, self.filter, self.number, self._held = sort, found, 0, other._held
+        self.total, self.kind = other.total, other.kind
         return page
 
     def find(self, text: str, after: CellPosition) -> CellPosition | None:
@@ -110,9 +179,14 @@ class Pages:
     async def _fetch(self, number: int) -> FetchResult:
         before, after = self._held.get(number - 1), self._held.get(number + 1)
         cursor = (before and before.next_cursor) or (after and after.previous_cursor)
-        if cursor:
-            return await self.parsed.fetch(cursor=cursor, limit=ROWS_OF_A_PAGE, sort=self.sort)
-        return await self.parsed.fetch(offset=number * ROWS_OF_A_PAGE, limit=ROWS_OF_A_PAGE, sort=self.sort)
+        offset = 0 if cursor else number * ROWS_OF_A_PAGE
+        place: dict[str, Any] = {"cursor": cursor or None, "offset": offset, "limit": ROWS_OF_A_PAGE}
+        if self.filter is None:
+            return await self.parsed.fetch(**place, sort=self.sort)
+        order = (
+            [OrderKey(column=self.sort["field"], order=self.sort.get("order", "asc"))] if self.sort else []
+        )
+        return await self.parsed.query(**place, filters=[self.filter.condition], order_by=order)
 
     def _hold(self, number: int, page: FetchResult) -> None:
         self._held[number] = page
@@ -122,11 +196,18 @@ class Pages:
 
 
 CELL_CHARACTERS = 40
+"""Of a cell that has to share a screen with too many others."""
+
+WIDE_CHARACTERS = 400
 FULL_CHARACTERS = 100_000
+_PADDING = 2
 
 
 class RowsTable(DataTable[Text]):
-    """One page of rows; beyond its edges lie other pages."""
+    """One page of rows; beyond its edges lie other pages.
+
+    Cells share the width of the screen. If it is too narrow for all columns, the first one stays when it scrolls.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Row", key_display="⏎")]
 
@@ -137,14 +218,44 @@ class RowsTable(DataTable[Text]):
             super().__init__()
             self.pages = pages
 
+    _headings: Sequence[Text] = ()
+    _lines: Sequence[Sequence[Text]] = ()
+    _laid: Sequence[int] = ()
+
     def show(self, page: FetchResult, sort: SortKey | None) -> None:
         """Show another page; the cursor stays in its column."""
         column = self.cursor_column
-        self.clear(columns=True)
-        for described in page.columns:
-            self.add_column(_heading(described, sort))
-        self.add_rows([_cells(row, page.columns) for row in page.data])
+        self._headings = [_heading(described, sort) for described in page.columns]
+        self._lines = [_cells(row, page.columns) for row in page.data]
+        self._lay_out(self._widths())
         self.move_cursor(row=0, column=column)
+
+    def on_resize(self) -> None:
+        """The screen has another width; the cursor stays."""
+        widths = self._widths()
+        if widths != self._laid:
+            at = self.cursor_coordinate
+            self._lay_out(widths)
+            self.move_cursor(row=at.row, column=at.column)
+
+    def _lay_out(self, widths: Sequence[int]) -> None:
+        self.clear(columns=True)
+        self._laid = widths
+        self.fixed_columns = int(len(widths) > 1 and sum(widths) + _PADDING * len(widths) > self._free)
+        for heading, width in zip(self._headings, widths, strict=True):
+            self.add_column(heading, width=width)
+        self.add_rows(self._lines)
+
+    @property
+    def _free(self) -> int:
+        """Cells of the terminal from the left to the scroll bar."""
+        has_bar = len(self._lines) + 1 > self.size.height
+        return self.size.width - (self.styles.scrollbar_size_vertical if has_bar else 0)
+
+    def _widths(self) -> list[int]:
+        columns = list(zip(self._headings, *self._lines, strict=True))
+        wanted = [max(text.cell_len for text in column) for column in columns]
+        return widths_within(self._free - _PADDING * len(wanted), wanted)
 
     def action_cursor_down(self) -> None:
         """Down a row, or to the next page."""
@@ -223,8 +334,26 @@ def in_full(column: Column, value: Any) -> Text:
     return shown.append("\n".join(lines) + "\n")
 
 
+def widths_within(free: int, wanted: Sequence[int]) -> list[int]:
+    """The widths of columns: as wide as is wanted where `free` is enough, or else up to CELL_CHARACTERS.
+
+    What is then left is shared by the cells that are cut. If nothing is, the columns are wider than the screen, and the
+    first one, which stays when it scrolls, takes at most a third of it.
+    """
+    widths = [min(width, CELL_CHARACTERS) for width in wanted]
+    left = free - sum(widths)
+    if left < 0:
+        return [max(1, min(widths[0], free // 3)), *widths[1:]]
+    by_need = sorted(range(len(wanted)), key=lambda at: wanted[at] - widths[at])
+    for place, at in enumerate(by_need):
+        more = min(wanted[at] - widths[at], left // (len(wanted) - place))
+        widths[at] += more
+        left -= more
+    return widths
+
+
 def _heading(column: Column, sort: SortKey | None) -> Text:
-    heading = Text(printable(column["name"], CELL_CHARACTERS))
+    heading = _aligned(printable(column["name"], CELL_CHARACTERS), column)
     if sort is not None and sort["field"] == column["name"]:
         heading.append(" ▼" if sort.get("order") == "desc" else " ▲")
     return heading
@@ -235,7 +364,10 @@ def _cells(row: Row, columns: list[Column]) -> list[Text]:
 
 
 def _cell(value: Any, column: Column) -> Text:
-    words = cell(value, CELL_CHARACTERS)
-    if words is None:
-        return Text("NULL", style="dim")
-    return Text(words, justify="right" if column["type"] == "number" else "left")
+    words = cell(value, WIDE_CHARACTERS)
+    return _aligned("NULL", column, style="dim") if words is None else _aligned(words, column)
+
+
+def _aligned(words: str, column: Column, *, style: str = "") -> Text:
+    justify: Literal["left", "right"] = "right" if column["type"] == "number" else "left"
+    return Text(words, style=style, justify=justify, overflow="ellipsis", no_wrap=True)

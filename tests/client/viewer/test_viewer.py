@@ -142,14 +142,17 @@ def sit(served: Served) -> Sit:
 
     @asynccontextmanager
     async def sit(
-        statement: Select[Any] = ORDERED, prepare: Callable[[ParsedDualResponse], Any] = id, **options: Any
+        statement: Select[Any] = ORDERED,
+        prepare: Callable[[ParsedDualResponse], Any] = id,
+        size: tuple[int, int] = (80, 24),
+        **options: Any,
     ) -> AsyncIterator[Seat]:
         async with DualResponseClient(served.base_url) as client:
             parsed = client.parse(await served.tool_result_of(statement, **options), strict=True)
             app = Viewer(parsed, await parsed.get_metadata())
             if isinstance(prepared := prepare(parsed), Awaitable):
                 await prepared
-            async with app.run_test(size=(80, 24)) as pilot:
+            async with app.run_test(size=size) as pilot:
                 seat = Seat(app, pilot, parsed)
                 await seat.settle()
                 yield seat
@@ -168,7 +171,18 @@ async def test_the_first_screen_says_what_there_is_and_which_keys(sit: Sit) -> N
     assert re.fullmatch(r" Schools · 850 rows · expires in 1[45] min", lines[0])
     assert lines[1].split() == ["id", "name", "size", "extra"]
     assert "page 1 of 9 · row 1" in lines[-2]
-    for key in ("⏎ Row", "n Next", "p Prev", "g Page", "s Sort", "/ Find", "w Save", "k Pin", "q Quit"):
+    for key in (
+        "⏎ Row",
+        "n Next",
+        "p Prev",
+        "g Page",
+        "s Sort",
+        "/ Find",
+        "f Filter",
+        "w Save",
+        "k Pin",
+        "q Quit",
+    ):
         assert key in lines[-1]
 
 
@@ -268,6 +282,97 @@ async def test_finds_in_what_is_loaded(sit: Sit) -> None:
         assert seat.row == 110, "the same again is the next one"
 
 
+async def test_numbers_and_their_nulls_stand_on_the_right(sit: Sit) -> None:
+    async with sit() as seat:
+        heading, *lines = seat.screen.splitlines()[1:12]
+    end = heading.index("size") + len("size")
+    assert [line[:end].endswith(("NULL", str(ROWS[at]["size"]))) for at, line in enumerate(lines)] == [
+        True
+    ] * 10
+    assert lines[9][:end].endswith("NULL") and not lines[9][end].strip()
+    assert lines[0].startswith("  1 ") or lines[0].startswith("   1 ")
+
+
+LONG = select(SCHOOLS.c.id, (SCHOOLS.c.name + " " + "x" * 100 + "end").label("long"), SCHOOLS.c.size)
+
+
+@pytest.mark.quick(2)
+async def test_cells_use_the_width_of_the_screen(sit: Sit) -> None:
+    async with sit(LONG.order_by(SCHOOLS.c.id), size=(200, 24)) as seat:
+        assert "xend" in seat.screen and "…" not in seat.screen
+        await seat.press("down", "right")
+        await seat.pilot.resize_terminal(80, 24)
+        screen = await seat.press()
+        assert "xend" not in screen and "x…" in screen
+        line = screen.splitlines()[3]
+        assert line.index("…") > 60, "what is free is used"
+        assert "row 2" in screen and seat.app.rows.cursor_column == 1, "the cursor stays"
+        assert seat.app.rows.fixed_columns == 0
+
+
+async def test_the_first_column_stays_on_a_narrow_screen(sit: Sit) -> None:
+    wide = [(SCHOOLS.c.name + f" of column {number}").label(f"c{number}") for number in range(8)]
+    async with sit(select(SCHOOLS.c.id, *wide).order_by(SCHOOLS.c.id)) as seat:
+        assert "column 7" not in seat.screen
+        screen = await seat.press(*["right"] * 8)
+        assert "column 7" in screen and "column 0" not in screen
+        first = [line.split()[0] for line in screen.splitlines()[1:6]]
+        assert first == ["id", "1", "2", "3", "4"]
+
+
+def test_widths() -> None:
+    assert pages.widths_within(100, [3, 10, 20]) == [3, 10, 20]
+    assert pages.widths_within(100, [3, 400, 400]) == [3, 48, 49]
+    assert pages.widths_within(100, [3, 45, 400]) == [3, 45, 52]
+    assert pages.widths_within(50, [400, 40, 30]) == [16, 40, 30]
+    assert pages.widths_within(0, [5]) == [1]
+
+
+@pytest.mark.quick(2)
+async def test_filters_by_the_cursor_s_column(sit: Sit, tmp_path: Path) -> None:
+    sizes = {row["id"]: row["size"] for row in ROWS}
+    large = [number for number, size in sizes.items() if size is not None and size > 800]
+    async with sit() as seat:
+        seat.app.rows.move_cursor(column=2)
+        screen = await seat.answer("f", ">800")
+        assert f"Schools · {len(large)} rows where size > 800" in screen.splitlines()[0]
+        assert "page 1 of 2" in screen
+        shown = seat.ids
+        await seat.press("n")
+        assert shown + seat.ids == large
+        await seat.press("s")
+        assert [sizes[number] for number in seat.ids] == sorted(sizes[number] for number in large)[:100]
+        await seat.answer("w", str(tmp_path / "large.ndjson"))
+        saved = [json.loads(line)["id"] for line in (tmp_path / "large.ndjson").read_text().splitlines()]
+        assert saved == sorted(large, key=lambda number: sizes[number] or 0)
+        await seat.press("s", "s")
+        assert "Schools · 850 rows ·" in await seat.answer("f", "")
+        assert seat.ids == ids(1, 100)
+
+
+FILTERS = [
+    (0, "= 7", [7]), (0, "7", [7]), (0, "<=3", [1, 2, 3]), (0, "!=1", ids(2, 101)),
+    (1, "School 84", [84, *range(840, 850)]), (1, "=School 12", [12]), (1, "= [bold", []),
+    (2, "null", list(range(10, 851, 10))), (2, "not null", [at for at in ids(1, 111) if at % 10][:100]),
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("column", "written", "expected"), FILTERS)
+async def test_what_a_filter_finds(sit: Sit, column: int, written: str, expected: list[int]) -> None:
+    async with sit() as seat:
+        seat.app.rows.move_cursor(column=column)
+        await seat.answer("f", written)
+        assert seat.ids == expected
+
+
+async def test_a_filter_that_does_not_fit_leaves_the_rows(sit: Sit) -> None:
+    async with sit() as seat:
+        seat.app.rows.move_cursor(column=2)
+        assert "no integer" in await seat.answer("f", "> many")
+        assert seat.ids == ids(1, 100) and "850 rows ·" in seat.screen
+
+
 async def test_shows_a_row_in_full(sit: Sit) -> None:
     long = select(SCHOOLS.c.id, (SCHOOLS.c.name + "x" * 500).label("long"), SCHOOLS.c.size, SCHOOLS.c.extra)
     async with sit(long.order_by(SCHOOLS.c.id)) as seat:
@@ -315,7 +420,7 @@ async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Pat
         await seat.press("enter")
         assert len(target.read_text().splitlines()) == len(ROWS)
         assert "suffix must be one of" in await seat.answer("w", str(tmp_path / "schools.xlsx"))
-        assert "No such file" in await seat.answer("w", str(tmp_path / "no" / "schools.csv"))
+        assert "There is no such folder" in await seat.answer("w", str(tmp_path / "no" / "schools.csv"))
         screen = await seat.press("w")
         assert seat.app.query_one(AnswerLine).value == "schools.csv"
         assert screen.splitlines()[-1].strip() == "⏎ OK esc Leave"
