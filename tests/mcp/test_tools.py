@@ -304,14 +304,14 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_made(dual: DualResponseServ
 
 
 def test_a_server_of_no_sdk_is_refused(dual: DualResponseServer) -> None:
-    for server in (object(), "mcp"):
-        with pytest.raises(ConfigurationError, match="no MCP server") as refusal:
-            dual.tool(server)
-        assert "dualsql[mcp]" in refusal.value.hint
-        assert "dualsql[fastmcp]" in refusal.value.hint
-    with pytest.raises(ConfigurationError, match="class function") as refusal:
-        dual.tool(schools_in)
-    assert "@dual.tool(mcp)" in refusal.value.hint
+    with pytest.raises(ConfigurationError, match="no MCP server") as refusal:
+        dual.tool(object())
+    assert "dualsql[mcp]" in refusal.value.hint
+    assert "dualsql[fastmcp]" in refusal.value.hint
+    for mistake in (schools_in, "mcp"):
+        with pytest.raises(ConfigurationError, match="cannot be of the class") as refusal:
+            dual.tool(mistake)
+        assert "@dual.tool(mcp" in refusal.value.hint
 
 
 def test_servers_of_one_s_own_class_are_servers(dual: DualResponseServer) -> None:
