@@ -456,6 +456,7 @@ BEYOND: dict[str, str] = {
     "freeze/test_own_elements.py": "elements of an application's own, and forged ones",
     "freeze/test_properties.py": "any value and any nesting comes back",
     "envelope/test_docs.py": "what the page about envelopes prints",
+    "envelope/test_watching.py": "existing tools are watched: faults are reported, and no answer is changed",
     "envelope/test_values.py": "values of tools as JSON, exact, refused and bounded",
     "databases/test_one_file.py": "only a database's own file names an engine or a driver",
     "databases/test_added.py": "another package adds a database by an entry point",

@@ -47,7 +47,10 @@ from dualsql.envelope.values import Bounds, plain
 from dualsql.envelope.wrapping import (
     AnswerAudit,
     AnswerEvent,
+    FaultReport,
     log_answers,
+    log_faults,
+    watch_tool,
     wrap_dual_mode,
     wrap_tool_response,
 )
@@ -63,6 +66,7 @@ __all__ = [
     "DisplayType",
     "DualModeAnswer",
     "ErrorBody",
+    "FaultReport",
     "Response",
     "StagedData",
     "ToolResult",
@@ -78,6 +82,7 @@ __all__ = [
     "from_mcp_content",
     "image_item",
     "log_answers",
+    "log_faults",
     "plain",
     "present",
     "readable",
@@ -88,6 +93,7 @@ __all__ = [
     "validate_dual_mode",
     "validate_response",
     "wanted",
+    "watch_tool",
     "wrap_dual_mode",
     "wrap_tool_response",
 ]

@@ -1,4 +1,4 @@
-"""ASGI middleware that replaces malformed answers. It reads a bounded size and does not touch streams.
+"""ASGI middleware that replaces or reports malformed answers. It reads a bounded size and does not touch streams.
 
 It checks an answer that is JSON, not compressed, and complete within the limit: by its Content-Length, or because its
 first piece is its last. Other answers pass unchanged.
@@ -12,6 +12,7 @@ from typing import Any
 
 from dualsql.envelope.shaping import failed, malformed
 from dualsql.envelope.validation import validate_response
+from dualsql.envelope.wrapping import Check, FaultReport, report_faults, require_plain_function
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -19,7 +20,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
-Check = Callable[[object], list[str]]
 
 LIMIT = 256 * 1024
 """Bytes. Reading so many takes up to 0.13 s of the event loop (two shared cores, an answer of 8,000 items)."""
@@ -39,15 +39,28 @@ class ValidateResponses:
         check: returns the faults of an answer; `validate_dual_mode` for answers of specification S8.
         limit: bytes of the longest answer that is read; a longer one passes unread.
         name: of this part of the application, in the log.
+        report: gets the name and the faults of each malformed answer, which then leaves as it is; such as
+            `log_faults`.
+
+    Raises:
+        ConfigurationError: `report` is a coroutine function.
     """
 
     def __init__(
-        self, app: App, *, check: Check = validate_response, limit: int = LIMIT, name: str = "http"
+        self,
+        app: App,
+        *,
+        check: Check = validate_response,
+        limit: int = LIMIT,
+        name: str = "http",
+        report: FaultReport | None = None,
     ) -> None:
+        require_plain_function(report)
         self.app = app
         self.check = check
         self.limit = limit
         self.name = name
+        self.report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] == "HEAD":
@@ -55,7 +68,7 @@ class ValidateResponses:
         else:
             await self.app(scope, receive, _Exchange(self, send).send)
 
-    def faults(self, body: bytes) -> list[str]:
+    def faults(self, body: Any) -> list[str]:
         """The faults of a body. A repeated key in one object is a fault, because readers take different ones."""
         try:
             answer = json.loads(body, object_pairs_hook=_object, parse_constant=_refuse)
@@ -106,9 +119,11 @@ class _Exchange:
         start, self.start = self.start, None
         assert start is not None
         body = bytes(self.body)
-        faults = self.middleware.faults(body)
-        if faults:
-            body = json.dumps(failed(malformed(faults, self.middleware.name))).encode()
+        middleware = self.middleware
+        if middleware.report is not None:
+            report_faults(middleware.name, body, check=middleware.faults, report=middleware.report)
+        elif faults := middleware.faults(body):
+            body = json.dumps(failed(malformed(faults, middleware.name))).encode()
             start = {**start, "status": 500, "headers": _replaced(start.get("headers", ()), len(body))}
         await self.pass_on(start)
         await self.pass_on({"type": "http.response.body", "body": body})

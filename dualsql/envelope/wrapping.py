@@ -10,17 +10,18 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial, wraps
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from dualsql.envelope.responses import dual_mode_error, error_of
 from dualsql.envelope.shapes import DualModeAnswer, Response
 from dualsql.envelope.shaping import dual_mode_of, failed, response_of
 from dualsql.envelope.text import DisplayType
-from dualsql.envelope.validation import DUAL_MODE_SCHEMA, RESPONSE_SCHEMA
+from dualsql.envelope.validation import DUAL_MODE_SCHEMA, RESPONSE_SCHEMA, validate_response
 from dualsql.envelope.values import BOUNDS, Bounds
 from dualsql.errors import ConfigurationError, refuse_unknown
 
@@ -198,7 +199,7 @@ SDKs run plain tools in threads, so it is called from several at once.
 """
 
 
-def require_plain_function(audit: AnswerAudit | None) -> None:
+def require_plain_function(audit: Callable[..., None] | None) -> None:
     """Refuse a coroutine function: its events would never be written.
 
     Raises:
@@ -206,7 +207,7 @@ def require_plain_function(audit: AnswerAudit | None) -> None:
     """
     if audit is not None and is_async(audit):
         raise ConfigurationError(
-            "The audit hook must be a synchronous function.",
+            "The audit hook, or the report, must be a synchronous function.",
             hint="Put events into a queue, and process them elsewhere.",
         )
 
@@ -379,3 +380,86 @@ def _recorded(
     except Exception as error:  # noqa: BLE001 - a hook is anybody's code
         return fail(error)
     return answer
+
+
+Check = Callable[[object], list[str]]
+"""Returns the faults of an answer, a sentence each: `validate_response` or `validate_dual_mode`."""
+
+FaultReport = Callable[[str, Sequence[str]], None]
+"""Takes the name of a tool, or of a part of an application, and the faults of one answer.
+
+A plain function that does not wait, and may be called from several threads at once.
+"""
+
+
+def log_faults(name: str, faults: Sequence[str]) -> None:
+    """A report that writes one line to the logger "dualsql.audit". They name keys and types, and no values."""
+    logging.getLogger("dualsql.audit").warning("faults tool=%r: %r", name, " ".join(faults))
+
+
+def watch_tool(
+    tool: Callable[Parameters, Returned],
+    *,
+    name: str | None = None,
+    check: Check = validate_response,
+    report: FaultReport = log_faults,
+) -> Callable[Parameters, Returned]:
+    """Report the faults of a tool's answers, and change nothing: to see what a tool would need before it is wrapped.
+
+    The answer is the object that the tool returned, and an exception is the tool's own; it is reported as a fault by
+    the name of its class. If `check` or `report` fails, the log says so, and the answer stays.
+
+    Args:
+        name: of the tool; by default the function's.
+        check: returns the faults of an answer; `validate_dual_mode` for answers of specification S8.
+        report: is called with each answer that has faults.
+
+    Raises:
+        ConfigurationError: `report` is a coroutine function.
+    """
+    require_plain_function(report)
+    watch = partial(report_faults, name or name_of(tool), check=check, report=report)
+
+    async def wait(pending: Awaitable[Any]) -> Any:
+        with _watching(watch):
+            answer = await pending
+        watch(answer)
+        return answer
+
+    @wraps(tool)
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
+        return await wait(cast("Awaitable[Any]", tool(*args, **kwargs)))
+
+    @wraps(tool)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _watching(watch):
+            answer = tool(*args, **kwargs)
+        if inspect.isawaitable(answer):
+            return wait(answer)
+        watch(answer)
+        return answer
+
+    return cast("Callable[Parameters, Returned]", call_async if is_async(tool) else call)
+
+
+@contextmanager
+def _watching(watch: Callable[..., None]) -> Iterator[None]:
+    """Report an exception of the block, and pass it on."""
+    try:
+        yield
+    except Exception as error:
+        raised = f"The tool raised {type(error).__name__}."
+        watch(None, check=lambda _: [raised])
+        raise
+
+
+def report_faults(name: str, answer: object, *, check: Check, report: FaultReport) -> None:
+    """Report the faults of an answer, if there are any. Whatever goes wrong with that is logged."""
+    try:
+        faults = check(answer)
+        if faults:
+            report(name, faults)
+    except Exception:
+        logging.getLogger("dualsql.audit").exception(
+            "The answer of %r could not be checked or reported.", name
+        )
