@@ -28,7 +28,7 @@ from dualsql.databases.engines import parsed_url
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
-from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path
+from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
 from dualsql.serve.hosts import over_http, over_stdio
 from dualsql.serve.listening import is_loopback, is_wildcard, listen, origin_of, running, stop_on_sigterm
 from dualsql.server import DualResponseServer
@@ -249,7 +249,7 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
     described = DualResponseServer(options.database, base_url=base_url, tables=MetaData(), pages=True)
     mcp = _build_mcp(options, described)
     answer_once_started(mcp, started)
-    session = asyncio.create_task(mcp.run_stdio_async())
+    session = asyncio.create_task(run_stdio(mcp))
     try:
         await _beside(session, serve(started))
         session.result()

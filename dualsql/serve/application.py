@@ -13,13 +13,17 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from anyio import create_memory_object_stream, create_task_group
+from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.server import MCPServer
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from mcp_types import METHOD_NOT_FOUND
+from mcp.shared.message import SessionMessage
+from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest
 from sqlalchemy import MetaData
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -237,6 +241,42 @@ def answer_once_started(server: MCPServer[Any], started: Started) -> None:
 async def _answer_once_started(started: Started, method: str, context: Any, params: Any) -> Any:
     handler = await started.handler(method)
     return await handler(context, params)
+
+
+async def run_stdio(server: MCPServer[Any]) -> None:
+    """Serve MCP over the standard streams until the host closes them, as `run_stdio_async` of the SDK.
+
+    A host that gave up on `server/discover` before it was answered sends `initialize`, which the SDK refuses on a
+    connection that began with the newer protocol. It is served as a connection of its own.
+    """
+    below = low_level_server(server)
+    async with stdio_server() as (incoming, outgoing):
+        relayed, messages = create_memory_object_stream[SessionMessage | Exception]()
+        async with create_task_group() as connections:
+
+            def connect(messages: MemoryObjectReceiveStream[SessionMessage | Exception]) -> None:
+                options = below.create_initialization_options()
+                connections.start_soon(below.run, messages, outgoing.clone(), options)
+
+            connect(messages)
+            were_discovery: set[bool] = set()  # of the requests before this one
+            async for message in incoming:
+                method = _request_method(message)
+                if method == "initialize" and were_discovery == {True}:
+                    await relayed.aclose()
+                    relayed, messages = create_memory_object_stream[SessionMessage | Exception]()
+                    connect(messages)
+                if method is not None:
+                    were_discovery.add(method == "server/discover")
+                await relayed.send(message)
+            await relayed.aclose()
+        await outgoing.aclose()
+
+
+def _request_method(message: SessionMessage | Exception) -> str | None:
+    """The method of a request; None for all other messages."""
+    request = message.message if isinstance(message, SessionMessage) else None
+    return request.method if isinstance(request, JSONRPCRequest) else None
 
 
 _SOURCE = "default"

@@ -42,6 +42,13 @@ server.run("stdio")
 """
 
 
+INITIALIZE: dict[str, Any] = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "host", "version": "1"},
+}
+
+
 class Host:
     """A host that starts a server and speaks MCP 2025-06-18 with it, line by line."""
 
@@ -64,8 +71,7 @@ class Host:
 
     def shake_hands(self) -> list[str]:
         """The names of the server's tools."""
-        client = {"name": "host", "version": "1"}
-        self.send("initialize", 1, protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+        self.send("initialize", 1, **INITIALIZE)
         assert self.answer()["id"] == 1
         self.send("notifications/initialized")
         self.send("tools/list", 2)
@@ -127,6 +133,29 @@ async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_cal
             assert host.process.returncode == 1
             assert re.fullmatch(r"dualsql: [^\n]+\n", host.errors())
             assert "secret" not in host.errors()
+
+
+def test_a_host_that_gave_up_on_discovery_falls_back_to_the_older_handshake(shop: str) -> None:
+    """As the AI SDK does, one second after it has started a server."""
+    version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    client = {"io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1"}}
+    meta = {**version, **client, "io.modelcontextprotocol/clientCapabilities": {}}
+    with started(*PROGRAM, "serve", "--stdio", "--all", DUALSQL_DATABASE_URL=shop) as host:
+        host.send("server/discover", 0, _meta=meta)
+        host.send("initialize", 1, **INITIALIZE)
+        # The late answer to the first request may come, or not: the host waits for it no more.
+        answer = next(answer for answer in iter(host.answer, {}) if answer["id"] == 1)
+        assert answer["result"]["protocolVersion"] == "2025-06-18"
+        host.send("notifications/initialized")
+        host.send("tools/call", 2, name="list_tables", arguments={})
+        assert host.answer()["result"]["structuredContent"]["total"] == 3
+        host.send("server/discover", 3, _meta=meta)
+        assert host.answer()["error"]["code"] == -32600, "a connection keeps its version of the protocol"
+    with started(*PROGRAM, "serve", "--stdio", "--all", DUALSQL_DATABASE_URL=shop) as host:
+        host.send("tools/call", 1, name="list_tables", arguments={}, _meta=meta)
+        assert host.answer()["result"]["structuredContent"]["total"] == 3
+        host.send("initialize", 2, **INITIALIZE)
+        assert host.answer()["error"]["code"] == -32022
 
 
 def test_a_host_that_hangs_up_before_the_database_answers_leaves_no_process(shop: str) -> None:
