@@ -19,15 +19,16 @@ from dualsql.formats.samples import TextFormat, fit, table
 from dualsql.formats.text import cell, single_line
 from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
+    IMPLIED_ENCODINGS,
     Column,
     ColumnarContent,
-    Described,
     ProblemContent,
     Profile,
     ProfileNotes,
     ResourceLink,
     ResultMetadata,
     Row,
+    ShownColumn,
     StructuredContent,
     ToolProblem,
     TotalCountKind,
@@ -182,7 +183,8 @@ class DualResponse:
             blocks.append({"type": "image", "data": encoded, "mimeType": self.image.media_type})
         if links == "resource_link" or (links == "auto" and (client or "").startswith(_LINK_READERS)):
             link = {"uri": self.resource_uri, "name": self.name, "mimeType": self.mime_type}
-            blocks.append({"type": "resource_link", **link, **self._described()})
+            about = {} if self.description is None else {"description": self.description}
+            blocks.append({"type": "resource_link", **link, **about})
         return blocks
 
     @overload
@@ -199,13 +201,11 @@ class DualResponse:
     ) -> StructuredContent | ColumnarContent:
         """The `structuredContent` of a tool result."""
         shown = fit(self.sample, self.results_budget)
-        link = ResourceLink(
-            uri=self.resource_uri,
-            url=self.resource_url,
-            name=self.name,
-            mimeType=self.mime_type,
-            **self._described(),
-        )
+        link = ResourceLink(uri=self.resource_uri, url=self.resource_url, name=self.name)
+        if self.description is not None:
+            link["description"] = self.description
+        if self.mime_type != MIME_TYPE:
+            link["mimeType"] = self.mime_type
         metadata = self._metadata(len(shown.rows), shown.width)
         if results_format == "rows":
             return StructuredContent(results=shown.rows, resource=link, metadata=metadata)
@@ -273,16 +273,12 @@ class DualResponse:
             )
         )
 
-    def _described(self) -> Described:
-        return {} if self.description is None else {"description": self.description}
-
     def _metadata(self, shown: int, width: int | None) -> ResultMetadata:
         metadata = ResultMetadata(
             total_count=self.total_count,
             total_count_kind=self.total_count_kind,
             sample_count=shown,
-            columns=list(self.columns),
-            executed_at=instant(self.created_at),
+            columns=[_shown(column) for column in self.columns],
             expires_at=None if self.expires_at is None else instant(self.expires_at),
         )
         if self.status == "pending":
@@ -345,6 +341,13 @@ def text_block(text: str) -> dict[str, Any]:
 def note_line(name: str, note: str) -> str:
     """A note with its column's name, in at most `NOTE_WIDTH` characters and what it takes to escape them."""
     return f"{cell(name, min(_NOTE_NAME_WIDTH, NOTE_WIDTH - len(note) - 1))} {note}"
+
+
+def _shown(column: Column) -> ShownColumn:
+    """The column as a model reads it."""
+    if column["encoding"] != IMPLIED_ENCODINGS[column["type"]]:
+        return ShownColumn(**column)
+    return ShownColumn(name=column["name"], type=column["type"])
 
 
 def _rounded(number: int) -> int:

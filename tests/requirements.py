@@ -72,6 +72,10 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_create.py::test_a_result_that_fits_the_budgets_is_shown_whole",
             "server/test_create.py::test_a_result_that_fits_one_budget_only_is_a_sample",
         ),
+        "S2.6 Tool results and the list of tools leave out what a model does not need.": (
+            "server/test_response.py::test_the_structure_stands_alone",
+            "mcp/test_input_schemas.py::test_the_list_of_tools_is_short",
+        ),
     },
     "3 Stores": {
         "S3.1 Resources are kept in memory by default, or in another store with the same interface.": (

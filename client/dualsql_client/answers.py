@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, cast
 
 from dualsql_client.conversions import is_count, read_instant
@@ -27,24 +28,29 @@ _TYPES: Mapping[object, ColumnType] = {
 }
 
 
-def read_columns(described: object) -> list[Column] | None:
+def read_columns(
+    described: object, *, implied: Mapping[ColumnType, Encoding] = MappingProxyType({})
+) -> list[Column] | None:
     """The columns of an answer or tool result; None when they are no list of named columns.
 
-    A column without an encoding, or with one this client does not know, is read as "any".
+    A column without an encoding has that of its type in `implied`, or "any", as one that this client does not know.
     """
     if described is None:
         return []
     if not isinstance(described, list):
         return None
-    columns = [_column(entry) for entry in described]
+    columns = [_column(entry, implied) for entry in described]
     return None if None in columns else cast("list[Column]", columns)
 
 
-def _column(entry: object) -> Column | None:
+def _column(entry: object, implied: Mapping[ColumnType, Encoding]) -> Column | None:
     fields = fields_of(entry)  # of a mapping, or of an object that an SDK has made of one
     if fields is None or not isinstance(name := fields.get("name"), str):
         return None
-    column = Column(name=name, type=_type(fields.get("type")), encoding=_encoding(fields.get("encoding")))
+    kind = _type(fields.get("type"))
+    named = fields.get("encoding")
+    encoding = _encoding(implied.get(kind) if named is None else named)
+    column = Column(name=name, type=kind, encoding=encoding)
     if fields.get("items") is not None:
         column["items"] = _encoding(fields["items"])
     return column

@@ -19,7 +19,7 @@ from dualsql_client.addresses import is_handle, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import is_count, read_instant
 from dualsql_client.object_walk import Fields, Walk, fields_of
-from dualsql_client.wire import Column, Row, TotalCountKind
+from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 MAXIMUM_CHARACTERS = 4 * 1024 * 1024
 
@@ -195,7 +195,7 @@ def _structure(fields: Fields) -> Detected | None:
     uri = _text(resource.get("uri"))
     if uri is None or resource_id(uri) is None:
         return None
-    sample, columns = _rows(results), read_columns(metadata.get("columns"))
+    sample, columns = _rows(results), _columns(metadata)
     if sample is None or columns is None or not _has_total(metadata):
         return None
     return _described(uri, resource, metadata, sample, columns)
@@ -208,7 +208,7 @@ def _addressed(fields: Fields, is_configured: IsConfigured) -> Detected | None:
     uri = uri_of_url(url) if url else None
     if resource is None or uri is None or url is None or not is_configured(url):
         return None
-    sample, columns = _rows(fields.get("results")), read_columns(metadata.get("columns"))
+    sample, columns = _rows(fields.get("results")), _columns(metadata)
     known = metadata if _has_total(metadata) else {**metadata, "total_count": None, "totalCount": None}
     return replace(_described(uri, resource, known, sample, columns or []), has_uri=False)
 
@@ -252,6 +252,12 @@ def _rows_of_columns(columns: Fields) -> list[Row] | None:
     if not values or not all(isinstance(each, list) and len(each) == len(values[0]) for each in values):
         return None
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _columns(metadata: Fields) -> list[Column] | None:
+    """The columns of a tool result; a server of dualsql names no encoding that the column's type implies."""
+    is_ours = _either(metadata, "total_count_kind", "totalCountKind") is not None
+    return read_columns(metadata.get("columns"), implied=IMPLIED_ENCODINGS if is_ours else {})
 
 
 def _has_total(metadata: Fields) -> bool:

@@ -56,7 +56,7 @@ class ParsedDualResponse(Asking):
         resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
             what the tool result says, untrusted and never fetched.
         columns: of the sample; a page brings its own. Empty when only a link was found.
-        executed_at: when the query ran.
+        executed_at: when the query ran, if the tool result says so; dualsql's do not, and `get_metadata` does.
         expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
             pinned one, or when it is not known.
         status: "pending" while the query still runs, then "ready" or "failed"; as it was last heard of.

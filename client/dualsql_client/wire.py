@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Literal, NotRequired, get_args
 
@@ -62,6 +63,24 @@ class Column(TypedDict):
     name: str
     type: ColumnType
     encoding: Encoding
+    items: NotRequired[Encoding]
+
+
+IMPLIED_ENCODINGS: Mapping[ColumnType, Encoding] = {
+    "string": "text",
+    "number": "integer",
+    "boolean": "boolean",
+    "date": "date",
+}
+"""The encoding of a column of this type in a tool result that names none."""
+
+
+class ShownColumn(TypedDict):
+    """One column in a tool result, which a model reads: without the encoding that its type implies."""
+
+    name: str
+    type: ColumnType
+    encoding: NotRequired[Encoding]
     items: NotRequired[Encoding]
 
 
@@ -135,9 +154,9 @@ Such a cell is a text: what the database holds, as it writes it. A row without t
 class RowsBody(TypedDict, total=False):
     """Body of POST /{id}/rows; GET has the same names as parameters, lists joined by commas.
 
-    `text_columns` are given as text, whatever they hold: in Arrow and Parquet as columns of texts. `resume`, `after`
-    and `last` go on with a broken stream: its token, the number of complete rows received, and `row_digest` of the
-    last of them.
+    `text_columns` are given as text, whatever they hold: in Arrow and Parquet as columns of texts. With `summary`
+    false, NDJSON has rows only, and the end of the HTTP body says that it is whole. `resume`, `after` and `last` go on
+    with a broken stream: its token, the number of complete rows received, and `row_digest` of the last of them.
     """
 
     format: StreamFormat
@@ -148,6 +167,7 @@ class RowsBody(TypedDict, total=False):
     cursor: str
     big_integers: Literal["number", "string"]
     guard_formulas: bool
+    summary: bool
     resume: str
     after: int
     last: str
@@ -250,12 +270,15 @@ class Described(TypedDict, total=False):
 
 
 class ResourceLink(Described):
-    """Where the full result lives; `url` is for the application, never followed by a model."""
+    """Where the full result lives; `url` is for the application, never followed by a model.
+
+    `mimeType` is that of what is at `url`, if it is not JSON.
+    """
 
     uri: str
     url: str
     name: str
-    mimeType: str
+    mimeType: NotRequired[str]
 
 
 class Covered(TypedDict):
@@ -288,9 +311,8 @@ class ResultMetadata(TypedDict):
     hint: NotRequired[str]
     cells_cut_to: NotRequired[int]
     sample: NotRequired[str]
-    columns: list[Column]
+    columns: list[ShownColumn]
     profile: NotRequired[ProfileNotes]
-    executed_at: str
     expires_at: str | None
 
 

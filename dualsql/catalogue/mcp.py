@@ -31,7 +31,15 @@ from dualsql.catalogue.definitions import (
     read,
     table_for_model,
 )
-from dualsql.catalogue.search import LONGEST_TERM, MOST_MATCHES, MOST_TERMS, checked_terms, require_rapidfuzz
+from dualsql.catalogue.search import (
+    LONGEST_TERM,
+    MOST_MATCHES,
+    MOST_TERMS,
+    checked_terms,
+    notes_about,
+    notes_of,
+    require_rapidfuzz,
+)
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
@@ -185,9 +193,10 @@ class DescribedTables(TableForModel, total=False):
 
 
 class SearchResults(TypedDict):
-    """Matches term by term, the best first, and the terms without a match."""
+    """Matches term by term, the best first, the operator's notes about the terms, and the terms without a match."""
 
     matches: list[FoundForModel]
+    notes: NotRequired[list[str]]
     unmatched: list[str]
 
 
@@ -198,21 +207,25 @@ def _described(seen: CatalogueView, found: Mapping[str, Address]) -> DescribedTa
     )
 
 
-def _found(seen: CatalogueView, terms: Sequence[str], limit: int) -> SearchResults:
+def _found(seen: CatalogueView, terms: Sequence[str], notes: Sequence[str], limit: int) -> SearchResults:
     found = [found_for_model(seen, match) for match in search_all(seen, terms, limit=limit)]
-    matched = {match["term"] for match in found}
-    return SearchResults(matches=found, unmatched=[term for term in terms if term not in matched])
+    noted = {term: notes_about(term, notes)[:limit] for term in terms}
+    matched = {match["term"] for match in found} | {term for term, about in noted.items() if about}
+    results = SearchResults(matches=found, unmatched=[term for term in terms if term not in matched])
+    about = list(dict.fromkeys(note for found in noted.values() for note in found))
+    return SearchResults(**results, notes=about) if about else results
 
 
 def add_catalogue_tools(
-    dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: PrincipalOf
+    dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: PrincipalOf, notes: str = ""
 ) -> None:
-    """Register `list_tables`, `describe_table` and `search_catalog`.
+    """Register `list_tables`, `describe_table` and `search_catalog`, which also finds what `notes` say.
 
     Raises:
         ConfigurationError: rapidfuzz is not installed.
     """
     require_rapidfuzz()
+    noted = notes_of(notes)
 
     def list_tables(
         principal: Principal | None,
@@ -247,7 +260,7 @@ def add_catalogue_tools(
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right."""
-        return _found(catalogue.seen_by(principal), checked_terms(terms), limit)
+        return _found(catalogue.seen_by(principal), checked_terms(terms), noted, limit)
 
     for function in (list_tables, describe_table, search_catalog):
         if len(catalogue.sources) == 1:
@@ -262,6 +275,7 @@ def add_catalogue(
     visible: Visible | None = None,
     scheme: str = "catalog",
     has_tools: bool = True,
+    notes: str = "",
     ttl: timedelta = timedelta(minutes=1),
     principal: PrincipalOf = principal_of_token,
 ) -> Catalogue:
@@ -274,6 +288,8 @@ def add_catalogue(
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
         visible: hides tables besides those that the hooks deny; see `dualsql.catalogue.Visible`.
         has_tools: register the tools too.
+        notes: what the schema does not say: terms, units, which table to use. `search_catalog` finds its paragraphs and
+            list items. Every caller may read them.
         ttl: how long a client may cache what it has read, for this caller only.
         principal: gives the principal of a verified access token, as for `dual.tool`.
 
@@ -287,5 +303,5 @@ def add_catalogue(
     catalogue = dual.catalogue(visible=visible, scheme=scheme)
     register_provider(server, CatalogueProvider(catalogue, ttl), principal)
     if has_tools:
-        add_catalogue_tools(dual, server, catalogue, principal=principal)
+        add_catalogue_tools(dual, server, catalogue, principal=principal, notes=notes)
     return catalogue

@@ -27,6 +27,10 @@ _OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
 _ENOUGH = 70.0
 """Of 100: a name with a typing error or two, or with words in another order."""
 
+_SPELT = 80.0
+"""Of 100: a word of a note with a typing error, or in the plural."""
+
+_BETWEEN_NOTES = re.compile(r"\n\s*\n|\n(?=\s*[-*] )")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(r"[^\W_]+")
 
@@ -100,6 +104,25 @@ def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: i
         if is_seen(posting.address)
     )
     return _joined(sorted(islice(found, _MOST_POSTINGS), key=_rank))[:limit]
+
+
+def notes_of(text: str) -> list[str]:
+    """The notes in a text: its paragraphs, and each item of a list by itself."""
+    return [note.strip() for note in _BETWEEN_NOTES.split(text) if note.strip()]
+
+
+def notes_about(term: str, notes: Iterable[str]) -> list[str]:
+    """The notes that have every word of `term`, or a word that is spelt much like it."""
+    require_rapidfuzz()
+    from rapidfuzz import fuzz, process
+
+    words = folded(term).split()
+
+    def has(note: str, word: str) -> bool:
+        found = process.extractOne(word, folded(note).split(), scorer=fuzz.ratio, score_cutoff=_SPELT)
+        return found is not None
+
+    return [note for note in notes if all(has(note, word) for word in words)]
 
 
 def indexed(things: Iterable[tuple[Address, str | None, Iterable[ColumnDefinition]]]) -> Index:

@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 
 import typer
+
+from dualsql.formats.samples import TextFormat
+from dualsql.response import ResultsFormat
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -153,6 +157,51 @@ class ServeOptions:
         float | None,
         typer.Option(
             envvar="DUALSQL_WAIT", help="Seconds after which a slow query becomes a pending result.", min=0
+        ),
+    ] = None
+    sample_size: Annotated[
+        int | None,
+        typer.Option(
+            envvar="DUALSQL_SAMPLE_SIZE",
+            help="Rows that a model sees of a result too large to show whole; 15 by default.",
+            min=0,
+        ),
+    ] = None
+    count_budget: Annotated[
+        float | None,
+        typer.Option(
+            envvar="DUALSQL_COUNT_BUDGET",
+            help="Seconds to count the rows of a result before the total is an estimate; 0.2 by default.",
+            min=0.001,
+        ),
+    ] = None
+    results_format: Annotated[
+        ResultsFormat,
+        typer.Option(envvar="DUALSQL_RESULTS_FORMAT", help="How the structure of an answer holds rows."),
+    ] = "rows"
+    text_format: Annotated[
+        TextFormat,
+        typer.Option(envvar="DUALSQL_TEXT_FORMAT", help="How the text of an answer shows rows."),
+    ] = "markdown"
+    notes: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="DUALSQL_NOTES",
+            help="File of notes for the model about tables and terms: part of the instructions, and found by search.",
+        ),
+    ] = None
+    cors_origins: Annotated[
+        str | None,
+        typer.Option(
+            envvar="DUALSQL_CORS_ORIGINS",
+            help="Origins whose pages may call the server, such as https://app.example.com,https://example.com.",
+        ),
+    ] = None
+    allowed_hosts: Annotated[
+        str | None,
+        typer.Option(
+            envvar="DUALSQL_ALLOWED_HOSTS",
+            help="Host names that callers may use besides that of the base URL, separated by commas.",
         ),
     ] = None
     name: Annotated[

@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
@@ -154,20 +156,68 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
             secrets=secrets(),
-            pages=True,
+            **_settings(options),
         )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     return built
 
 
 def _selection(options: ServeOptions) -> Selection:
-    tables = tuple(part.strip() for part in (options.tables or "").split(",") if part.strip())
-    return Selection(schema=options.schema, tables=tables, everything=options.everything)
+    return Selection(schema=options.schema, tables=_listed(options.tables), everything=options.everything)
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    """What is separated by commas."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _settings(options: ServeOptions) -> dict[str, Any]:
+    """The settings of the server.
+
+    Raises:
+        ConfigurationError: an origin is none.
+    """
+    origins = _listed(options.cors_origins)
+    for origin in origins:
+        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s]+", origin):
+            raise ConfigurationError(
+                f"--cors-origins: {origin[:200]!r} is not an origin.",
+                hint="Give scheme and host, without a path: https://app.example.com",
+            )
+    found: dict[str, Any] = {
+        "pages": True,
+        "cors_origins": origins,
+        "allowed_hosts": _listed(options.allowed_hosts),
+    }
+    if options.sample_size is not None:
+        found["default_sample_size"] = options.sample_size
+    if options.count_budget is not None:
+        found["count_budget"] = timedelta(seconds=options.count_budget)
+    return found
+
+
+def _notes(options: ServeOptions) -> str:
+    if options.notes is None:
+        return ""
+    try:
+        return options.notes.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"--notes: {str(options.notes)[:200]!r} cannot be read as a text in UTF-8.",
+            hint="Give the path of a text file.",
+        ) from error
 
 
 def _build_mcp(options: ServeOptions, dual: DualResponseServer) -> MCPServer[Any]:
     wait = None if options.wait is None else timedelta(seconds=options.wait)
-    return build_mcp(dual, name=options.name, wait=wait)
+    return build_mcp(
+        dual,
+        name=options.name,
+        wait=wait,
+        results_format=options.results_format,
+        text_format=options.text_format,
+        notes=_notes(options),
+    )
 
 
 async def _store(options: ServeOptions) -> ResourceStore:
@@ -246,7 +296,9 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
     Hosts give a server seconds to its first answer, so tables are read and proofs made beside the handshake.
     """
     started = Started()
-    described = DualResponseServer(options.database, base_url=base_url, tables=MetaData(), pages=True)
+    described = DualResponseServer(
+        options.database, base_url=base_url, tables=MetaData(), **_settings(options)
+    )
     mcp = _build_mcp(options, described)
     answer_once_started(mcp, started)
     session = asyncio.create_task(run_stdio(mcp))
@@ -378,10 +430,22 @@ def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
     which = ["--all"] if selection.everything else ["--tables", ",".join(selection.tables)]
     if selection.schema is not None:
         which = ["--schema", selection.schema]
-    role = ["--read-only-role", options.read_only_role] if options.read_only_role else []
-    command = ["dualsql", "serve", "--stdio", *which, *role]
+    command = ["dualsql", "serve", "--stdio", *which, *_given(options)]
     variables = {"DUALSQL_DATABASE_URL": "<the database's URL>"}
     if options.rest_url is None:
         return command, variables
     stored = {"DUALSQL_STORE": "<the store's URL>", "DUALSQL_SECRET": "<the secret of both servers>"}
     return [*command, "--rest-url", options.rest_url], {**variables, **stored}
+
+
+def _given(options: ServeOptions) -> Iterator[str]:
+    """The flags, besides the tables, without which the server would answer otherwise."""
+    for name in ("read_only_role", "sample_size", "count_budget", "results_format", "text_format", "wait"):
+        value = getattr(options, name)
+        if value != _DEFAULTS[name]:
+            yield from (f"--{name.replace('_', '-')}", str(value))
+    if options.notes is not None:
+        yield from ("--notes", str(options.notes.absolute()))
+
+
+_DEFAULTS = {option.name: option.default for option in fields(ServeOptions)}

@@ -20,10 +20,12 @@ class NDJSONWriter:
     """One object a line; the last line says whether the stream is complete.
 
     It is {"$summary": {"rows": n, "complete": true}} or {"$problem": {"code": ..., "message": ..., "rows": n, ...}}.
+    With `summary=False` there is no such line, and a stream that fails is cut off.
     """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
+        self._has_summary = options.summary
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
         self._texts = json.texts_at(columns, options.text_columns)
@@ -57,10 +59,10 @@ class NDJSONWriter:
         return list(map(dict, map(zip, repeat(self._names), ready)))
 
     def end(self, summary: StreamEnd) -> bytes:
-        return json.dumps({"$summary": summary._asdict()}) + b"\n"
+        return json.dumps({"$summary": summary._asdict()}) + b"\n" if self._has_summary else b""
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        return json.dumps({"$problem": problem(error, summary)}) + b"\n"
+        return json.dumps({"$problem": problem(error, summary)}) + b"\n" if self._has_summary else None
 
 
 def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:

@@ -42,11 +42,14 @@ class WriterOptions:
         integer_strings: whole numbers as strings, for readers that keep numbers as doubles.
         guard_formulas: CSV: a cell that a spreadsheet would take for a formula gets an apostrophe before it.
         text_columns: names of columns that are given as text, whatever they hold.
+        summary: NDJSON: a last line that says whether the stream is complete. Without it, only the end of the HTTP body
+            says so, for readers that take every line for a row.
     """
 
     integer_strings: bool = False
     guard_formulas: bool = False
     text_columns: tuple[str, ...] = ()
+    summary: bool = True
 
 
 class Writer(Protocol):
@@ -109,7 +112,8 @@ class Format:
         has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
             HTTP/1.0, whose bodies end with the connection, is refused.
         is_compressed: whether a content coding would only cost time.
-        end_keys: a row with one of these as its only column would look like the end of the stream, and is refused.
+        end_keys: the keys of a last line that marks the end, unless `WriterOptions.summary` leaves it out. A row with
+            one of them as its only column would look like that line, and is refused.
     """
 
     name: str
@@ -121,3 +125,7 @@ class Format:
     has_end: bool = True
     is_compressed: bool = False
     end_keys: frozenset[str] = frozenset()
+
+    def marks_end(self, options: WriterOptions) -> bool:
+        """Whether the last bytes of a stream with these options show that it is complete; see `has_end`."""
+        return self.has_end and (options.summary or not self.end_keys)

@@ -345,8 +345,8 @@ def cursor_value(values: Mapping[str, Any]) -> str | None:
 
 
 ROWS_NAMES = (
-    "format", "columns", "text_columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "resume",
-    "after", "last",
+    "format", "columns", "text_columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "summary",
+    "resume", "after", "last",
 )  # fmt: skip
 MAXIMUM_COLUMNS = 10_000
 TOKEN: Mapping[str, Any] = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}$"}
@@ -377,8 +377,9 @@ def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
     for name in ("columns", "text_columns"):
         if name in values:
             values[name] = texts[name].split(",")
-    if "guard_formulas" in values:
-        values["guard_formulas"] = _FLAGS.get(texts["guard_formulas"])
+    for name in ("guard_formulas", "summary"):
+        if name in values:
+            values[name] = _FLAGS.get(texts[name])
     return _stream_request(values, sort_text(texts["sort"]) if "sort" in texts else (), headers)
 
 
@@ -409,10 +410,11 @@ def _stream_request(values: Mapping[str, Any], sort: tuple[SortKey, ...], header
 
 
 def writer_options(values: Mapping[str, Any]) -> WriterOptions:
-    """The writer's options: `big_integers`, `guard_formulas` and `text_columns`."""
+    """The writer's options: `big_integers`, `guard_formulas`, `summary` and `text_columns`."""
     return WriterOptions(
         integer_strings=integer_form(values.get("big_integers", "number")),
         guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
+        summary=flag_value("summary", values.get("summary", True)),
         text_columns=column_names("text_columns", values["text_columns"]) if "text_columns" in values else (),
     )
 

@@ -92,7 +92,9 @@ class OldProtocolError(DualResponseError):
     """Over this protocol, the end of the body could not be told from a broken connection."""
 
     code = "OLD_PROTOCOL"
-    default_hint = f"Use HTTP/1.1 (nginx: proxy_http_version 1.1) or format={DEFAULT_FORMAT}."
+    default_hint = (
+        f"Use HTTP/1.1 (nginx: proxy_http_version 1.1) or format={DEFAULT_FORMAT} with its summary."
+    )
 
 
 class SlowBodyError(DualResponseError):

@@ -331,12 +331,12 @@ class HostCheck:
         if len(hosts) != 1 or not self.serves(hosts[0]):
             return ForeignRequestError(
                 "The Host header names a host that this server does not serve.",
-                hint="Ask the operator to add the host name to allowed_hosts.",
+                hint="Ask the operator to add the host name to allowed_hosts (dualsql serve --allowed-hosts).",
             )
         if "*" not in self.origins and not self.origins.issuperset(origins):
             return ForeignRequestError(
                 "The Origin header names an origin that may not read this server.",
-                hint="Ask the operator to add the origin to cors_origins.",
+                hint="Ask the operator to add the origin to cors_origins (dualsql serve --cors-origins).",
             )
         return None
 

@@ -261,7 +261,7 @@ async def answer_stream(
     Raises:
         DualResponseError: the request or the query failed before the first byte was sent.
     """
-    _require_an_end(stream.format, request)
+    _require_an_end(stream, request)
     coding = chosen_coding(stream.format, request.headers)
     if stream.etag is not None and is_known(request.headers, stream.etag):
         await server.describe_unchecked(resource, principal)
@@ -274,11 +274,12 @@ async def answer_stream(
     return RowsAnswer(stream, begun, headers=headers, coding=coding, settings=server.settings)
 
 
-def _require_an_end(written: Format, request: Request) -> None:
-    """Refuse a format without an end mark over HTTP/1.0, where a body ends with the connection."""
-    if not written.has_end and request.scope.get("http_version") == "1.0":
+def _require_an_end(stream: ResultStream, request: Request) -> None:
+    """Refuse a stream without an end mark over HTTP/1.0, where a body ends with the connection."""
+    if not stream.marks_end and request.scope.get("http_version") == "1.0":
+        lacking = " without its summary" if stream.format.has_end else ""
         raise OldProtocolError(
-            f"{written.name} cannot be sent over HTTP/1.0: a broken download would look complete."
+            f"{stream.format.name}{lacking} cannot be sent over HTTP/1.0: a broken download would look complete."
         )
 
 

@@ -163,12 +163,12 @@ def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
     parameter without a `type`. A null that is sent is still taken: pydantic validates, and not this schema.
     """
     kept = {name: value for name, value in schema.items() if name != "title"}
-    if kept.get("additionalProperties") is True:
-        del kept["additionalProperties"]  # as without it
     if kept.get("default", ...) is None and _NULL in kept.get("anyOf", ()):
         del kept["default"]
         others = [each for each in kept.pop("anyOf") if each != _NULL]
         kept = {**(others[0] if len(others) == 1 else {"anyOf": others}), **kept}
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]  # as without it
     return {name: _in_plain_types(name, value) for name, value in kept.items()}
 
 

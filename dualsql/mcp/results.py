@@ -34,7 +34,7 @@ from dualsql.resource import Principal
 from dualsql.response import DualResponse, ResultsFormat, problem_tool_result, text_block
 from dualsql.results.options import ResultKeywords
 from dualsql_client.errors import checked_keywords
-from dualsql_client.wire import ColumnType, Encoding, ToolProblem, TotalCountKind
+from dualsql_client.wire import ColumnType, ToolProblem, TotalCountKind
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
@@ -74,7 +74,6 @@ class Answer:
 
 
 _TEXT = {"type": "string"}
-_INSTANT = {"type": "string", "format": "date-time"}
 
 _RESULTS: dict[ResultsFormat, dict[str, Any]] = {
     "rows": {"type": "array", "items": {"type": "object"}},
@@ -140,7 +139,7 @@ def _object(
 def _resource() -> dict[str, Any]:
     return _object(
         {"uri": _TEXT, "url": _TEXT, "name": _TEXT, "mimeType": _TEXT, "description": _TEXT},
-        optional=("description",),
+        optional=("mimeType", "description"),
         description="Where the application gets every row.",
     )
 
@@ -150,11 +149,11 @@ def _metadata() -> dict[str, Any]:
         {
             "name": _TEXT,
             "type": {"enum": list(get_args(ColumnType))},
-            "encoding": {"enum": list(get_args(Encoding))},
+            "encoding": _TEXT,
             "items": _TEXT,
         },
-        optional=("items",),
-        description="type is the column's kind, encoding how its values are written in JSON.",
+        optional=("encoding", "items"),
+        description="encoding: how values are written, if type does not say it.",
     )
     return _object(
         {
@@ -167,8 +166,7 @@ def _metadata() -> dict[str, Any]:
             "status": {"const": "pending", "description": "The query still runs."},
             "hint": _TEXT,
             "columns": {"type": "array", "items": column},
-            "executed_at": _INSTANT,
-            "expires_at": {**_INSTANT, "type": ["string", "null"]},
+            "expires_at": {"type": ["string", "null"], "format": "date-time"},
         },
         optional=("cells_cut_to", "sample", "profile", "status", "hint"),
         description="Of the whole result, of which `sample_count` rows are shown.",

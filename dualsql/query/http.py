@@ -77,7 +77,7 @@ _READERS: Mapping[str, tuple[Callable[[Any], ResultQuery], Sequence[str]]] = {
     "query": (read_structured_query, KEYS),
     "sql": (read_sql_query, TEXT_KEYS),
 }
-WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas", "text_columns")
+WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas", "summary", "text_columns")
 NAMING = ("name",)
 
 

@@ -73,9 +73,7 @@ def _with_its_fraction(function: AggregateFunction) -> str:
 
 
 # What is read by `read_result_query` is not validated before, so that errors are in its words.
-_Resource = Annotated[
-    str, Field(description="The URI as the earlier result printed it, such as resource://abc.")
-]
+_Resource = Annotated[str, Field(description="The URI of the earlier result, such as resource://abc.")]
 _Filters = Annotated[
     list[dict[str, Any]] | None,
     SkipValidation,
@@ -84,16 +82,21 @@ _Filters = Annotated[
         '{"and": [...]}, {"or": [...]}, {"not": {...}}. Texts match exactly.'
     ),
 ]
+_SameFilters = Annotated[
+    list[dict[str, Any]] | None,
+    SkipValidation,
+    Field(description="Conditions that all hold, as query_result has them."),
+]
 _Columns = Annotated[
     list[str] | None, SkipValidation, Field(description="Names of the columns wanted; all by default.")
 ]
 _Order = Annotated[
-    list[str | dict[str, str]] | None,
+    list[str | dict[str, Any]] | None,
     SkipValidation,
     Field(description='Such as ["state", {"column": "count", "order": "desc"}].'),
 ]
 _Groups = Annotated[
-    list[str | dict[str, str]] | None,
+    list[str | dict[str, Any]] | None,
     SkipValidation,
     Field(
         description=f'Columns to group by; dates as {{"column", "bucket"}} with bucket {_either(BUCKETS)}.'
@@ -117,7 +120,7 @@ _Offset = Annotated[int | None, Field(description="Rows to skip: 15 goes on afte
 _SQL = Annotated[
     str | None,
     Field(
-        description="Instead of filters, groups and order: one SELECT over the relation data, the earlier result."
+        description="Instead of all but columns, limit and offset: one SELECT over data, the earlier result."
     ),
 ]
 
@@ -164,7 +167,7 @@ def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[To
     async def refine_result(
         resource: _Resource,
         *,
-        filters: _Filters = None,
+        filters: _SameFilters = None,
         columns: _Columns = None,
         order_by: _Order = None,
         limit: _Limit = None,

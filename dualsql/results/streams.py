@@ -383,11 +383,13 @@ class ResultStream:
             before the first row is raised, as is any error if the format has no last record for it.
         resume: the token to resume the stream with; None if it cannot be resumed, for the reason `no_resume`.
         etag: equal for the same rows in the same form; None if the data may change.
+        marks_end: whether the last bytes show that the stream is complete; otherwise the end of the HTTP body has to.
         ending: filled in while the chunks are read.
     """
 
     name: str
     format: Format
+    marks_end: bool
     total_count: int | None
     total_count_kind: TotalCountKind
     chunks: AsyncGenerator[Chunk, None]
@@ -417,7 +419,8 @@ class Streams:
         view, written = target.view, format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
         chosen_columns(columns, request.options.text_columns)
-        _require_rows_unlike_ends(written, columns)
+        if request.options.summary:
+            _require_rows_unlike_ends(written, columns)
         rows = view.ordered(request.sort)
         scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
         run = StreamRun(
@@ -438,6 +441,7 @@ class Streams:
         return ResultStream(
             name=target.resource.name,
             format=written,
+            marks_end=written.marks_end(request.options),
             total_count=target.total.rows,
             total_count_kind=target.total.kind,
             chunks=run.chunks(),
@@ -470,7 +474,7 @@ def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) 
     if len(columns) == 1 and columns[0].name in written.end_keys:
         raise BadParameterError(
             f"The column {columns[0].name!r} cannot be streamed alone: its rows look like a stream's last record.",
-            hint="Use another format, or add a second column.",
+            hint="Use another format, summary=false, or add a second column.",
             details={"name": "format"},
         )
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from dualsql_client.wire import Column, Row, StructuredContent
+from dualsql_client.wire import Column, Row
 
 RESOURCE_ID = "q4T-9_hXv2ZkLwPmB7sYd1RcE0a"
 EXPIRES_AT = "2999-01-01T00:00:00Z"
@@ -88,7 +88,7 @@ class Host:
         return await self._handlers[number](request)
 
 
-def structured(*, uri: str = f"resource://{RESOURCE_ID}", url: str = "") -> StructuredContent:
+def structured(*, uri: str = f"resource://{RESOURCE_ID}", url: str = "") -> dict[str, Any]:
     """What a tool of such a server returns."""
     return {
         "results": [{"id": 0}],

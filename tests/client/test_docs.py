@@ -11,7 +11,6 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
-from dualsql_client.wire import StructuredContent
 from tests.client.hosting import RESOURCE_ID, structured
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
@@ -25,7 +24,7 @@ class MCPClient:
         return CallToolResult(content=[TextContent(type="text", text=STAGED)])
 
 
-def tool_result_of(url: str) -> StructuredContent:
+def tool_result_of(url: str) -> dict[str, Any]:
     return structured(url=f"{url}/{RESOURCE_ID}")
 
 

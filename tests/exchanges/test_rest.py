@@ -284,6 +284,8 @@ async def test_rows_with_every_parameter(asker: Asker) -> None:
         GET /rows?columns=id,extra&text_columns=id,extra&limit=2&format=arrow
         GET /rows?columns=name&guard_formulas=true&limit=1&format=csv
         GET /rows?guard_formulas=maybe
+        GET /rows?columns=id,name&limit=2&summary=false
+        GET /rows?summary=0
         GET /rows?limit=0&columns=id&format=json
         GET /rows?limit=-1
         GET /rows?limit=x
@@ -304,6 +306,8 @@ async def test_rows_with_every_parameter(asker: Asker) -> None:
         POST /rows {"columns": "id"}
         POST /rows {"columns": []}
         POST /rows {"guard_formulas": "yes"}
+        POST /rows {"columns": ["id"], "limit": 2, "summary": false}
+        POST /rows {"summary": "no"}
         POST /rows {"text_columns": ["tuition"], "columns": ["tuition"], "limit": 1}
         POST /rows {"nonsense": 1}
         POST /rows?limit=1 {}
@@ -416,6 +420,7 @@ QUESTIONS = """
     POST /query {"limit": -1}
     POST /query {"columns": ["tuition"], "format": "csv", "limit": 2, "guard_formulas": true}
     POST /query {"columns": ["id"], "format": "ndjson", "limit": 2, "big_integers": "string"}
+    POST /query {"columns": ["id"], "format": "ndjson", "limit": 2, "summary": false}
     POST /query {"columns": ["id"], "format": "arrow", "limit": 1, "text_columns": ["id"]}
     POST /query {"columns": ["id"], "format": "xml"}
     POST /query {"cursor": "nonsense"}
@@ -426,6 +431,7 @@ QUESTIONS = """
     POST /sql {"sql": "SELECT id FROM data WHERE id > :least ORDER BY id", "parameters": {"least": 20}}
     POST /sql {"sql": "SELECT id, name FROM data ORDER BY id", "limit": 2, "offset": 1}
     POST /sql {"sql": "SELECT id FROM data ORDER BY id", "limit": 2, "format": "csv"}
+    POST /sql {"sql": "SELECT id FROM data ORDER BY id", "limit": 2, "format": "ndjson", "summary": false}
     POST /sql {"sql": "SELECT id FROM schools"}
     POST /sql {"sql": "SELECT id FROM secrets"}
     POST /sql {"sql": "SELECT nonsense FROM data"}

@@ -63,6 +63,33 @@ class TestForms:
         assert response.headers["content-type"] == "application/x-ndjson"
         assert_private(response)
 
+    async def test_ndjson_without_a_summary_is_a_row_a_line(self, streaming: Application) -> None:
+        """For readers that take every line for a row: pandas.read_json(url, lines=True)."""
+        path = await streaming.create()
+        whole = (await streaming.http.get(f"{path}/rows")).content
+        rows, summary = whole.rsplit(b"\n", 2)[0] + b"\n", whole.splitlines()[-1]
+        assert b"$summary" in summary
+        for answer in (
+            await streaming.http.get(f"{path}/rows?summary=false"),
+            await streaming.http.post(f"{path}/rows", json={"summary": False}),
+            await streaming.http.post(f"{path}/query", json={"format": "ndjson", "summary": False}),
+            await streaming.http.post(
+                f"{path}/sql", json={"sql": "SELECT * FROM data", "format": "ndjson", "summary": False}
+            ),
+        ):
+            assert answer.status_code == 200, answer.text
+            assert answer.content == rows
+        assert (await streaming.http.get(f"{path}/rows?summary=true")).content == whole
+        assert not (await streaming.http.get(f"{path}/rows?summary=false&limit=0")).content
+
+    async def test_what_was_cut_off_is_resumed_without_a_summary(self, streaming: Application) -> None:
+        path = await streaming.create()
+        whole = await streaming.http.get(f"{path}/rows?summary=false")
+        had = b"".join(whole.content.splitlines(keepends=True)[:3])
+        token = whole.headers[RESUME_HEADER]
+        rest = await streaming.http.get(f"{path}/rows?summary=false&resume={token}&after=3")
+        assert had + rest.content == whole.content
+
     async def test_rows_are_those_of_pages(self, streaming: Application) -> None:
         path = await streaming.create()
         page = (await streaming.http.get(path, params={"limit": 100})).json()
@@ -130,6 +157,8 @@ class TestForms:
         assert problem_of(refused, 400)["details"] == {"name": "format"}
         assert len(records(await streaming.http.get(f"{path}/rows"))) == len(ROWS)
         assert (await streaming.http.get(f"{path}/rows?format=csv&columns={name}")).status_code == 200
+        alone = await streaming.http.get(f"{path}/rows?columns={name}&summary=false")
+        assert [orjson.loads(line) for line in alone.content.splitlines()] == [{name: each} for each in IDS]
 
 
 def unzstd(packed: bytes) -> bytes:
@@ -186,6 +215,8 @@ class TestParameters:
             f"?limit={10**15}",
             "?limit=1&limit=2",
             "?guard_formulas=yes",
+            "?summary=no",
+            "?summary=",
             "?text_columns=",
             "?text_columns=id,id",
             "?big_integers=float",
@@ -216,6 +247,8 @@ class TestParameters:
             {"columns": [["id"]]},
             {"limit": True},
             {"guard_formulas": "true"},
+            {"summary": "false"},
+            {"summary": 0},
             {"text_columns": "id"},
             {"format": 1},
             {"resume": 1, "after": 1},

@@ -123,7 +123,16 @@ async def test_a_server_without_trailers_gets_none(serving: Serving) -> None:
     assert caller.messages[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-@pytest.mark.parametrize(("written", "status"), [("csv", 426), ("ndjson", 200), ("json", 200)])
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [
+        ("csv", 426),
+        ("ndjson", 200),
+        ("ndjson&summary=true", 200),
+        ("ndjson&summary=false", 426),
+        ("json", 200),
+    ],
+)
 async def test_what_only_http_ends_is_not_sent_where_it_does_not(
     serving: Serving, written: str, status: int
 ) -> None:
@@ -135,7 +144,7 @@ async def test_what_only_http_ends_is_not_sent_where_it_does_not(
         assert (b"upgrade", b"HTTP/1.1") in caller.messages[0]["headers"]
 
 
-@pytest.mark.parametrize("query", ["format=csv", "format=json"])
+@pytest.mark.parametrize("query", ["format=csv", "format=json", "format=ndjson&summary=false"])
 async def test_a_form_without_a_last_record_is_cut_off(institutions_url: str, query: str) -> None:
     events: list[AuditEvent] = []
     async with running(institutions_url, audit=events.append, maximum_stream_bytes=1_500_000) as application:

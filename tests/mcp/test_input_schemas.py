@@ -64,7 +64,7 @@ async def test_the_list_of_tools_is_short(dual: DualResponseServer, host: Host) 
     ready_made(dual, server)
     async with host.connected(server) as connection:
         tools = await connection.tools()
-    assert sum(len(shown(tool)) for tool in tools.values()) <= 6_900
+    assert sum(len(shown(tool)) for tool in tools.values()) <= 6_300
 
 
 async def test_a_parameter_that_has_no_use_is_not_there(make_dual: MakeDual, host: Host) -> None:

@@ -69,7 +69,7 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
     said = tmp_path / "said"
     parameters = StdioServerParameters(
         command=PROGRAM[0],
-        args=[*PROGRAM[1:], "serve", "--stdio", "--tables", "parts, makers"],
+        args=[*PROGRAM[1:], "serve", "--stdio", "--tables", "parts, makers", "--sample-size", "7"],
         env=environment(DUALSQL_DATABASE_URL=shop),
     )
     with said.open("w") as errors:
@@ -77,6 +77,7 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
             result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
             structure = result.structured_content
             assert isinstance(structure, dict)
+            assert structure["metadata"]["sample_count"] == 7
             base_url = structure["resource"]["url"].rpartition("/")[0]
             async with DualResponseClient(base_url) as application:
                 assert len(await application.parse(result, strict=True).fetch_all()) == 1_000
@@ -84,6 +85,9 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
             assert unknown.is_error, "only what was named is served"
     assert "Serving 2 tables" in said.read_text()
     assert "Links end with this process." in said.read_text()
+    assert '"--tables", "parts,makers", "--sample-size", "7"' in said.read_text(), (
+        "hosts start the same server"
+    )
     assert "Traceback" not in said.read_text()
 
 
@@ -197,6 +201,69 @@ async def test_a_process_for_each_call_hands_out_links_of_a_server_that_stays(
     assert "MCP endpoint" not in said.read_text()
 
 
+NOTES = """\
+Prices are in Swiss francs, without tax.
+
+- A "dear" part costs more than 90.
+- SKU is another word for the id of a part.
+"""
+
+
+async def test_what_a_model_reads_is_the_operators_choice(shop: str, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text(NOTES, encoding="utf-8")
+    flags = (
+        "--sample-size",
+        "3",
+        "--text-format",
+        "csv",
+        "--results-format",
+        "columnar",
+        "--notes",
+        str(notes),
+    )
+    variables = {"DUALSQL_ALL": "1", "DUALSQL_COUNT_BUDGET": "5"}
+    async with (
+        serving_process("--database", shop, *flags, **variables) as served,
+        Client(f"{served.origin}/mcp") as model,
+    ):
+        result = await model.call_tool("execute_query", {"query": "SELECT id, price FROM parts ORDER BY id"})
+        found = await model.call_tool("search_catalog", {"terms": ["sku", "tax francs", "dear", "nowhere"]})
+        instructions = model.instructions or ""
+    structure = result.structured_content
+    assert isinstance(structure, dict)
+    assert structure["results"] == {"id": [1, 2, 3], "price": [1.5, 2.5, 3.5]}
+    assert "3 of 1,000 rows" in text_of(result)
+    assert "id,price\n1,1.5\n" in text_of(result).replace("\r\n", "\n")
+    assert instructions.endswith(NOTES)
+    searched = found.structured_content
+    assert isinstance(searched, dict)
+    assert searched["notes"] == [
+        "- SKU is another word for the id of a part.",
+        "Prices are in Swiss francs, without tax.",
+        '- A "dear" part costs more than 90.',
+    ]
+    assert searched["unmatched"] == ["nowhere"]
+
+
+async def test_a_refused_origin_or_host_is_told_the_flag_that_allows_it(shop: str) -> None:
+    page, name = "https://app.example", "shop.example"
+    flags = ("--cors-origins", f"{page}, https://b.example", "--allowed-hosts", name)
+    async with serving_process("--database", shop, "--all", *flags) as served, httpx.AsyncClient() as http:
+        for url in (f"{served.origin}/mcp", f"{served.origin}/resources/"):
+            for header, flag in (("origin", "--cors-origins"), ("host", "--allowed-hosts")):
+                refused = await http.get(
+                    url, headers={header: "https://evil.example"[8 * (header == "host") :]}
+                )
+                assert (refused.status_code, flag in refused.json()["hint"]) == (403, True)
+            assert (await http.get(url, headers={"origin": page, "host": name})).status_code != 403
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    assert {"--cors-origins", "--allowed-hosts"} <= {
+        flag for each in group.commands["serve"].params for flag in each.opts
+    }
+
+
 def one_line(*arguments: str, **variables: str) -> str:
     """The one line in which the command ends."""
     done = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(_VARIABLES), **variables})
@@ -210,7 +277,8 @@ def one_line(*arguments: str, **variables: str) -> str:
 
 _VARIABLES = (
     "DUALSQL_ALL DUALSQL_SCHEMA DUALSQL_TABLES DUALSQL_TOKEN DUALSQL_STORE DUALSQL_SECRET DUALSQL_AUTHENTICATE "
-    "DUALSQL_DATABASE_URL DUALSQL_HOST DUALSQL_PORT DUALSQL_READ_ONLY_ROLE DUALSQL_BASE_URL DUALSQL_STDIO"
+    "DUALSQL_DATABASE_URL DUALSQL_HOST DUALSQL_PORT DUALSQL_READ_ONLY_ROLE DUALSQL_BASE_URL DUALSQL_STDIO "
+    "DUALSQL_NOTES DUALSQL_CORS_ORIGINS"
 ).split()
 
 
@@ -238,6 +306,10 @@ _VARIABLES = (
         (["--all", "--store", "sqlite://", "--rest-url", "http://x/r"], "requires --stdio and --store."),
         ([*ELSEWHERE, "http://x/r"], "cannot be combined with --port"),
         ([*ELSEWHERE, "http://x/"], "with its path"),
+        (["--all", "--notes", "nowhere.md"], "--notes: 'nowhere.md' cannot be read as a text in UTF-8."),
+        (["--all", "--notes", "README.md"], "The notes for the model have"),
+        (["--all", "--cors-origins", "app.example"], "--cors-origins: 'app.example' is not an origin."),
+        (["--all", "--cors-origins", "https://app.example/page"], "is not an origin."),
     ],
 )
 def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: str) -> None:
@@ -335,7 +407,7 @@ def test_every_flag_and_its_variable_are_documented() -> None:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     options = [each for each in group.commands["serve"].params if each.name != "help"]
-    assert len(options) == 17
+    assert len(options) == 24
     for option in options:
         flag, variable = option.opts[0], option.envvar
         assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag

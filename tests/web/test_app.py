@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,17 @@ from mcp.server import MCPServer
 from playwright.async_api import Browser, Page, expect
 from sqlalchemy import Select, select
 
-from dualsql import ConfigurationError, DualResponseServer
+from dualsql import ConfigurationError, DualResponseServer, web
 from dualsql.mcp import add_app
 from dualsql.mcp.resource_server import low_level_server
 from dualsql.web.mcp import APP_URI, MOST_ROWS, app_html
+from dualsql_client.wire import IMPLIED_ENCODINGS
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
 from tests.web.browser import needs_chromium, tab
 
 SERVERS = [MCPServer, FastMCP]
 APP_TYPE = "text/html;profile=mcp-app"
+STATIC = Path(web.__file__).with_name("static")
 HOST = Path(__file__).with_name("host.html")
 
 
@@ -33,6 +36,13 @@ HOST = Path(__file__).with_name("host.html")
 async def dual(institutions_url: str) -> AsyncIterator[DualResponseServer]:
     async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, pages=True) as server:
         yield server
+
+
+def test_the_app_fills_in_the_encodings_that_an_answer_leaves_out() -> None:
+    script = (STATIC / "answers.js").read_text(encoding="utf-8")
+    written = re.search(r"const IMPLIED = \{(.*?)\};", script)
+    assert written
+    assert dict(re.findall(r'(\w+): "(\w+)"', written[1])) == dict(IMPLIED_ENCODINGS)
 
 
 def with_tool(dual: DualResponseServer, server: Any, **options: Any) -> Any:

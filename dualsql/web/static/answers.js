@@ -1,13 +1,21 @@
 // What a tool answered, in the shapes that dualsql gives its answers.
 
+// As IMPLIED_ENCODINGS in dualsql_client/wire.py: a column of an answer names its encoding only where its type implies another.
+const IMPLIED = { string: "text", number: "integer", boolean: "boolean", date: "date" };
+
 /** { resource, metadata, rows } of a dual response, or { words } of anything else. */
 export function answerOf(result) {
   const structured = result?.structuredContent ?? {};
   const found = structured.data?.resource ? structured.data : structured;
   const link = result?.content?.find((block) => block.type === "resource_link" && block.uri?.startsWith("resource://"));
   const resource = found.resource?.uri ? found.resource : link && { uri: link.uri, name: link.name ?? link.uri };
-  if (resource && !result.isError) return { resource, metadata: found.metadata, rows: rowsOf(found) };
+  const metadata = found.metadata && { ...found.metadata, columns: found.metadata.columns?.map(withEncoding) };
+  if (resource && !result.isError) return { resource, metadata, rows: rowsOf({ ...found, metadata }) };
   return { resource: null, metadata: undefined, rows: [], words: wordsOf(result, structured.error) };
+}
+
+function withEncoding(column) {
+  return { encoding: IMPLIED[column.type] ?? "any", ...column };
 }
 
 function wordsOf(result, error) {
