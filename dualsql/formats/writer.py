@@ -125,7 +125,3 @@ class Format:
     has_end: bool = True
     is_compressed: bool = False
     end_keys: frozenset[str] = frozenset()
-
-    def marks_end(self, options: WriterOptions) -> bool:
-        """Whether the last bytes of a stream with these options show that it is complete; see `has_end`."""
-        return self.has_end and (options.summary or not self.end_keys)

@@ -441,7 +441,7 @@ class Streams:
         return ResultStream(
             name=target.resource.name,
             format=written,
-            marks_end=written.marks_end(request.options),
+            marks_end=written.has_end and (request.options.summary or not written.end_keys),
             total_count=target.total.rows,
             total_count_kind=target.total.kind,
             chunks=run.chunks(),
