@@ -4,7 +4,7 @@ import { make } from "./dom.js";
 
 for (const snippet of document.querySelectorAll("pre.snippet")) {
   const name = snippet.previousElementSibling?.textContent ?? "";
-  const button = make("button", { "aria-label": `Copy: ${name}`, onclick: async () => {
+  const button = make("button", { className: "copy", "aria-label": `Copy: ${name}`, onclick: async () => {
     const isCopied = await navigator.clipboard?.writeText(snippet.textContent).then(() => true, () => false);
     button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
   } }, "Copy");

@@ -1,0 +1,273 @@
+"""How quick is a result's page in a browser? `python -m benchmarks.browser`; exits with 1 when a floor does not hold.
+
+Chromium without a window, a million flights in SQLite, the server in a process of its own. Each round is a new
+profile. Datasette's table page, on the same table, is opened in the same rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+import httpx
+from playwright.async_api import Browser, CDPSession, Page, async_playwright
+from sqlalchemy import select
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+
+from benchmarks.flights import ROWS, database, flights, metadata
+from benchmarks.peers import datasette
+from benchmarks.processes import uvicorn
+from dualsql import DualResponseServer
+
+DATABASE, BASE_URL = "DUALSQL_BENCH_DATABASE", "DUALSQL_BENCH_BASE_URL"
+SCREENS = 100
+FAR = 900_000
+PATIENCE = 60_000  # milliseconds
+CHROMIUM = "/usr/bin/chromium"
+
+
+class Floor(NamedTuple):
+    """What is measured, how the rounds become one figure, and the most that it may be."""
+
+    meaning: str
+    of: Callable[[list[float]], float]
+    most: float
+    unit: str
+
+
+def p95(values: list[float]) -> float:
+    return quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
+
+
+FLOORS: Mapping[str, Floor] = {
+    "first_rows": Floor("first rows painted after navigation, p50", median, 400, "ms"),
+    "server": Floor("of these in the server, p50", median, 100, "ms"),
+    "blank": Floor(f"longest time with a missing row in a scroll of {SCREENS} screens", max, 300, "ms"),
+    "step": Floor("script time of a scroll step on cached pages, p95", p95, 8, "ms"),
+    "jump": Floor(f"jump to row {FAR:,}, p50", median, 1000, "ms"),
+    "dom_rows": Floor("rows in the DOM at 1,280 x 800", max, 60, ""),
+    "memory": Floor("memory of the page's process (Pss) after the scroll", max, 150, "MB"),
+    "weight": Floor("page and files as sent", max, 120, "KB"),
+}
+BESIDE: Mapping[str, str] = {
+    "first_rows": "first rows",
+    "end": "jump to the end",
+    "sorted": "sort by a column without an index",
+}
+
+
+def app() -> Starlette:
+    """The server under test; POST /new stores a result of all flights."""
+    dual = DualResponseServer(
+        f"sqlite+aiosqlite:///{os.environ[DATABASE]}",
+        base_url=os.environ[BASE_URL],
+        tables=metadata,
+        pages=True,
+        query_timeout=timedelta(minutes=2),
+    )
+
+    async def new(request: Request) -> JSONResponse:
+        made = await dual.create_response(
+            select(flights).order_by(flights.c.id),
+            name="Flights",
+            count="exact",
+            expiration=timedelta(hours=1),
+        )
+        return JSONResponse(made.resource_url)
+
+    routes = [Route("/new", new, methods=["POST"]), Mount("/resources", dual.router())]
+    return Starlette(routes=routes, lifespan=dual.lifespan)
+
+
+class Measured:
+    """The figures of all rounds, by what they mean."""
+
+    def __init__(self) -> None:
+        self.ours: dict[str, list[float]] = {}
+        self.theirs: dict[str, list[float]] = {}
+
+
+async def measure(rounds: int, screens: int) -> Measured:
+    path, found = database(), Measured()
+    with uvicorn("benchmarks.browser:app", {DATABASE: str(path), BASE_URL: "{url}/resources"}) as server:
+        async with httpx.AsyncClient(timeout=60) as http:
+            url = (await http.post(f"{server.url}/new")).json()
+        async with async_playwright() as playwright:
+            for _ in range(rounds):
+                await _one_round(playwright, url, found.ours, screens)
+    with datasette(path) as peer:
+        async with async_playwright() as playwright:
+            for _ in range(rounds):
+                await _beside(playwright, f"{peer.url}/{Path(path).stem}/flights", found.theirs)
+    return found
+
+
+@asynccontextmanager
+async def _page(playwright: Any) -> AsyncIterator[tuple[Browser, Page]]:
+    browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    try:
+        context = await browser.new_context(viewport={"width": 1280, "height": 800})
+        context.set_default_timeout(PATIENCE)
+        yield browser, await context.new_page()
+    finally:
+        await browser.close()
+
+
+async def _one_round(playwright: Any, url: str, found: dict[str, list[float]], screens: int) -> None:
+    async with _page(playwright) as (browser, page):
+        await page.goto(url)
+        await page.wait_for_selector("td.active")
+        note(found, "first_rows", await _painted(page))
+        note(found, "server", await page.evaluate(_SERVER))
+        note(found, "weight", await page.evaluate(_WEIGHT) / 1024)
+        note(found, "dom_rows", await page.locator("regular-table tr").count())
+        await page.mouse.move(600, 400)
+        height = 29 * await page.locator("regular-table tbody tr").count()
+        await page.evaluate(_WATCH)
+        for _ in range(screens):
+            await page.mouse.wheel(0, height)
+            await page.evaluate(_FRAME)
+        await page.wait_for_function(_COMPLETE)
+        note(found, "blank", await page.evaluate("window.longestBlank"))
+        note(found, "memory", await _memory(browser))
+        for value in await _cached_steps(page, height):
+            note(found, "step", value)
+        note(found, "jump", await _jump(page))
+        note(found, "end", await _timed(page, lambda: page.keyboard.press("Control+End"), _AT_THE_END))
+        sort = page.locator("button.sort", has_text="distance")
+        note(found, "sorted", await _timed(page, sort.click, _SORTED))
+
+
+async def _beside(playwright: Any, url: str, found: dict[str, list[float]]) -> None:
+    """Datasette's table page: it has no way to its last rows but the opposite order."""
+    pages = {
+        "first_rows": "?_size=50",
+        "end": "?_size=50&_sort_desc=id",
+        "sorted": "?_size=50&_sort=distance",
+    }
+    for name, query in pages.items():
+        async with _page(playwright) as (_, page):
+            await page.goto(url + query)
+            await page.wait_for_selector("table.rows-and-columns td")
+            note(found, name, await _painted(page))
+
+
+def note(found: dict[str, list[float]], name: str, value: float) -> None:
+    found.setdefault(name, []).append(value)
+
+
+_SERVER = """() => {
+    const [entry] = performance.getEntriesByType("navigation");
+    return entry.responseStart - entry.requestStart;
+}"""
+_WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .filter((entry) => entry.initiatorType !== "fetch").reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
+_FRAME = "() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
+_COMPLETE = """() => !document.querySelector("td.missing") && document.querySelector("td")"""
+_WATCH = """() => {
+    window.longestBlank = 0;
+    let since = null;
+    const look = (now) => {
+        if (!document.querySelector("td.missing")) since = null;
+        else window.longestBlank = Math.max(window.longestBlank, now - (since ??= now));
+        requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+}"""
+_AT_THE_END = f"""() => [...document.querySelectorAll("regular-table tbody th")].at(-1)?.textContent === "{ROWS:,}"
+    && !document.querySelector("td.missing")"""
+_SORTED = """() => document.querySelector("th[aria-sort=ascending]") && !document.querySelector("td.missing")
+    && document.querySelector("#message").textContent === "" """
+
+
+async def _painted(page: Page) -> float:
+    """The first paint: the table is in the page as it comes from the server."""
+    entry = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime"""
+    await page.wait_for_function(entry)
+    value: float = await page.evaluate(entry)
+    return value
+
+
+async def _timed(page: Page, act: Callable[[], Any], until: str) -> float:
+    started = time.perf_counter()
+    await act()
+    await page.wait_for_function(until)
+    return (time.perf_counter() - started) * 1000
+
+
+async def _jump(page: Page) -> float:
+    field = page.get_by_label("Go to row")
+    await field.fill(str(FAR))
+    there = f"""() => document.querySelector("regular-table tbody th")?.textContent === "{FAR:,}"
+        && !document.querySelector("td.missing")"""
+    return await _timed(page, lambda: field.press("Enter"), there)
+
+
+async def _cached_steps(page: Page, height: int) -> list[float]:
+    """Milliseconds of script of each step back over pages that are here."""
+    session: CDPSession = await page.context.new_cdp_session(page)
+    await session.send("Performance.enable")
+    await page.mouse.move(600, 400)
+    found = []
+    for _ in range(50):
+        before = await _script_seconds(session)
+        await page.mouse.wheel(0, -height / 4)
+        await page.evaluate(_FRAME)
+        found.append((await _script_seconds(session) - before) * 1000)
+    return found
+
+
+async def _script_seconds(session: CDPSession) -> float:
+    metrics = (await session.send("Performance.getMetrics"))["metrics"]
+    return next(float(each["value"]) for each in metrics if each["name"] == "ScriptDuration")
+
+
+async def _memory(browser: Browser) -> float:
+    """Megabytes of the largest process that draws pages."""
+    session = await browser.new_browser_cdp_session()
+    processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+    return max(_pss(each["id"]) for each in processes if each["type"] == "renderer")
+
+
+def _pss(process: int) -> float:
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def show(found: Measured) -> bool:
+    """Print the table; whether every floor holds."""
+    holds = True
+    print("| what | measured | at most |\n|---|---|---|")
+    for name, floor in FLOORS.items():
+        value = floor.of(found.ours[name])
+        holds = holds and value <= floor.most
+        verdict = "" if value <= floor.most else " **missed**"
+        print(f"| {floor.meaning} | {value:,.1f} {floor.unit}{verdict} | {floor.most:,} {floor.unit} |")
+    print("\n| p50, ms | dualsql | Datasette |\n|---|---|---|")
+    for name, meaning in BESIDE.items():
+        print(f"| {meaning} | {median(found.ours[name]):,.0f} | {median(found.theirs[name]):,.0f} |")
+    return holds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.browser", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--screens", type=int, default=SCREENS)
+    asked = parser.parse_args()
+    return 0 if show(asyncio.run(measure(asked.rounds, asked.screens))) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
