@@ -9,18 +9,18 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dualsql.errors import DualResponseError, LimitExceededError, extra
+from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError, extra
 from dualsql.formats import json
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import duration
 from dualsql.mcp.resource_server import (
     CurrentPrincipal,
+    Handler,
     announce,
     current_principal,
     low_level_server,
     register_provider,
-    unknown_uri,
     with_mcp_errors,
 )
 from dualsql.resource import Principal, Resource
@@ -34,7 +34,9 @@ with extra("mcp"):
         ResourceUpdated,
         SubscriptionBus,
     )
+    from mcp.shared.exceptions import MCPError
     from mcp_types import (
+        METHOD_NOT_FOUND,
         EmptyResult,
         ReadResourceResult,
         ResourceTemplate,
@@ -101,7 +103,8 @@ class Subscriptions:
     """Subscriptions to results, on one server.
 
     In protocol 2026-07-28 a client opens a stream with `subscriptions/listen`. Older clients send `resources/subscribe`
-    for each URI and are notified on their connection, which a stateless HTTP server does not keep.
+    for each URI and are notified on their connection. A stateless HTTP server keeps none: there the capability is not
+    declared and the request is refused. URIs that are not of results go on to the handlers of the server itself.
 
     Args:
         current_principal: gives the principal of the present request.
@@ -114,7 +117,9 @@ class Subscriptions:
         self._provider = provider
         self._current_principal = current_principal
         self._bus: SubscriptionBus = InMemorySubscriptionBus()
-        self._next_handler: Callable[[Any, Any], Awaitable[Any]] = ListenHandler(self._bus)
+        self._next_handler: Handler = ListenHandler(self._bus)
+        self._own_subscribe: Handler | None = None
+        self._own_unsubscribe: Handler | None = None
         self._streams: dict[str, int] = {}  # URI -> how many streams are subscribed to it
         self._unsubscribe: dict[str, Unsubscribe] = {}
 
@@ -127,6 +132,9 @@ class Subscriptions:
             self._bus, self._next_handler = bus, handler.handler
         if handler is not None or bus is None:  # a bus without a handler: the operator turned streams off
             below.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, self.listen)
+        self._own_subscribe = _handler(below, "resources/subscribe")
+        self._own_unsubscribe = _handler(below, "resources/unsubscribe")
+        below.middleware.append(self.declare)
         below.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribe)
         below.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribe)
 
@@ -143,22 +151,40 @@ class Subscriptions:
                 subscribed.callback(self._remove_stream, uri)
             return await self._next_handler(context, params.model_copy(update={"notifications": accepted}))
 
-    async def subscribe(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
+    async def declare(self, ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+        """initialize, without the capability that the SDK derives from our handler where nothing can be delivered."""
+        answer = await call_next(ctx)
+        if ctx.method != "initialize" or self._own_subscribe is not None or _has_channel(ctx.session):
+            return answer
+        capabilities = answer["capabilities"]
+        resources = {**capabilities.get("resources", {}), "subscribe": False}
+        return {**answer, "capabilities": {**capabilities, "resources": resources}}
+
+    async def subscribe(self, context: Any, params: SubscribeRequestParams) -> Any:
         """resources/subscribe of older protocols: notify this connection when the result changes."""
         uri = str(params.uri)
+        if self._own_subscribe is not None and not self._provider.owns(uri):
+            return await self._own_subscribe(context, params)
         await with_mcp_errors(partial(self._add_connection, context.session, uri), uri=uri)
         return EmptyResult()
 
-    async def unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> Any:
         """resources/unsubscribe of older protocols. The answer is the same whether or not there was a subscription."""
+        if self._own_unsubscribe is not None and not self._provider.owns(str(params.uri)):
+            return await self._own_unsubscribe(context, params)
         unsubscribe = _subscriptions_of(context.session).pop(str(params.uri), None)
         if unsubscribe is not None:
             unsubscribe()
         return EmptyResult()
 
     async def _add_connection(self, session: Any, uri: str) -> None:
+        if not _has_channel(session):
+            raise MCPError(METHOD_NOT_FOUND, _NO_CHANNEL)
         if not self._provider.owns(uri):
-            raise unknown_uri(uri)
+            raise ResourceNotFoundError(
+                f"Changes of {uri[:200]!r} are not announced.",
+                hint=f"Subscribe to results: {self._provider.start}<id>, as tools answer with.",
+            )
         resource = await self._provider.find(uri, self._current_principal())
         subscribed = _subscriptions_of(session)
         if uri not in subscribed:
@@ -186,6 +212,22 @@ class Subscriptions:
         if not self._streams[uri]:
             del self._streams[uri]
             self._unsubscribe.pop(uri)()
+
+
+_NO_CHANNEL = (
+    "This server keeps no connection on which it could announce changes. "
+    "Clients of protocol 2026-07-28 open a stream with subscriptions/listen."
+)
+
+
+def _handler(server: Any, method: str) -> Handler | None:
+    found = server.get_request_handler(method)
+    return None if found is None else found.handler
+
+
+def _has_channel(session: Any) -> bool:
+    """Whether notifications reach the client outside of its requests."""
+    return bool(session._connection.has_standalone_channel)  # noqa: SLF001 - as for `_subscriptions_of`
 
 
 def _subscriptions_of(session: Any) -> dict[str, Unsubscribe]:

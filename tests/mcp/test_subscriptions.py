@@ -17,7 +17,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated, Subscription, ToolsListChanged
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
-from mcp_types import ResourceUpdatedNotification
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    EmptyResult,
+    ResourceUpdatedNotification,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
 from sqlalchemy import select
 
 from dualsql import DualResponseServer, SQLResourceStore
@@ -182,7 +188,61 @@ async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
             with pytest.raises(MCPError) as caught:
                 await client.subscribe_resource(uri)
             assert caught.value.error.code == -32602
+            about = "are not announced" if len(uri) < 27 else "There is no such resource"
+            assert about in str(caught.value)
             await client.unsubscribe_resource(uri)
+
+
+async def test_the_server_s_own_resources_keep_their_own_handlers(
+    dual: DualResponseServer, server: Any
+) -> None:
+    asked: list[tuple[str, str]] = []
+    below = low_level_server(server)
+    for method, params_type in (
+        ("resources/subscribe", SubscribeRequestParams),
+        ("resources/unsubscribe", UnsubscribeRequestParams),
+    ):
+
+        async def own(context: Any, params: Any, method: str = method) -> EmptyResult:
+            asked.append((method, str(params.uri)))
+            return EmptyResult()
+
+        below.add_request_handler(method, params_type, own)
+    add_resources(dual, server)
+    uri = (await dual.create_response(ALL, name="All")).resource_uri
+    async with mcp.Client(below, mode="legacy") as client:
+        for each in ("notes://today", uri):
+            await client.subscribe_resource(each)
+        assert dual.change_notifier._listeners
+        for each in ("notes://today", uri):
+            await client.unsubscribe_resource(each)
+    assert asked == [("resources/subscribe", "notes://today"), ("resources/unsubscribe", "notes://today")]
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_stateless_server_declares_no_subscriptions_to_older_clients(
+    make_dual: MakeDual, sdk: Any
+) -> None:
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        dual = make_dual(base_url=f"{origin}/resources")
+        server: Any = Host(sdk).server()
+        add_resources(dual, server)
+        make_app = server.http_app if sdk == "fastmcp" else server.streamable_http_app
+        async with serving(make_app(stateless_http=True), listening):
+            response = await dual.create_response(ALL, name="All")
+            async with client_of(origin, "nobody's", mode="legacy") as older:
+                assert older.server_capabilities.resources is not None
+                assert older.server_capabilities.resources.subscribe is False
+                with pytest.raises(MCPError, match="subscriptions/listen") as caught:
+                    await older.subscribe_resource(response.resource_uri)
+                assert caught.value.error.code == METHOD_NOT_FOUND
+            async with (
+                client_of(origin, "nobody's") as client,
+                client.listen(resource_subscriptions=[response.resource_uri]) as stream,
+            ):
+                await dual.pin_unchecked(response.resource_id)
+                assert await told(stream) == ResourceUpdated(uri=response.resource_uri)
 
 
 async def test_there_is_an_end_to_what_one_stream_follows(dual: DualResponseServer, server: Any) -> None:
