@@ -1,6 +1,6 @@
-"""Log lines for failures.
+"""Log records for failures.
 
-One line for an expected error, a traceback for an unforeseen one, reminders in an outage.
+An expected error is one line. An unexpected error has a traceback. A continuing outage is logged at intervals.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _waiting: set[Future[None]] = set()
 
 
 def new_incident() -> str:
-    """The number under which a caller and the log speak of the same failure."""
+    """A new incident number, which is in the answer to the caller and in the log."""
     return secrets.token_hex(8)
 
 
 def resource_hash(resource_id: str) -> str:
-    """What the log calls a resource. Its id would open it."""
+    """A hash that identifies a resource in the log. Its id is not logged, because it may give access."""
     return sha256(resource_id.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 def cause_of(error: BaseException) -> str:
-    """What led to `error`, in one line: each cause's class, its SQLSTATE or error number, its message.
+    """The causes of `error` in one line: class, SQLSTATE or error number, and message of each.
 
-    For the log alone: a driver's message may hold data. Empty for an error without a cause.
+    Use it for the log only, because a driver's message may contain data. Empty for an error without a cause.
     """
     return "; caused by ".join(map(_described, _causes(error)))
 
@@ -51,11 +51,11 @@ def log_failure(
     incident: str = "",
     level: int | None = None,
 ) -> None:
-    """Log an expected error in one line: its code, where it arose, its cause.
+    """Log an expected error in one line: its code, its place and its cause.
 
     Args:
-        where: the request or the tool; never an id, a query string or a value.
-        level: ERROR if it is not given.
+        where: the request or the tool, without ids, query strings and values.
+        level: by default ERROR.
     """
     words = f"{error.code} in {where}" if where else error.code
     cause = cause_of(error)
@@ -66,9 +66,9 @@ def log_failure(
 
 
 def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *values: object) -> None:
-    """Log an error that nobody foresaw, with its traceback.
+    """Log an unexpected error with its traceback.
 
-    On an event loop a thread does it. If too many wait for that thread, the traceback is left out.
+    On an event loop, a thread writes it. If too many records wait for that thread, the traceback is omitted.
     """
     write = partial(logger.error, message, *values, exc_info=error)
     try:
@@ -85,7 +85,7 @@ def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *
 
 
 def wait_until_logged() -> None:
-    """Return once all tracebacks that were handed over are logged."""
+    """Wait until the thread has written all tracebacks."""
     _writer().submit(int).result()
 
 
@@ -101,7 +101,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             return
         original: Any = getattr(cause, "orig", None)
         cause = original if isinstance(original, BaseException) else cause
-        # SQLAlchemy wraps the error of asyncpg in one of its own, with the same words.
+        # SQLAlchemy wraps the error of asyncpg in another one with the same message.
         inner = cause.__cause__
         if inner is None or str(inner) not in str(cause):
             yield cause
@@ -131,11 +131,11 @@ LONGEST_SILENCE = timedelta(hours=1)
 
 
 class Outage:
-    """Counts the failures of one kind of work, and says when they begin, that they go on, and when they end.
+    """Logs an outage of one kind of work: its first failure, reminders while it continues, and its end.
 
     Args:
-        work: what fails, as the subject of a sentence.
-        clock: seconds that only ever grow.
+        work: the work that fails, as the subject of a sentence.
+        clock: monotonic seconds.
     """
 
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -145,7 +145,7 @@ class Outage:
         self._begun = self._reminder = 0.0
 
     def failed(self, error: Exception) -> None:
-        """Note a failure; the first is logged with its cause."""
+        """Record a failure. The first one is logged with its cause."""
         now = self._clock()
         self._failures += 1
         if self._failures == 1:
@@ -158,7 +158,7 @@ class Outage:
             self._reminder = now + silence
 
     def succeeded(self) -> None:
-        """Note a success; the first after a failure is logged."""
+        """Record a success. The first one after a failure is logged."""
         if self._failures:
             lasted = self._clock() - self._begun
             logger.warning("%s works again after %.0f seconds.", self._work, lasted)

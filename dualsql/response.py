@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 LinkForm = Literal["resource_link", "text", "auto"]
-"""Whether the link is a content block of its own, or stands in the text only (it always does).
+"""Whether the link is also a content block. It is always in the text.
 
-Several hosts break on the block (docs/decisions/0004); "auto" gives it to those that are known to read it.
+Several hosts fail on the block (docs/decisions/0004). "auto" sends it only to hosts that are known to read it.
 """
 
 ResultsFormat = Literal["rows", "columnar"]
-"""Whether `results` of the structured content are rows, or columns, which say each name once."""
+"""The form of `results` in the structured content: rows, or columns, where each name occurs once."""
 
 ResponseStatus = Literal["pending", "ready"]
 
@@ -63,7 +63,7 @@ _AGAIN = (
 )
 
 _LINK_READERS = ("Visual Studio Code",)
-"""What the names of clients that read a resource_link block begin with: microsoft/vscode#250353."""
+"""Prefixes of the names of clients that read a resource_link block: microsoft/vscode#250353."""
 
 
 class Picture(NamedTuple):
@@ -78,14 +78,14 @@ class DualResponse:
     """The response to a tool call: a sample of a stored result, its total and its link.
 
     Attributes:
-        resource_id: opaque; it names the result and gives no right to read it.
+        resource_id: opaque; it identifies the result and gives no right to read it.
         resource_uri: for the model, such as resource://abc123.
         resource_url: for the application, which reads the rows there over REST.
-        sample: rows of it, as plain JSON values.
+        sample: some of the rows, as plain JSON values.
         mime_type: of the content at `resource_url`.
         image: a picture for the model, drawn from all rows.
-        sampled: which rows the sample has; see `create_response`.
-        total_count, total_count_kind: the number of rows; exact, estimated, a lower bound, or not counted.
+        sampled: how the rows of the sample were chosen; see `create_response`.
+        total_count, total_count_kind: the number of rows, and whether it is exact, estimated, a lower bound or unknown.
         columns: name, type and encoding of each column.
         status: "pending" while the query still runs: no row is shown or counted yet.
         created_at, expires_at: aware, UTC; expires_at is None for a pinned resource.
@@ -245,7 +245,7 @@ class DualResponse:
         results_format: ResultsFormat = "rows",
         client: str | None = None,
     ) -> dict[str, Any]:
-        """The tool result as the wire has it, for servers that speak MCP without an SDK."""
+        """The tool result as plain JSON, for servers that speak MCP without an SDK."""
         return {
             "content": self.to_mcp_content(links=links, text_format=text_format, client=client),
             "structuredContent": self.to_structured_content(results_format=results_format),
@@ -309,7 +309,7 @@ class DualResponse:
 
 
 def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
-    """A tool result for an error; the text has all but its details."""
+    """A tool result for an error. The text has everything except `details`."""
     said = f"{problem['code']}: {problem['message']} {problem['hint']}".rstrip()
     return {
         "content": [text_block(single_line(said, _MESSAGE_WIDTH))],
@@ -319,7 +319,7 @@ def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
 
 
 def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
-    """A tool result as the wire has it, as the object of the SDKs.
+    """A tool result in plain JSON as the object of the SDKs.
 
     Raises:
         ConfigurationError: the extra `mcp` is not installed.
@@ -334,12 +334,12 @@ def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
 
 
 def text_block(text: str) -> dict[str, Any]:
-    """A content block of text, as the wire has it."""
+    """A content block of text, as plain JSON."""
     return {"type": "text", "text": text}
 
 
 def note_line(name: str, note: str) -> str:
-    """A note with its column's name, in at most `NOTE_WIDTH` characters and what it takes to escape them."""
+    """A note with its column's name, in at most `NOTE_WIDTH` characters, not counting escapes."""
     return f"{cell(name, min(_NOTE_NAME_WIDTH, NOTE_WIDTH - len(note) - 1))} {note}"
 
 
@@ -351,5 +351,5 @@ def _shown(column: Column) -> ShownColumn:
 
 
 def _rounded(number: int) -> int:
-    """The number to two digits: a model would take more digits for a count."""
+    """The number rounded to two digits, because a model would read more digits as an exact count."""
     return round(number, 2 - len(str(number)))

@@ -33,8 +33,8 @@ class QueryParameter:
     """One parameter of a saved query.
 
     Attributes:
-        schema: what a value looks like, as JSON Schema.
-        is_required: there is no value unless one is given.
+        schema: the values, as JSON Schema.
+        is_required: whether the parameter has no default.
     """
 
     name: str
@@ -47,13 +47,13 @@ class QueryParameter:
         """A JSON value as the parameter's own type.
 
         Args:
-            dialect: of the database that takes it.
+            dialect: of the database that runs the query.
 
         Raises:
-            BadParameterError: it is none, or the database does not take it.
+            BadParameterError: the value has another type, or the database does not accept it.
         """
         try:
-            # As JSON and strict: "2025-01-31" is a date, and true is no number.
+            # Strict JSON: "2025-01-31" is read as a date, and true is not a number.
             read = self._adapter.validate_json(json.dumps(value), strict=True)
             require_storable(read)
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ class QueryParameter:
             wanted = _wanted(one, self._bound.type, dialect)
             if wanted is not None:
                 raise self._wrong(f"be {wanted}")
-        # PostgreSQL refuses zones of 16 hours and more.
+        # PostgreSQL refuses offsets of 16 hours and more.
         return read.astimezone(UTC) if isinstance(read, datetime) and read.tzinfo is not None else read
 
     def _wrong(self, wanted: str) -> BadParameterError:
@@ -76,22 +76,23 @@ class QueryParameter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedQuery:
-    """A Select that callers run by its name, with the values of its `bindparam()`s.
+    """A Select that callers run by its name, with values for its `bindparam()`s.
 
     Args:
-        name: letters, digits, _ and -, at most 64, a letter first.
-        select: with a named `bindparam("state")` wherever a caller gives a value; one with a value of its own may
-            be left out.
-        description: what it answers, for a model.
-        parameters: types of values, as a function's annotations would be: `{"state": Literal["NJ", "NY"]}`,
-            `{"top": Annotated[int, Field(ge=1, le=100)]}`. The others have the type of what they are compared with.
+        name: letters, digits, _ and -, at most 64 characters, beginning with a letter.
+        select: has a named `bindparam("state")` for each value that a caller gives. If the bindparam has a value,
+            the caller may omit it.
+        description: what the query returns, for a model.
+        parameters: types of values, as in annotations of a function: `{"state": Literal["NJ", "NY"]}`,
+            `{"top": Annotated[int, Field(ge=1, le=100)]}`. Other parameters have the type of the column that they
+            are compared with.
         source: the name of the database, if there are several.
 
     Attributes:
         takes: the parameters, sorted by their names.
 
     Raises:
-        ConfigurationError: the name is none, a type cannot be read from JSON, or there is no such parameter.
+        ConfigurationError: the name is invalid, a type cannot be read from JSON, or a parameter does not exist.
     """
 
     name: str
@@ -132,19 +133,19 @@ class SavedQuery:
     def tables(self) -> list[TableClause]:
         """The tables it reads, each once."""
         found = (element for element in visitors.iterate(self.select) if isinstance(element, TableClause))
-        # An ORM statement has copies of them that carry notes.
+        # An ORM statement has annotated copies of the tables.
         return list(dict.fromkeys(map(_registered, found)))
 
     def with_values(
         self, values: Mapping[str, Any] | None = None, dialect: Dialect | None = None
     ) -> Statement:
-        """The statement with `values`, as JSON has them, for its parameters.
+        """The statement with these JSON values for its parameters.
 
         Args:
-            dialect: of the database that takes them.
+            dialect: of the database that runs the query.
 
         Raises:
-            BadParameterError: one is missing, is unknown, or does not fit.
+            BadParameterError: a value is missing, unknown or invalid.
         """
         given = dict(values or {})
         if _length(given) > _LARGEST_VALUES:
@@ -176,7 +177,7 @@ def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
     """The queries by name.
 
     Raises:
-        ConfigurationError: one is no SavedQuery, or two have one name.
+        ConfigurationError: an item is not a SavedQuery, or two have the same name.
     """
     found: dict[str, SavedQuery] = {}
     for query in queries:
@@ -202,14 +203,14 @@ def _length(values: Mapping[str, Any]) -> int:
 def _with_values(select: Statement, values: Mapping[str, Any]) -> Statement:
     """The statement with values in its parameters.
 
-    Not by `params()`, which leaves them as they are and keeps the values beside: a plan has to see a LIMIT's.
+    `params()` would store the values beside the parameters, and plans could not read the value of a LIMIT.
     """
 
     def give(element: BindParameter[Any]) -> None:
         if element.key in values:
             element.value, element.required = values[element.key], False
             if type(element.type) is types.Numeric and element.type.asdecimal:
-                # Not the column's: PostgreSQL would round the value to its digits before it compares.
+                # With the column's type, PostgreSQL would round the value to its scale before it compares.
                 element.type = types.Numeric()
 
     return visitors.cloned_traverse(select, {}, {"bindparam": give}) if values else select
@@ -220,7 +221,7 @@ def _registered(table: TableClause) -> TableClause:
 
 
 def _bound(select: Statement) -> dict[str, BindParameter[Any]]:
-    """The parameters that have a name of their author's; what comparisons made of constants has none."""
+    """The parameters with a name that the author gave. Constants in comparisons have generated names."""
     elements = (element for element in visitors.iterate(select) if isinstance(element, BindParameter))
     return {str(element.key): element for element in elements if not element.unique}
 
@@ -247,7 +248,7 @@ def _annotation(found: BindParameter[Any]) -> Any:
 
 
 def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
-    """What a value of the type is, in words; None where `value` is one, or nothing is known of the type."""
+    """The expected values in words, for a message; None if `value` is valid or the type is unknown."""
     if value is None:
         return None
     if not isinstance(type_, types.TypeDecorator) or isinstance(type_, types.Interval):
@@ -286,7 +287,10 @@ def _wanted_instant(value: Any, type_: Any, dialect: Dialect | None) -> str | No
 
 
 def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) -> str | None:
-    """Drivers refuse an instant with a zone where a column has none, or drop the zone; one without is given theirs."""
+    """The expected time zone in words; None if `value` is valid.
+
+    Drivers refuse or drop a zone that the column does not store, and add their own zone to an instant without one.
+    """
     abilities = None if dialect is None else capabilities_of(dialect)
     keeps_zones = dialect is None or (abilities is not None and abilities.keeps_zones)
     wants_zone = bool(type_.timezone) and keeps_zones

@@ -1,7 +1,7 @@
-"""The specification of a chart, and the question whose answer has one row for each mark.
+"""The specification of a chart, and the query over the result that returns one row for each mark.
 
-A histogram is the exception: its question selects one column, and the values are counted in bins when it is drawn, from
-the lowest to the highest value that its reader may see.
+The query of a histogram selects one column. When the histogram is drawn, the values are counted in bins from the lowest
+to the highest value that the reader may see.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Chart:
 
     Attributes:
         x, y, color: names of the result's columns; y and color may be None.
-        bucket: the unit that dates of x are cut to.
+        bucket: the unit to which dates of x are truncated.
         aggregate: of y, or "count" of rows; None for points of x and y themselves.
     """
 
@@ -65,10 +65,10 @@ class Chart:
 
 
 def read_chart(values: Any) -> Chart:
-    """The chart that a JSON object describes; see docs/charts.md.
+    """Read a chart from a JSON object; see docs/charts.md.
 
     Raises:
-        BadParameterError: it describes no chart, or one that dualsql cannot draw.
+        BadParameterError: the object does not describe a chart, or dualsql cannot draw it.
     """
     if not isinstance(values, Mapping):
         _refuse("chart must be a JSON object.")
@@ -86,7 +86,7 @@ def read_chart(values: Any) -> Chart:
 
 
 def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
-    """The chart in a resource's metadata; None if there is none. Metadata are not signed, and may hold anything."""
+    """The chart in a resource's metadata; None if there is none. Metadata are not signed, so they are checked again."""
     try:
         return read_chart(metadata[METADATA_KEY]) if METADATA_KEY in metadata else None
     except DualResponseError:
@@ -147,15 +147,11 @@ def _refuse(message: str) -> NoReturn:
 
 
 X, Y, COLOR, TIMES = "x", "y", "color", "times"
-"""Names of the columns of the answer; the column of a histogram keeps its own name."""
+"""Names of the columns of the query. The column of a histogram keeps its own name."""
 
 
 def chart_query(chart: Chart) -> StructuredQuery:
-    """The question whose answer is drawn.
-
-    A histogram asks for the values of one column, and counts them in bins when it is drawn: from the lowest to the
-    highest value that its reader may see.
-    """
+    """The query over the result whose rows are drawn; see the module's docstring for histograms."""
     if chart.mark == "histogram":
         return StructuredQuery(columns=(chart.x,))
     groups = [Group(X, chart.x, chart.bucket)]
@@ -170,7 +166,7 @@ def chart_query(chart: Chart) -> StructuredQuery:
 
 
 def columns_of(chart: Chart) -> Sequence[str]:
-    """The columns of the answer, in order."""
+    """The columns of `chart_query`, in order."""
     question = chart_query(chart)
     return names_of(question) if question.columns is None else question.columns
 

@@ -25,7 +25,7 @@ CHART = "/{resource_id}/chart"
 
 _PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
 _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
-# An SVG opened on its own is a document of this origin, and could run scripts.
+# A browser opens an SVG as a document of this origin, which could run scripts.
 _ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 
@@ -45,7 +45,7 @@ _OPERATION = Operation(
 
 
 def chart_routes(server: DualResponseServer) -> FeatureRoutes:
-    """The routes below a resource that show it as a chart; GET of the resource itself gives Vega-Lite, too."""
+    """The chart routes of a resource. GET of the resource itself also returns Vega-Lite."""
 
     async def chart(request: Request) -> Response:
         return await answer_chart(server, request, _wanted(request))
@@ -62,11 +62,11 @@ def chart_routes(server: DualResponseServer) -> FeatureRoutes:
 
 
 async def answer_chart(server: DualResponseServer, request: Request, media_type: str) -> Response:
-    """The chart that the resource of the path is.
+    """The chart that is stored as the resource of the path.
 
     Raises:
-        BadParameterError: it is none.
-        NotAcceptableError: a picture is asked for, and this server draws none.
+        BadParameterError: the resource is not a chart.
+        NotAcceptableError: the caller wants a picture, and the extra `charts` is not installed.
     """
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")

@@ -114,7 +114,7 @@ def _mark(chart: Chart, values: Sequence[Row]) -> VegaLite:
 def _marks(chart: Chart, columns: Sequence[Column], rows: Sequence[Row]) -> tuple[VegaLite, list[Row]]:
     kinds = {column["name"]: _kind(column) for column in columns}
     if chart.mark == "bar" and kinds[X] == "quantitative":
-        kinds[X] = "ordinal"  # a bar has a width, and a number none
+        kinds[X] = "ordinal"  # on a numeric axis, bars would have no width
     texts = _Texts()
     values = [{name: _value(row[name], kind, texts) for name, kind in kinds.items()} for row in rows]
     if chart.bucket is not None:
@@ -267,13 +267,13 @@ def _value(value: Any, kind: str, texts: _Texts | None = None) -> Any:
     if isinstance(value, int | float):
         return value
     if kind == "temporal":
-        # Vega takes a date alone for midnight in UTC, which is the day before in half of all time zones.
+        # Vega reads a date without a time as midnight in UTC, which is the day before in half of all time zones.
         return f"{value}T00:00:00" if len(str(value)) == _DATE else _text(str(value))
     return (texts or _Texts()).shown(value if isinstance(value, str) else str(value))
 
 
 def _number(value: Any) -> int | float | None:
-    """A JSON number; the nearest float of a decimal that is written as text."""
+    """The value as a JSON number. A decimal that is written as text becomes the nearest float."""
     if isinstance(value, int) and abs(value) < 2**53:
         return value
     try:
@@ -300,11 +300,11 @@ _LATIN = 0x250
 
 
 def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
-    """The picture; takes a core for about a tenth of a second, a few seconds the first time.
+    """Draw a picture. This uses a core for about a tenth of a second, the first time for a few seconds.
 
     Raises:
         ConfigurationError: the extra `charts` is not installed.
-        QueryExecutionError: it could not be drawn.
+        QueryExecutionError: the picture could not be drawn.
     """
     try:
         import vl_convert

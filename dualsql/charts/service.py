@@ -1,7 +1,7 @@
 """Charts of stored results: stored as resources, drawn at every request.
 
-A chart stores the Select of its marks over the tables of the result. It is thawed and narrowed for each reader,
-and does not tell its readers which result it was made of.
+A chart stores the Select of its marks over the tables of the result. Each reader gets the rows that the rules allow. A
+reader cannot see which result the chart was made of.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 
 _AT_ONCE = 2
-"""Pictures that are drawn at once; each takes one core."""
+"""Pictures that are drawn at the same time. Each uses one core."""
 
 
 class ChartService:
@@ -53,7 +53,7 @@ class ChartService:
         self._drawing = asyncio.Semaphore(_AT_ONCE)
 
     def renew(self) -> None:
-        """Forget the event loop of the last run."""
+        """Release objects of the event loop of the last run."""
         self._drawing = asyncio.Semaphore(_AT_ONCE)
 
     async def create(
@@ -69,15 +69,15 @@ class ChartService:
         """Store a chart of a result as a resource; see docs/charts.md.
 
         Args:
-            result: the resource, what `create_response` gave, its id or its URI.
+            result: a resource, a `DualResponse`, an id or a URI.
             specification: mark, x, y, color, sort and title.
-            principal: the caller, who must be allowed to read the result and owns the chart.
-            image: a picture for the tool's answer, drawn from all rows.
+            principal: the caller, who has to be allowed to read the result and becomes the owner of the chart.
+            image: the format of a picture for the tool's result, drawn from all rows.
 
         Raises:
-            BadParameterError, UnknownColumnError: there is no such chart of this result.
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: the result is not there for `principal`.
-            ConfigurationError: an image is asked for, and the extra `charts` is not installed.
+            BadParameterError, UnknownColumnError: the specification is invalid for this result.
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: `principal` cannot read the result.
+            ConfigurationError: `image` is set, and the extra `charts` is not installed.
         """
         await self._start()
         chart = read_chart(specification)
@@ -108,12 +108,12 @@ class ChartService:
         )
 
     async def draw_unchecked(self, resource: Resource, *, principal: Principal | None = None) -> VegaLite:
-        """The chart as Vega-Lite, of the rows as they are now and as `principal` may see them.
+        """The chart as Vega-Lite, of the current rows that `principal` may see.
 
-        Neither rights nor expiry are checked here: `open_resource` gives a resource that may be read.
+        This method checks neither rights nor expiry. Get the resource from `open_resource`, which does.
 
         Raises:
-            BadParameterError: the resource is no chart.
+            BadParameterError: the resource is not a chart.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
         view = self._views.of(resource, principal)
@@ -126,7 +126,7 @@ class ChartService:
     async def picture_unchecked(
         self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
     ) -> Picture:
-        """The same as PNG or SVG.
+        """The chart as PNG or SVG; see `draw_unchecked`.
 
         Raises:
             ConfigurationError: the extra `charts` is not installed.

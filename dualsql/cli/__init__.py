@@ -1,4 +1,4 @@
-"""The command `dualsql`. What is missing is named in one line, with the words that mend it."""
+"""The command `dualsql`. If a package is missing, it prints one line with the command that installs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
         with importing():
             from dualsql.cli.commands import app
     except ModuleNotFoundError as error:
-        # These need more than the command line does: who is told of `cli` would fail a second time.
+        # These commands need more than the extra `cli`, so the message names the extra that has all packages.
         extra = next((word for word in sys.argv[1:2] if word in {"demo", "serve", "view"}), "cli")
         sys.exit(f'dualsql: {error.name} is not installed. Try: pip install "dualsql[{extra}]"')
     app()

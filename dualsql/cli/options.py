@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import in the block, without garbage collection and without what is imported ever being collected.
+    """Disable garbage collection during the imports of the block, and exclude the imported objects from it.
 
-    Imports make hundreds of thousands of objects and no garbage. Looking for it took a fifth of a server's start.
+    Imports create hundreds of thousands of objects and no garbage. Collection took a fifth of a server's start.
     """
     gc.disable()
     try:
@@ -39,7 +39,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """A decorator: the function becomes a command of Typer with a flag for each field of the dataclass `options`."""
+    """A decorator that makes a Typer command of the function, with a flag for each field of the dataclass `options`."""
     hints = get_type_hints(options, include_extras=True)
     parameters = [
         Parameter(
@@ -210,5 +210,5 @@ class ServeOptions:
 
 
 def secrets() -> tuple[str, ...]:
-    """The secrets that sign stored results. No flag: every process of the machine can read a command line."""
+    """The secrets that sign stored results. There is no flag, because all local processes can read a command line."""
     return tuple(filter(None, os.environ.get("DUALSQL_SECRET", "").split(",")))

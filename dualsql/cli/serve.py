@@ -45,7 +45,7 @@ async def run(options: ServeOptions) -> None:
     """Serve until cancelled, or with stdio until the host hangs up.
 
     Raises:
-        ConfigurationError: an option cannot be used, or the database not be served safely.
+        ConfigurationError: an option is invalid, or the database cannot be served safely.
         DualResponseError: the database, or the store, failed.
     """
     stop_on_sigterm()
@@ -109,7 +109,7 @@ def openapi(origin: str) -> str:
 
 
 def _is_of_this_machine(base_url: str | None) -> bool:
-    """Whether the base URL, if any, names this machine. Behind a proxy, a loopback address keeps nobody out."""
+    """Whether the base URL, if any, names this machine. Behind a proxy, a loopback address does not limit access."""
     return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
@@ -247,7 +247,7 @@ def _authenticate(options: ServeOptions) -> Authenticate | None:
 
 
 def _session(options: ServeOptions, base_url: str) -> TokenSession | None:
-    """How browsers sign in, where there is one token."""
+    """How browsers sign in, if the server has one token."""
     if options.token is None or options.rest_url is not None:
         return None
     bearer = one_token(options.token)
@@ -286,14 +286,14 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
     app = _app(options, built, _build_mcp(options, built.server))
     async with _administered(built.server, admin), running(app, listener) as server:
         _show(_announcement(options, built, admin), options)
-        # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
+        # Ctrl-C cancels the awaited task. `await server` would cancel the server before it has shut down.
         await asyncio.wait({server})
 
 
 async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> None:
     """Serve MCP over the standard streams, on which nothing else is written; `serve` serves the rest.
 
-    Hosts give a server seconds to its first answer, so tables are read and proofs made beside the handshake.
+    Hosts wait only seconds for the first answer, so tables are read and checks run during the handshake.
     """
     started = Started()
     described = DualResponseServer(
@@ -334,7 +334,7 @@ async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | No
 
 async def _beside(session: asyncio.Task[None], serving: Coroutine[Any, Any, None]) -> None:
     """Run `serving` until it fails, or `session` has ended."""
-    # Not `await session`: it cannot be cancelled while it waits for the host.
+    # `await session` could not be cancelled while the session waits for the host.
     task = asyncio.create_task(serving)
     try:
         await asyncio.wait({session, task}, return_when=asyncio.FIRST_COMPLETED)
@@ -345,14 +345,14 @@ async def _beside(session: asyncio.Task[None], serving: Coroutine[Any, Any, None
 
 
 def _end(code: int) -> NoReturn:
-    """End the process. A thread still waits for the host's next line, and nothing can interrupt it."""
+    """End the process at once, because a thread that waits for the host's next line cannot be interrupted."""
     sys.stderr.flush()
     os._exit(code)
 
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """No log records of dualsql in the block: an error before the server has started is printed as one line."""
+    """Suppress dualsql's log records in the block. An error before the start is printed as one line."""
     logger = logging.getLogger("dualsql")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -363,13 +363,13 @@ def _without_log() -> Iterator[None]:
 
 
 def _show(lines: Iterable[str], options: ServeOptions) -> None:
-    """For a person; over stdio, the standard output belongs to the host."""
+    """Print lines for a person: to standard error over stdio, where standard output belongs to the host."""
     for line in lines:
         typer.echo(line, err=options.stdio)
 
 
 def _reading(options: ServeOptions) -> AbstractContextManager[object]:
-    """Says that the tables are being read, to the person who waits for it."""
+    """Show that the tables are being read."""
     if options.stdio or not sys.stdout.isatty():
         return nullcontext()
     from rich.console import Console
@@ -416,7 +416,7 @@ def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> 
 
 
 def _named(database: str) -> str:
-    """The database for people: of its URL only the parts that hold no secret."""
+    """The database for messages: the parts of its URL without secrets."""
     url: URL = parsed_url(database)
     known = capabilities_of(url.get_dialect()())
     name = url.get_backend_name() if known is None else known.name

@@ -148,7 +148,7 @@ _MOST_KNOWN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Values of one Python class, in ascending order where they have one, and the type that is announced for them."""
+    """Values of one Python class, in ascending order if they have an order, and the type that is announced for them."""
 
     cls: type[Any]
     type: SQLType
@@ -168,7 +168,7 @@ low medium high red EUR USD 2024-01-02 2024-01-02T03:04:05 a@x.org A@X.org http:
 00000000-0000-0000-0000-000000000001 deadbeef YWJj PT1S P1D 1,2 a;b a|b <b> a\\b""".split()
 _CODES = [one + other for case in (ascii_lowercase, ascii_uppercase) for one in case for other in ("", *case)]
 
-# Beside values of the kind: what cuts or rounds makes one value of two.
+# More values of the same kind, close to each other: code that truncates or rounds makes two of them equal.
 _CLOSE: Mapping[type[Any], Sequence[Any]] = {
     float: [0.1234567, 0.1234568],
     Decimal: [Decimal("0.1234567"), Decimal("0.1234568")],
@@ -202,7 +202,7 @@ _KINDS: tuple[_Kind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A trial of a type's code with plain values.
+    """Calls a type's code with plain values, to find the kind of its values.
 
     Attributes:
         plain: the stored type.
@@ -215,7 +215,7 @@ class _Trial:
     keeps_zones: bool
 
     def by_reading(self) -> Meaning | None:
-        """What it makes of values of the stored type; None where that is of another kind, or there are none."""
+        """The meaning, found by reading values of the stored type; None if the results are of another kind."""
         stored = _kind_of(self.plain, keeps_zones=self.keeps_zones)
         if stored is None:
             return None
@@ -246,11 +246,11 @@ class _Trial:
         )
 
     def _leaves_texts(self) -> bool:
-        """Whether texts are shown as they are: a code, or a word of a translation, is another text outside."""
+        """Whether texts are shown unchanged. A type that translates codes shows other texts."""
         return all(_or_nothing(self.reads, text) == text for text in (*_WORDS, *_CODES))
 
     def by_binding(self) -> Meaning:
-        """What it gives back of values of each kind; they are of no one kind where it takes several, or none."""
+        """The meaning, found by binding and reading values of each kind. Without exactly one kind, it is `any`."""
         taken = [kind for kind in _KINDS if self._takes(kind)]
         classes = {kind.cls for kind in taken}
         kind = taken[0] if len(taken) == 1 else None
@@ -272,7 +272,7 @@ class _Trial:
         )
 
     def _takes(self, kind: _Kind) -> bool:
-        """Whether values of the kind, as far as they are taken, come back as such, and some as they were."""
+        """Whether accepted values of the kind come back with this kind, and at least some of them unchanged."""
         pairs = [(value, _or_nothing(self._stored_and_read, value)) for value in kind.values]
         taken = [(value, read) for value, read in pairs if read is not None]
         return all(_is_of(read, kind) for _, read in taken) and any(read == value for value, read in taken)
@@ -281,7 +281,7 @@ class _Trial:
         return self.reads(value if self.binds is None else self.binds(value))
 
     def _is_steady(self, values: Iterable[Any]) -> bool:
-        """Whether a value is stored alike each time, as far as these are taken."""
+        """Whether each accepted value is stored in the same way each time."""
         for value in values:
             try:
                 _round_trip(value, self.binds, self.reads)
@@ -293,11 +293,11 @@ class _Trial:
 
 
 class UnsteadyError(ValueError):
-    """The type stores a value differently each time, as a cipher with a random beginning does."""
+    """The type stores a value differently each time, such as a cipher with a random prefix."""
 
 
 def _round_trip(value: Any, binds: Hook | None, reads: Hook | None) -> Any:
-    # Whatever the application's code raises: it does not take the value.
+    # Any exception of the application's code means that it does not accept the value.
     try:
         stored = value if binds is None else binds(value)
         is_steady = binds is None or bool(binds(value) == stored)
@@ -316,12 +316,12 @@ def _zoned(value: Any, kind: _Kind) -> Any:
 def _or_nothing(hook: Hook, value: Any) -> Any:
     try:
         return hook(value)
-    except Exception:  # noqa: BLE001 - whatever the application's code raises
+    except Exception:  # noqa: BLE001 - the application's code may raise anything
         return None
 
 
 def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:
-    """The kind of values that a type of SQLAlchemy's own gives."""
+    """The kind of values that one of SQLAlchemy's own types returns."""
     if isinstance(plain, types.Enum):
         return None
     wants_zone = keeps_zones and bool(getattr(plain, "timezone", False))
@@ -350,7 +350,7 @@ _PYTHON: tuple[tuple[type[SQLType], type[Any]], ...] = (
 
 
 def _kind_of_values(values: Sequence[Any]) -> _Kind | None:
-    """The one kind that all values are of."""
+    """The kind of all values; None if they have different kinds."""
     return next((kind for kind in _KINDS if all(_is_of(value, kind) for value in values)), None)
 
 
@@ -361,7 +361,7 @@ def _is_of(value: Any, kind: _Kind) -> bool:
 
 
 def is_instance(value: Any, cls: type[Any]) -> bool:
-    """Whether it is of the class, where a truth is no number and an instant no date."""
+    """Whether `value` is of the class. A bool does not count as a number, nor a datetime as a date."""
     if cls is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if cls is date:
@@ -392,7 +392,7 @@ def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         try:
             inner = type_.load_dialect_impl(dialect)
-        except Exception:  # noqa: BLE001 - the application's code: for another database, perhaps
+        except Exception:  # noqa: BLE001 - the application's code may be for another database
             inner = type_.impl_instance
         if inner is type_:
             break
@@ -417,11 +417,11 @@ def _hooks(type_: SQLType, dialect: Dialect) -> tuple[Hook | None, Hook | None]:
 
 
 _WHOLE = ("bind_processor", "result_processor", "bind_expression", "column_expression")
-"""What makes values apart from a TypeDecorator's two methods, in code that needs a driver or in SQL."""
+"""Other methods of a TypeDecorator that convert values. They need a driver or run in SQL, so they are not tried."""
 
 
 def _unknown(value: Any) -> Any:
-    """In place of code that is not called apart from a statement."""
+    """Replaces code that can only run with a statement."""
     raise NotImplementedError
 
 
@@ -440,7 +440,7 @@ def _package(one: object) -> str:
 
 
 def _replaces(type_: SQLType, *methods: str) -> bool:
-    """Whether a class of the application's replaces one of the methods, or SQLAlchemy's own PickleType does."""
+    """Whether a class of the application, or SQLAlchemy's PickleType, overrides one of the methods."""
     owners = (next(cls for cls in type(type_).__mro__ if method in vars(cls)) for method in methods)
     return any(
         owner.__module__.partition(".")[0] != "sqlalchemy" or owner is types.PickleType for owner in owners
@@ -448,4 +448,4 @@ def _replaces(type_: SQLType, *methods: str) -> bool:
 
 
 STANDARD = Meanings()
-"""Where no application has said anything of its types, and no database is known."""
+"""The default, without declarations of an application and without a database."""

@@ -32,14 +32,14 @@ _LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
 
 
 class ArrowSchema:
-    """A schema, and how rows become batches of it.
+    """An Arrow schema, and the conversion of rows to its batches.
 
-    A column that Arrow has no exact type for is text, written as in JSON. The metadata of each field say what its
-    values are: `dualsql.encoding`, and for lists `dualsql.items`, in the words of `dualsql_client.wire.Encoding`.
+    A column for which Arrow has no exact type is text, written as in JSON. The metadata of each field describe its
+    values: `dualsql.encoding`, and for lists `dualsql.items`, as in `dualsql_client.wire.Encoding`.
 
     Attributes:
         schema: a pyarrow.Schema.
-        texts: positions of the columns that are asked for as text.
+        texts: positions of the columns that the request wants as text.
 
     Raises:
         BadParameterError: pyarrow is not installed.
@@ -88,13 +88,13 @@ class ArrowSchema:
 
     def empty(self) -> Any:
         """A batch of no rows."""
-        # pa.array() would import pandas, where it is installed, to ask whether a list is one of its own.
+        # pa.array() would import pandas, if installed, to check for its types.
         return self._pa.record_batch(
             [self._pa.nulls(0, field.type) for field in self.schema], schema=self.schema
         )
 
     def unfit(self, position: int) -> ValueNotRepresentableError:
-        """The error for a column that holds what its type cannot carry."""
+        """The error for a column with a value that its Arrow type cannot hold."""
         field = self.schema.field(position)
         return ValueNotRepresentableError(
             f"The column {field.name[:80]!r} holds a value that is not {field.type}.",
@@ -103,7 +103,7 @@ class ArrowSchema:
         )
 
     def _array(self, position: int, values: Any) -> Any:
-        """Values are checked first: Arrow would cut 2.5 to 2, and drop the time of day of an instant."""
+        """An array of checked values. Without the check, Arrow would truncate 2.5 to 2 and an instant to its date."""
         type_, fit = self.schema.field(position).type, self._fits[position]
         try:
             if isinstance(values, self._pa.Array):
@@ -152,7 +152,7 @@ class ArrowSchema:
 
 
 def declared_digits(column: ResultColumn) -> tuple[int, int] | None:
-    """Precision and scale, for a column of a table: what is computed from one (a sum) may have more."""
+    """Precision and scale of a column of a table. Computed values, such as a sum, may have more digits."""
     inner: Any = column.expression
     while isinstance(inner, Label):
         inner = inner.element
@@ -165,7 +165,7 @@ def declared_digits(column: ResultColumn) -> tuple[int, int] | None:
 
 
 def is_list(column: ResultColumn) -> bool:
-    """Whether an array becomes a list; one of anything but plain items is text."""
+    """Whether an array becomes an Arrow list. Arrays of other than plain items become text."""
     plain = column.shown
     if not isinstance(plain, types.ARRAY) or plain.dimensions not in {None, 1}:
         return False
@@ -173,7 +173,7 @@ def is_list(column: ResultColumn) -> bool:
 
 
 def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
-    """The values that an Arrow type takes unchanged."""
+    """The values that an Arrow type holds unchanged."""
     import pyarrow as pa
 
     if is_list(column):
@@ -186,7 +186,7 @@ def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
 
 
 def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:
-    """What makes text of the values that Arrow has no type for; they are written as in JSON."""
+    """A function that writes values without an Arrow type as text, as in JSON; None if none is needed."""
     encoding, plain = column.encoding, column.shown
     if encoding == "decimal":
         return None if declared_digits(column) else _digits
@@ -204,7 +204,7 @@ def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | N
 
 
 def _plainly(value: Any) -> str:
-    """A value of no declared type: as in JSON, without the quotes that only JSON needs."""
+    """A value of an undeclared type as text: as in JSON, without the quotes of a string."""
     written = json.dumps(json.with_words(value))
     return str(json.loads(written)) if written.startswith(b'"') else written.decode()
 
@@ -216,7 +216,7 @@ def _digits(value: Any) -> Any:
 
 
 def _range(value: Any) -> Any:
-    """A range, or several of them in JSON."""
+    """A range as text; a multirange as JSON."""
     if isinstance(value, ranges.Range):
         return json.text(value)
     return json.dumps(value).decode() if isinstance(value, list | tuple) else value
@@ -240,17 +240,17 @@ def _pyarrow() -> Any:
 
 
 ROW_GROUP_BYTES = 8 * 1024 * 1024
-"""In memory, as Arrow has it: what is held back until a row group is written."""
+"""Bytes in memory, in Arrow's layout, that are collected before a row group is written."""
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-# Where a message's length should stand, a length that no message follows: a reader that does not look at metadata
-# must not take a stream that failed for a whole one.
+# The length of a message that does not follow: a reader that ignores metadata must not treat a failed stream as
+# complete.
 _CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"
 
 
 @runtime_checkable
 class BatchWriter(Protocol):
-    """A writer that takes Arrow's batches, too.
+    """A writer that also accepts Arrow batches.
 
     Attributes:
         arrow: the schema of the batches.
@@ -266,15 +266,15 @@ class BatchWriter(Protocol):
 class ArrowWriter:
     """An Arrow IPC stream; a BatchWriter.
 
-    The last message is a batch of no rows. Its custom metadata have `rows` and `complete`, or `problem`, as the last
-    record of NDJSON has them.
+    The last message is a batch without rows. Its custom metadata have `rows` and `complete`, or `problem`, as the last
+    record of NDJSON has.
     """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self.arrow = ArrowSchema(columns, dialect, options.text_columns)
 
     def head(self) -> bytes:
-        # It stands alone, before the first row: the rest of a broken stream has none.
+        # The schema is sent once, before the first row. The rest of a resumed stream has no schema.
         return bytes(self.arrow.schema.serialize().to_pybytes())
 
     def rows(self, rows: Rows) -> Chunk:
@@ -291,7 +291,7 @@ class ArrowWriter:
         return self._said({"problem": problem(error, summary)}) + _CUT_OFF
 
     def _said(self, said: dict[str, Any]) -> bytes:
-        """A batch without rows; only a stream of pyarrow's writes metadata beside one."""
+        """A batch without rows. pyarrow writes custom metadata of a batch in a stream only."""
         from pyarrow import ipc
 
         sink = _Sink()
@@ -305,8 +305,8 @@ class ArrowWriter:
 class ParquetWriter:
     """A Parquet file; each row group is written when it is full. A BatchWriter.
 
-    The footer has the number of rows and `dualsql.complete`. A stream that failed has no footer, and no reader takes
-    it for a Parquet file.
+    The footer has the number of rows and `dualsql.complete`. A failed stream has no footer, so it is not a valid
+    Parquet file.
     """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
@@ -319,7 +319,7 @@ class ParquetWriter:
     def head(self) -> bytes:
         from pyarrow import parquet
 
-        # Dictionaries are kept for the length of a row group: it is small.
+        # Parquet keeps dictionaries for one row group, so row groups are small.
         self._file = parquet.ParquetWriter(self._sink.file, self.arrow.schema, compression="zstd")
         return self._sink.taken()
 
@@ -355,7 +355,7 @@ class ParquetWriter:
 
 
 class _Sink:
-    """A file that only grows, and whose bytes are taken as they come."""
+    """A write-only file for pyarrow. `taken` returns the bytes written since the last call."""
 
     def __init__(self) -> None:
         import pyarrow as pa
@@ -377,7 +377,7 @@ class _Raw(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        # The memory is Arrow's own, and is used again.
+        # The bytes are copied, because Arrow reuses the memory.
         piece = bytes(data)
         self._pieces.append(piece)
         return len(piece)

@@ -27,7 +27,7 @@ Kinds = tuple[type[Any], ...]
 
 _ZONE = attrgetter("tzinfo")
 
-# By encoding: classes of values, and classes derived from these that are something else.
+# By encoding: classes of values, and subclasses of these that do not belong to the encoding.
 _KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
     "integer": ((int,), (bool,)),
     "float": ((float, int), (bool,)),
@@ -45,7 +45,7 @@ _KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A cell that is not what its column declares, as text: a text in a column of integers, a date before the year 1.
+    """A cell that does not fit its column, as text: a text in a column of integers, a date before the year 1.
 
     JSON shows the text and names the column in `$unfit`; CSV shows the text. Arrow and Parquet refuse it: their types
     are fixed before the first row.
@@ -64,9 +64,9 @@ class ColumnFit:
     """Which values one column may hold.
 
     Attributes:
-        kinds: their classes; None for anything but an Unfit.
-        strangers: classes derived from these that the column does not hold.
-        zone: whether all of them have a zone, or none; None where it does not matter.
+        kinds: their classes; None for any class but Unfit.
+        strangers: subclasses of these that the column does not hold.
+        zone: whether all values have a time zone, or none has; None if both are allowed.
         is_list: the values are lists of such values, in one dimension.
     """
 
@@ -83,7 +83,7 @@ class ColumnFit:
         return set(map(type, lists)) <= {list} and self._holds(list(chain.from_iterable(lists)))
 
     def fitted(self, value: Any) -> Any:
-        """The value itself, or an Unfit in its place; a whole number that came as another kind of number is one."""
+        """The value itself, or an Unfit in its place. A whole number of another class, such as 2.0, becomes an int."""
         if self.holds((value,)):
             return value
         is_whole = self.kinds == (int,) and isinstance(value, Decimal) and value.is_finite()
@@ -108,10 +108,10 @@ class ColumnFit:
 def loose_fits(
     columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool
 ) -> list[tuple[int, ColumnFit]]:
-    """What to look at, by position, where the database may hold values of other types than a column's own.
+    """The columns to check, by position: those whose database may hold values of other types.
 
     Args:
-        with_texts: texts, too: the only other thing that an engine keeps in a column of texts is bytes.
+        with_texts: also columns of texts, which can hold bytes.
     """
     abilities = capabilities_of(dialect)
     if abilities is None or not abilities.has_loose_types:
@@ -129,12 +129,12 @@ _LOOSE_OR_TEXT = _LOOSE | {"text"}
 
 
 def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
-    """Classes of the values of an encoding, and classes derived from these that are something else."""
+    """Classes of the values of an encoding, and subclasses of these that do not belong to it."""
     return _KINDS[encoding]
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:
-    """What the column's encoding allows, as the values are before any of them is converted."""
+    """The values that the column's encoding allows, before conversion."""
     plain = column.shown
     known = _KINDS.get(column.encoding)
     if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
@@ -143,7 +143,7 @@ def fit_of(column: ResultColumn) -> ColumnFit:
 
 
 def marked(rows: Rows, fits: Iterable[tuple[int, ColumnFit]]) -> Rows:
-    """The rows with an Unfit in the place of each value that does not fit; the very same rows where all do."""
+    """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
     bad = [(place, fit) for place, fit in fits if not fit.holds(list(map(itemgetter(place), rows)))]
     if not bad:
         return rows
@@ -157,11 +157,11 @@ def marked(rows: Rows, fits: Iterable[tuple[int, ColumnFit]]) -> Rows:
 class CellWatch:
     """Notices cells that do not fit while orjson writes them; cells that fit cost nothing.
 
-    orjson asks how to write what is neither text, number, date nor UUID: an Unfit, bytes in a column of texts, a
-    decimal in one of whole numbers.
+    orjson calls `encode` for values that are neither text, number, date nor UUID: an Unfit, bytes in a column of texts,
+    a decimal in a column of whole numbers.
 
     Attributes:
-        has_seen: such a cell was written.
+        has_seen: whether such a cell was written.
     """
 
     def __init__(self, columns: Iterable[ResultColumn], encode: Callable[[Any], Any]) -> None:
@@ -176,7 +176,7 @@ class CellWatch:
         return issubclass(kind, self._expected)
 
     def encode(self, value: Any) -> Any:
-        """What orjson writes in place of the value."""
+        """The replacement that orjson writes for the value."""
         if type(value) is Unfit or not isinstance(value, self._expected):
             self.has_seen = True
         return self._encode(value)
@@ -197,20 +197,20 @@ Processor = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Tolerant:
-    """SQLAlchemy's processor of a type, and an Unfit where it fails."""
+    """SQLAlchemy's processor of a type. If it fails, the result is an Unfit."""
 
     processor: Processor
 
     def __call__(self, value: Any) -> Any:
         try:
             return self.processor(value)
-        # Each type raises errors of its own: a date ValueError, an enumeration LookupError.
+        # Types raise different errors: a date ValueError, an enumeration LookupError.
         except Exception:  # noqa: BLE001
             return Unfit.of(value)
 
 
 def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
-    """The driver's rows with SQLAlchemy's processors applied, which know NULL themselves."""
+    """The driver's rows with SQLAlchemy's processors applied. The processors handle NULL."""
     processors = [(place, one) for place, one in processors if _is_needed(one, place, rows)]
     if not processors:
         return rows
@@ -237,14 +237,14 @@ def _process_tolerantly(
 
 
 def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
-    # Almost no date is an infinity: asked for all rows at once, that costs a tenth of processing each.
+    # Few dates are infinite. One check of all rows takes a tenth of the time of converting each.
     return not isinstance(processor, ValueReader) or processor.changes_any(list(map(itemgetter(place), rows)))
 
 
 def read_tolerantly(dialect: Any, values: DriverValues) -> None:
     """Give a dialect the processors of this module, and the types that its driver needs.
 
-    It has to be a copy of the engine's dialect: the application's own statements must still raise what they did.
+    `dialect` has to be a copy of the engine's, so that the application's own statements still raise errors.
     """
     if values.types:
         dialect.colspecs = {**dialect.colspecs, **values.types}
@@ -252,7 +252,7 @@ def read_tolerantly(dialect: Any, values: DriverValues) -> None:
 
 
 class _Memos(WeakKeyDictionary[Any, Any]):
-    """What a dialect remembers of its types."""
+    """A dialect's cache of its types' processors."""
 
     def __init__(self, values: DriverValues) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         impl: Any = memo["impl"]
-        # A decorator's own code says what its values are; what it raises is its author's to know.
+        # Errors of a TypeDecorator's own code are not replaced by an Unfit.
         is_foreign = isinstance(impl, types.TypeDecorator) and not isinstance(impl, types.Interval)
         if is_foreign:
             impl.__dict__["result_processor"] = self._spared(impl.result_processor)
@@ -270,7 +270,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         super().__setitem__(type_, memo)
 
     def _spared(self, own: Callable[[Any, Any], Processor | None]) -> Callable[[Any, Any], Processor | None]:
-        """The application's own code, which never sees an Unfit."""
+        """The application's processor. It is not called for an Unfit."""
 
         def result_processor(dialect: Any, code: Any) -> Processor | None:
             processor = own(dialect, code)

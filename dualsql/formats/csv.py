@@ -1,7 +1,7 @@
 """Rows as CSV (RFC 4180). NULL is an empty field; an empty text is "".
 
-A value is written as in JSON, without JSON's quotes. What is no scalar is a field of JSON. NaN, Infinity and -Infinity
-are written as these words, inside JSON fields too.
+A value is written as in JSON, without JSON's quotes. Lists and objects are written as JSON in one field. NaN, Infinity
+and -Infinity are written as these words, also inside such fields.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class CSVWriter:
 
 
 class DatabaseCSVWriter(CSVWriter):
-    """Also takes lines from a database that writes CSV itself."""
+    """Also accepts lines from a database that writes CSV itself."""
 
     def text(self, lines: bytes) -> Chunk:
-        """Whole lines, each ended by a bare line feed, their values as this format has them."""
+        """Whole lines that end in a line feed, with values as in this format."""
         if b'"' not in lines or not any(line.count(b'"') & 1 for line in lines.split(b"\n")):
             return Chunk(lines.replace(b"\n", b"\r\n"), lines.count(b"\n"))
-        # Every other piece is inside quotes, where a line feed belongs to a value.
+        # Every second piece is inside quotes, where a line feed belongs to a value.
         pieces = lines.split(b'"')
         ended = [piece.replace(b"\n", b"\r\n") for piece in pieces[::2]]
         rows = sum(piece.count(b"\n") for piece in pieces[::2])
@@ -70,7 +70,7 @@ class DatabaseCSVWriter(CSVWriter):
 
 
 class GuardedCSVWriter(CSVWriter):
-    """Puts an apostrophe before each cell that a spreadsheet would run as a formula."""
+    """Writes an apostrophe before each cell that a spreadsheet would run as a formula."""
 
     def _name(self, name: str) -> str:
         return _guarded_cell(name) if name.startswith(_FORMULA) else super()._name(name)
@@ -80,13 +80,13 @@ class GuardedCSVWriter(CSVWriter):
 
 
 def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
-    """The writer that `options` ask for."""
+    """The writer for these options."""
     chosen = GuardedCSVWriter if options.guard_formulas else DatabaseCSVWriter
     return chosen(columns, dialect, options)
 
 
 def first_record(data: bytes) -> tuple[bytes, bytes]:
-    """The first row of some CSV, and what follows; see `Resuming.first_row`."""
+    """Split CSV into the first row and the rest; see `Resuming.first_row`."""
     start = quotes = 0
     while (end := data.find(b"\r\n", start)) >= 0:
         quotes += data.count(b'"', start, end)
@@ -99,7 +99,7 @@ def first_record(data: bytes) -> tuple[bytes, bytes]:
 def _from_json(rows: Rows) -> bytes | None:
     """The lines cut out of one JSON array of arrays, three times as fast as one by one; None if that is not safe.
 
-    It is when nothing in the texts looks like JSON's own signs: no escape, no bracket, no null.
+    It is safe if no text contains an escape, a bracket or null.
     """
     written = json.dumps(rows)
     if b"\\" in written or b"{" in written or written.count(b"[") != len(rows) + 1:

@@ -1,4 +1,4 @@
-"""Rows as exact JSON. No digit is lost, and a value of an undeclared type is refused."""
+"""Rows as exact JSON. All digits are kept, and a value without a JSON form is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dualsql.formats.cells import Unfit, loose_fits, marked
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
-"""Beyond it, a reader that keeps numbers as doubles (JavaScript, many a model's host) loses digits."""
+"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -39,7 +39,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 def encoded(value: Any) -> Any:
-    """What orjson knows, of a value that it does not: as the wire's encodings say."""
+    """Convert a value that orjson does not know, as `dualsql_client.wire.Encoding` defines."""
     for classes, encoder in _ENCODERS:
         if isinstance(value, classes):
             return encoder(value)
@@ -47,13 +47,13 @@ def encoded(value: Any) -> Any:
 
 
 def dumps(value: object, encode: Converter = encoded) -> bytes:
-    """`value` as JSON: Decimals, dates, UUIDs, bytes and intervals as the wire's encodings say.
+    """`value` as JSON: Decimals, dates, UUIDs, bytes and intervals as `dualsql_client.wire.Encoding` defines.
 
     Args:
         encode: called for each value that orjson does not know.
 
     Raises:
-        ValueNotRepresentableError: it holds a type that has no encoding.
+        ValueNotRepresentableError: it contains a type without an encoding.
     """
     try:
         return orjson.dumps(value, default=encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
@@ -62,7 +62,7 @@ def dumps(value: object, encode: Converter = encoded) -> bytes:
 
 
 def text(value: Any) -> str:
-    """A value as CSV has it: as in JSON, but without quotes, and with words for NaN and the infinities."""
+    """A value as in CSV: as in JSON, without quotes, and with words for NaN and the infinities."""
     if isinstance(value, str):
         return value
     if isinstance(value, Unfit):
@@ -96,7 +96,7 @@ def with_words(value: Any) -> Any:
 
 
 def loads(encoded: bytes) -> Any:
-    """Plain JSON values; whole numbers stay exact, and a number beyond all floats is None."""
+    """Read JSON. Whole numbers stay exact, and a number beyond the range of floats becomes None."""
     return _PLAIN_READER.decode(encoded.decode())
 
 
@@ -109,10 +109,10 @@ _PLAIN_READER = json.JSONDecoder(parse_float=_finite)
 
 
 def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
-    """Name the first value of converted `rows` that has no JSON form.
+    """Check that all values of converted `rows` have a JSON form.
 
     Raises:
-        ValueNotRepresentableError: there is one.
+        ValueNotRepresentableError: a value has none. The error names its column and class.
     """
     for position, column in enumerate(columns):
         for row in rows:
@@ -123,7 +123,7 @@ def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
 
 
 def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableError:
-    """The error for a value that has no JSON form, or holds one that has none."""
+    """The error for a value that has, or contains, a part without a JSON form."""
     cls = type(next(_unknown_parts(value), value)).__name__
     return ValueNotRepresentableError(
         f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
@@ -134,7 +134,7 @@ def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableErro
 
 
 def _unknown_parts(value: Any) -> Iterator[Any]:
-    """What in a value has no JSON form of its own."""
+    """The parts of a value without a JSON form."""
     if isinstance(value, dict | list | tuple | set | frozenset):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _unknown_parts(part)
@@ -146,7 +146,7 @@ def _unknown_parts(value: Any) -> Iterator[Any]:
 
 
 def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
-    """The columns as announced on the wire, those in `integer_strings` written as strings."""
+    """The columns in the shape of the wire; those in `integer_strings` have strings."""
     as_strings = frozenset(integer_strings)
     described = [column.describe() for column in columns]
     for column in described:
@@ -161,7 +161,7 @@ def integer_columns(columns: Iterable[ResultColumn]) -> list[str]:
 
 
 def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Names of the integer columns in which `rows` hold a number that a double cannot."""
+    """Names of the integer columns in which `rows` have a number that a double cannot hold exactly."""
     wanted = frozenset(integer_columns(columns))
     return [
         column.name
@@ -181,17 +181,17 @@ def records(
     names = [column.name for column in columns]
     rows = marked(rows, loose_fits(columns, dialect, with_texts=True))
     ready = converted(rows, converters(columns, dialect, integer_strings=integer_strings))
-    # As many values as names in every row; asking zip to see to it takes a fifth of the time.
+    # Every row has as many values as names. zip(strict=True) would take a fifth of the time.
     found = [dict(zip(names, row)) for row in ready]  # noqa: B905
     # 13 ns a cell.
     return with_unfit_named(found) if Unfit in set(map(type, chain.from_iterable(ready))) else found
 
 
 def with_unfit_named(records: list[Row]) -> list[Row]:
-    """The records with the texts of cells that do not fit their columns, whose names stand under UNFIT_KEY.
+    """The records with the texts of cells that do not fit, and the names of their columns under UNFIT_KEY.
 
     Raises:
-        ValueNotRepresentableError: a column has that name.
+        ValueNotRepresentableError: a column is called UNFIT_KEY.
     """
     for record in records:
         names = [name for name, value in record.items() if type(value) is Unfit]
@@ -211,7 +211,7 @@ def with_unfit_named(records: list[Row]) -> list[Row]:
 def converters(
     columns: Sequence[ResultColumn], dialect: Dialect, *, integer_strings: Iterable[str] = ()
 ) -> Converters:
-    """What must be done to some columns, by position, before `dumps` takes their values."""
+    """The functions, by position, that prepare the values of some columns for `dumps`."""
     as_strings = frozenset(integer_strings)
     return [
         (position, converter)
@@ -221,18 +221,18 @@ def converters(
 
 
 def converted(rows: Rows, converters: Converters) -> Rows:
-    """The rows with `converters` applied to all values but NULL; the very same rows when there are none."""
+    """The rows with `converters` applied to all values but NULL; the same object if there are no converters."""
     return [_converted(row, converters) for row in rows] if converters else rows
 
 
 def texts_at(columns: Sequence[ResultColumn], names: Iterable[str]) -> list[int]:
-    """The positions of the columns that are asked for as text."""
+    """The positions of the columns with these names."""
     wanted = frozenset(names)
     return [position for position, column in enumerate(columns) if column.name in wanted]
 
 
 def with_texts(rows: Rows, positions: Sequence[int]) -> Rows:
-    """The rows with the text of each value at these positions; the very same rows when there are none."""
+    """The rows with the text of each value at these positions; the same object if there are no positions."""
     if not positions:
         return rows
     found = [list(row) for row in rows]
@@ -254,15 +254,15 @@ def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:
 def lines(records: Sequence[Row], encode: Converter = encoded) -> bytes:
     """The records as JSON objects, each on a line of its own; see `dumps`."""
     written = dumps(records, encode)
-    # Written as one array and cut where that is safe, which takes a third of the time of one call for each: every
-    # brace begins a record, so that no text holds "},{".
+    # One array is written and then cut, in a third of the time of one call per record. This is safe if the number of
+    # braces shows that no text contains "},{".
     if written.count(b"{") == len(records):
         return written[1:-1].replace(b"},{", b"}\n{") + b"\n" if records else b""
     return b"".join([dumps(record, encode) + b"\n" for record in records])
 
 
 def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
-    """What must be done to a column's values before JSON; nothing for almost all types."""
+    """The function that prepares a column's values for JSON; None for almost all types."""
     if column.is_computed:
         return float if column.encoding == "float" else _exact
     if column.meaning.is_made:
@@ -274,7 +274,7 @@ def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
 
 
 def _exact(value: Any) -> Any:
-    """A number that an engine computed, with the digits that it shows."""
+    """A number that a database computed, with the digits that the database shows."""
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
@@ -286,7 +286,7 @@ _PLAIN = frozenset({str, int, float, bool})
 
 
 def _checked(column: ResultColumn, cls: type[Any], value: Any) -> Any:
-    """A value, if it is what the column is announced as; else as text, which is named."""
+    """The value if it has the announced class, otherwise an Unfit."""
     is_zoned = column.meaning.is_zoned
     if is_instance(value, cls) and (is_zoned is None or (value.tzinfo is not None) is is_zoned):
         return value
@@ -294,7 +294,7 @@ def _checked(column: ResultColumn, cls: type[Any], value: Any) -> Any:
 
 
 def _writable(column: ResultColumn, value: Any) -> Any:
-    """A value of whatever class, if there is a JSON form of it."""
+    """A value of any class, if it has a JSON form."""
     if type(value) in _PLAIN:
         return value
     converted = column.meanings.converted(value)
@@ -313,7 +313,7 @@ def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
     if isinstance(plain, ranges.AbstractMultiRange):
         return lambda value: value if isinstance(value, str) else _multirange(value)
     if isinstance(plain, types.Enum) and plain.enum_class is not None:
-        # The string the database holds, so that every way to read the column gives the same.
+        # The string that the database holds, so that all formats and drivers give the same.
         stored: Converter = plain.bind_processor(dialect) or str  # type: ignore[no-untyped-call]
         return lambda value: stored(value) if isinstance(value, enum.Enum) else value
     return None
@@ -342,7 +342,7 @@ def _interval(value: dt.timedelta) -> str:
 
 
 def _range(value: Any) -> str:
-    """A range; as PostgreSQL writes it, where Python has no class for a bound."""
+    """A range as text; in PostgreSQL's spelling if Python has no class for a bound."""
     bounds = (value.lower, value.upper)
     if not any(type(bound) is Unfit for bound in bounds):
         return str(value)
@@ -361,7 +361,7 @@ _WHOLE_HOURS = re.compile("(?<=[+-][0-9]{2}):00(?= BC|$)")
 
 
 def _multirange(value: Any) -> Any:
-    """The ranges of a multirange; as PostgreSQL writes it, where Python has no class for a bound."""
+    """The ranges of a multirange; in PostgreSQL's spelling if Python has no class for a bound."""
     is_odd = any(type(bound) is Unfit for one in value for bound in (one.lower, one.upper))
     return f"{{{','.join(map(_range, value))}}}" if is_odd else value
 
@@ -391,13 +391,13 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
 
 
 def _dumps_slowly(value: object, encode: Converter) -> bytes:
-    """For what orjson refuses: whole numbers beyond 64 bits and deep nesting in a JSON column, times with a zone."""
+    """Write values that orjson refuses: integers beyond 64 bits, deep nesting in a JSON column, times with a zone."""
     try:
         plain = _plainly(value, encode)
         try:
             return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
         except TypeError:  # too deep
-            compact = (",", ":")  # as orjson writes, which those who cut the text rely on
+            compact = (",", ":")  # as orjson: code that cuts the text relies on it
             return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=compact).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueNotRepresentableError(
@@ -425,10 +425,10 @@ _LARGEST = 2**63
 
 
 def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
-    """A value that was shown, as the application's type takes it: it would be shown the same again.
+    """The value that the application's type has to bind so that `value` is shown again.
 
     Raises:
-        ValueError: the type takes none such, would show another one, or stores it differently each time.
+        ValueError: the type does not accept it, would show another value, or stores it differently each time.
     """
     if meaning.shown_class is not None:
         if meaning.reading_of(value) != value:
@@ -443,7 +443,7 @@ def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
 
 
 def _candidates(value: Any) -> Iterator[Any]:
-    """What a value of no declared kind may stand for: itself, or what is written like it."""
+    """The values that look like this one: the value itself, and values of other classes that are written alike."""
     yield value
     if isinstance(value, str):
         for read in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):

@@ -31,7 +31,7 @@ class NDJSONWriter:
         self._texts = json.texts_at(columns, options.text_columns)
         watched = [column for column in columns if column.name not in options.text_columns]
         self._watch = CellWatch(watched, json.encoded)
-        # Bytes are seen while they are written, unless some column may hold them.
+        # orjson calls the encoder for bytes, so they are noticed, unless a column may hold bytes.
         with_texts = self._watch.expects(bytes)
         fits = loose_fits(columns, dialect, with_texts=with_texts)
         self._fits = [(position, fit) for position, fit in fits if position not in self._texts]
@@ -55,7 +55,7 @@ class NDJSONWriter:
 
     def _records(self, rows: Rows) -> list[Row]:
         ready = json.with_texts(json.converted(rows, self._converters), self._texts)
-        # As maps, in three quarters of the time of a comprehension: this is most of what a row costs.
+        # map() takes three quarters of the time of a comprehension. This is most of the cost of a row.
         return list(map(dict, map(zip, repeat(self._names), ready)))
 
     def end(self, summary: StreamEnd) -> bytes:
@@ -66,7 +66,7 @@ class NDJSONWriter:
 
 
 def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
-    """The last record of a stream that failed: the error, and how many rows were sent before."""
+    """The last record of a failed stream: the error, and the number of rows sent before it."""
     said: dict[str, Any] = {
         "code": error.code,
         **error.for_caller._asdict(),
@@ -76,7 +76,7 @@ def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
 
 
 def first_line(data: bytes) -> tuple[bytes, bytes]:
-    """The first row of some NDJSON, and what follows; see `Resuming.first_row`."""
+    """Split NDJSON into the first row and the rest; see `Resuming.first_row`."""
     row, _, rest = data.partition(b"\n")
     return row, rest
 
@@ -86,13 +86,13 @@ SEPARATOR = b",\n"
 
 
 def first_object(data: bytes) -> tuple[bytes, bytes]:
-    """The first row of some of a JSON array's, and what follows; see `Resuming.first_row`."""
+    """Split rows of a JSON array into the first row and the rest; see `Resuming.first_row`."""
     end = data.find(SEPARATOR)
     return (data, b"") if end < 0 else (data[:end], data[end:])
 
 
 class JSONArrayWriter:
-    """One array of objects. A stream that failed has no closing bracket, so no reader takes it for complete."""
+    """One array of objects. A failed stream has no closing bracket, so it is not valid JSON."""
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._lines = NDJSONWriter(columns, dialect, options)

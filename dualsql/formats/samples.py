@@ -14,7 +14,7 @@ _KEPT_ROWS = 3
 
 
 class Fitted(NamedTuple):
-    """Rows that fit. `width` is what longer cells were cut to, or None where none was."""
+    """Rows that fit. `width` is the length to which longer cells were cut; None if no cell was cut."""
 
     rows: list[Row]
     width: int | None
@@ -22,7 +22,7 @@ class Fitted(NamedTuple):
 
 def fit(rows: Sequence[Row], budget: int) -> Fitted:
     """As many of `rows` as fit in `budget` characters, with shorter cells if fewer than three rows would fit."""
-    # Bytes are never fewer than characters, and one call tells of all rows.
+    # There are at least as many bytes as characters, and one call measures all rows.
     if len(dumps(rows)) <= budget:
         return Fitted(list(rows), None)
     fitted = Fitted(_within(rows, budget), None)
@@ -34,7 +34,7 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
 
 
 def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:
-    """The most rows with these columns that `shows_all` could be true of: every cell is as short as it can be."""
+    """The largest number of rows for which `shows_all` can be true: those with the shortest possible cells."""
     in_text = len(names) + 2
     in_results = 2 + sum(len(dumps(name)) + 3 for name in names)
     return min(text_budget // in_text, results_budget // in_results)
@@ -67,7 +67,7 @@ def _shortened(row: Row, width: int) -> Row:
 
 
 def _short(value: Any, width: int) -> Any:
-    """What is longer than `width` as the beginning of its text, also where it was a list or an object."""
+    """The value, or the beginning of its text if that is longer than `width`, also for a list or an object."""
     if isinstance(value, dict | list):
         text = dumps(value).decode()
         return value if len(text) <= width else text[: width - 1] + "…"
@@ -77,7 +77,7 @@ def _short(value: Any, width: int) -> Any:
 
 
 TextFormat = Literal["markdown", "csv", "json", "none"]
-"""How the sample stands in a text; "json" is an object a line, "none" leaves it to the structured content."""
+"""The format of the sample in a text. "json" is one object per line, "none" is no sample."""
 
 _SAMPLE_CELL_WIDTHS = (80, 40, 20, 12)
 _SAMPLE_KEPT_ROWS = 10
@@ -87,9 +87,9 @@ Line = list[str]
 
 
 class Table(NamedTuple):
-    """A rendered sample, and how much of it there is.
+    """A rendered sample, and its size.
 
-    `width` is what longer cells were cut to, or None where none was.
+    `width` is the length to which longer cells were cut; None if no cell was cut.
     """
 
     text: str
@@ -99,7 +99,7 @@ class Table(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How lines are written: what stands before, between and behind their cells."""
+    """How lines are written: the characters before, between and after their cells."""
 
     before: str
     between: str
@@ -166,8 +166,8 @@ def table(
 
 
 def _without_rows(lines: list[Line], layout: Layout, budget: int, *, kept: int) -> int:
-    """Take lines away from the end until they fit or `kept` are left; the room there is, or less than nothing."""
-    room = budget + 1 - sum(map(layout.size, lines))  # behind the last line there is no break
+    """Remove lines from the end until they fit or `kept` are left. Return the remaining room, which may be negative."""
+    room = budget + 1 - sum(map(layout.size, lines))  # the last line has no line break
     while room < 0 and len(lines) > kept:
         room += layout.size(lines.pop())
     return room

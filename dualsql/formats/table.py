@@ -36,7 +36,7 @@ FORMATS: dict[str, Format] = {
             resuming=Resuming(first_row=first_record),
             has_end=False,
         ),
-        # These two need the extra dualsql[arrow]; without it, their writers say so.
+        # These two need the extra dualsql[arrow]. Without it, their writers raise an error that names it.
         Format(
             name="arrow",
             media_type="application/vnd.apache.arrow.stream",
@@ -53,7 +53,7 @@ FORMATS: dict[str, Format] = {
         ),
     )
 }
-"""By name, in the order in which a caller that accepts several gets them; the first is the default."""
+"""By name, in order of preference for callers that accept several. The first is the default."""
 
 DEFAULT_FORMAT = next(iter(FORMATS))
 
@@ -62,7 +62,7 @@ def format_named(name: str) -> Format:
     """The format of that name.
 
     Raises:
-        BadParameterError: there is none.
+        BadParameterError: there is no such format.
     """
     if name not in FORMATS:
         raise BadParameterError(

@@ -1,4 +1,4 @@
-"""Values as text for a model, one line each. A cell is data, and cannot end its cell or its line."""
+"""Values as text for a model, one line each. Escapes keep the text of a cell from ending its cell or line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def cell(value: Any, width: int) -> str:
-    """A cell of a Markdown table, at most `width` characters and what it takes to escape them."""
+    """A cell of a Markdown table: at most `width` characters, not counting escapes."""
     plain = _plain(value, width)
     return plain.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
 
 
 def csv_cell(value: Any, width: int) -> str:
-    """A field of CSV (RFC 4180). NULL is nothing at all, an empty text is a pair of quotes."""
+    """A field of CSV (RFC 4180). NULL is an empty field, an empty text is a pair of quotes."""
     plain = _plain(value, width).replace("`", "'")
     if plain == '""' or not {",", '"'} & set(plain):
         return plain
@@ -23,7 +23,7 @@ def csv_cell(value: Any, width: int) -> str:
 
 
 def json_cell(value: Any, width: int) -> str:
-    """The JSON of a value; what is longer than `width` becomes the beginning of its text."""
+    """The JSON of a value, or the beginning of its text if that is longer than `width`."""
     if isinstance(value, str):
         text = value if len(value) <= width else value[: width - 1] + "…"
         return _escaped(json.dumps(text, ensure_ascii=False))
@@ -33,7 +33,7 @@ def json_cell(value: Any, width: int) -> str:
 
 def single_line(text: str, width: int) -> str:
     """`text` without line breaks, control and bidirectional characters, cut with an ellipsis."""
-    # A slice first: a cell can hold megabytes.
+    # The text is cut first, because a cell can hold megabytes.
     head = text[: width * 4]
     if not (head.isascii() and head.isprintable()):
         head = "".join(" " if c.isspace() else c for c in head if c.isspace() or _is_visible(c))
@@ -50,7 +50,7 @@ def _plain(value: Any, width: int) -> str:
 
 
 def _escaped(written: str) -> str:
-    """JSON in which every character is one a reader sees; escaped inside its strings, it means the same."""
+    """JSON with invisible characters escaped inside its strings. Its meaning does not change."""
     if written.isascii() and not {"`", "\x7f"} & set(written):
         return written
     return "".join(c if _is_harmless(c) else _escape(c) for c in written)

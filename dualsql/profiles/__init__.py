@@ -3,7 +3,7 @@
 columns     the rows and columns of a profile, and the statistics that each column has
 statistics  the statements: one for all columns (rows, NULLs, range, longest text), one for each column (distinct
             values, the most frequent ones, ten bins)
-findings    what was found, in the shape of the wire, and notes for a model
+findings    the profile in the shape of the wire, and notes for a model
 service     runs the statements within a time budget
 """
 

@@ -53,7 +53,7 @@ class ProfiledColumn:
 
     Attributes:
         value: the column of the profiled rows.
-        is_masked: no statistic of it may be shown.
+        is_masked: whether it depends on a masked column. None of its statistics is shown.
     """
 
     column: ResultColumn
@@ -123,7 +123,7 @@ class ProfiledRows:
     Attributes:
         rows: the statement that selects them.
         result: all of its columns.
-        columns: the profiled ones; `left_out` more were asked for.
+        columns: the profiled ones. `left_out` is the number of further requested columns.
         most: the largest number of rows; None for all.
     """
 

@@ -1,4 +1,4 @@
-"""A profile's statistics by column, and the notes that a model reads of them."""
+"""A profile's statistics by column, and notes on them for a model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LONGEST_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """The statistics of one column, values as the database gave them."""
+    """The statistics of one column, with the values of the database."""
 
     profiled: ProfiledColumn
     statistics: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[StatisticName]:
-        """The statistics that the column could have, and that there was no time for."""
+        """The statistics of the column that were not computed, because time ran out."""
         if self.profiled.is_masked:
             return []
         return [name for name in self.profiled.statistic_names if name not in self.statistics]
@@ -56,7 +56,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileResult:
-    """A profile; `rows` is None if there was no time to count them."""
+    """A profile. `rows` is None if the rows could not be counted in time."""
 
     kind: ProfileKind
     rows: int | None
@@ -94,7 +94,7 @@ def profile_result(
     """A profile of these rows.
 
     Args:
-        statistics: by the name of the column, each by its own name.
+        statistics: column name -> name of the statistic -> value.
     """
     columns = [ColumnStatistics(profiled, statistics.get(profiled.name, {})) for profiled in data.profiled]
     return ProfileResult(kind=kind, rows=rows, columns=columns, left_out=data.left_out, most=data.most)
@@ -122,7 +122,7 @@ def notes_of(
     """Notes on the columns that the sample misrepresents, by name.
 
     Args:
-        sample: rows of all `columns`, as the database gave them.
+        sample: rows of all `columns`, with the values of the database.
     """
     if found.rows is None or found.rows <= len(sample):
         return {}
@@ -156,7 +156,7 @@ def _has_one_value(column: ColumnStatistics) -> bool:
     statistics = column.statistics
     if statistics.get("distinct_kind") == "exact":
         return bool(statistics["distinct"] == 1)
-    # Only the beginning of a text is read, and two long texts may begin alike.
+    # Only the beginning of a text is read, so two long texts may look equal.
     is_short = not column.profiled.is_text or statistics.get("longest", 0) <= NOTE_WIDTH
     return is_short and "minimum" in statistics and bool(statistics["minimum"] == statistics["maximum"])
 

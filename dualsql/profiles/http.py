@@ -25,10 +25,10 @@ PROFILE = "/{resource_id}/profile"
 
 
 def profile_routes(server: DualResponseServer) -> FeatureRoutes:
-    """The routes below a resource that tell what its columns are like."""
+    """The routes of a resource for the profile of its columns."""
 
     async def profile(request: Request) -> Response:
-        """A signed link is for rows: it opens no profile."""
+        """Answer the profile of a resource. Signed links give access to rows only, not to profiles."""
         kind, columns = parse_profile(request.scope["query_string"])
         principal = await server.identify(request)
         if request.method == "HEAD":  # HEAD runs no query
@@ -64,7 +64,7 @@ def _operation(settings: Settings) -> Operation:
 
 
 def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:
-    """The kind and the columns, of `?kind=full&columns=state,name`; None where no columns are named.
+    """The kind and the columns of `?kind=full&columns=state,name`. Without `columns`, they are None.
 
     Raises:
         BadParameterError: a name is unknown or repeated, or a value is malformed.

@@ -1,4 +1,4 @@
-"""Profiles of stored results, within a time budget; statistics that there was no time for are named."""
+"""Profiles of stored results, within a time budget. The profile lists the statistics that are missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ProfileService:
 
 
 async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
-    """The profile of a new result, and notes on the columns of which its sample gives a wrong picture."""
+    """The profile of a new result, and notes on the columns that its sample misrepresents."""
     found = await fetch_profile(view, kind)
     notes = findings.notes_of(found, view.columns, sample)
     return ProfiledSample(
@@ -59,11 +59,11 @@ async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | 
     """The statistics of these columns, of rows that the view's principal may see.
 
     Args:
-        columns: their names; None for the first ones, as many as the settings allow.
+        columns: their names. None means the first columns, as many as the settings allow.
 
     Raises:
         UnknownColumnError: there is no such column.
-        QueryExecutionError, DatabaseBusyError: the database refused, or had no time for the first statement.
+        QueryExecutionError, DatabaseBusyError: the first statement failed or got no connection.
     """
     wanted = chosen_columns(view.columns, columns)
     chosen = wanted[: view.settings.maximum_profile_columns]
@@ -88,7 +88,7 @@ class _Profiling:
         self._ends_at = _now() + view.settings.profile_budget.total_seconds()
 
     async def run(self) -> ProfileResult:
-        """The statistics that there was time for."""
+        """The statistics that were computed in time."""
         try:
             (row,) = await self._fetch(statistics.summary(self._data))
         except QueryTimeoutError:
@@ -101,9 +101,9 @@ class _Profiling:
             try:
                 found = await self._fetch(statement)
             except (QueryTimeoutError, DatabaseBusyError):
-                continue  # a shorter one may still have the time
+                continue  # a shorter statement may still fit into the time
             except QueryExecutionError:
-                continue  # what has no type may be anything: this database tells no two of them apart
+                continue  # this database cannot compare the values of a column without a declared type
             by_column[column.name] |= statistics.read_values(column, by_column[column.name], found)
         return self._found(rows, by_column)
 

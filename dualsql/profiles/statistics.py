@@ -1,4 +1,4 @@
-"""The statements of a profile and how their rows are read: summary, frequent values, histogram."""
+"""The statements of a profile, and the reading of their rows: summary, frequent values, histogram."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def edges(lowest: Any, highest: Any, bins: int = BINS) -> Sequence[Any] | None:
     if isinstance(lowest, float | Decimal):
         return _even(lowest, highest, bins) if math.isfinite(lowest) and math.isfinite(highest) else None
     if isinstance(lowest, datetime):
-        # asyncpg gives the infinities of a column with zones as instants without one.
+        # asyncpg returns the infinities of a column with time zones as instants without one.
         is_alike = (lowest.tzinfo is None) is (highest.tzinfo is None)
         return _even(lowest, highest, bins) if is_alike else None
     if isinstance(lowest, date):
@@ -64,7 +64,7 @@ def _whole(lowest: int, highest: int, bins: int) -> list[int]:
 def _even(lowest: Any, highest: Any, bins: int) -> list[Any]:
     if lowest == highest:
         return [lowest, highest]
-    # Each is computed on its own: the range may be larger than the largest float.
+    # Each edge is computed separately, because the range may exceed the largest float.
     found = {_between(lowest, highest, number, bins) for number in range(1, bins)}
     return [lowest, *sorted(edge for edge in found if lowest < edge < highest), highest]
 
@@ -81,7 +81,7 @@ def _between(lowest: Any, highest: Any, number: int, bins: int) -> Any:
 
 
 SHOWN = 101
-"""Characters of a text that are read from the database: one more than is shown."""
+"""Characters of a text that are read from the database: one more than are shown."""
 
 
 class ColumnSummary(NamedTuple):
@@ -92,7 +92,7 @@ class ColumnSummary(NamedTuple):
 
 
 def summary(data: ProfiledRows) -> AnySelect:
-    """The statement for all columns; it gives one row, which `read_summary` reads."""
+    """The statement for all columns. It returns one row for `read_summary`."""
     outputs = [
         expression.label(f"f{number}_{name}")
         for number, profiled in enumerate(data.profiled)
@@ -107,7 +107,7 @@ def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
     rows = int(next(values))
     found: dict[str, dict[str, Any]] = {}
     for profiled in data.profiled:
-        # Values of a row come in the order in which they were asked for.
+        # The values have the order of the statement's columns.
         read = {name: next(values) for name, _ in _expressions(profiled, data)}
         if read:
             read["nulls"] = rows - int(read.pop("known"))
@@ -165,7 +165,7 @@ def read_values(
     """The statistics in the rows of `values`."""
     top = sorted((row for row in rows if row[0] == 0), key=lambda row: -int(row[2]))
     distinct = int(top[0][3]) if top else 0
-    # If all values are equally frequent, five of them say nothing.
+    # If all values are equally frequent, the five most frequent ones are arbitrary.
     telling = [row for row in top if int(row[2]) > 1 or distinct <= FREQUENT]
     found: dict[str, Any] = {
         "distinct": distinct,
@@ -219,7 +219,7 @@ def _edges(summary: Mapping[str, Any]) -> Sequence[Any] | None:
 
 def _counted(data: ProfiledRows, profiled: ProfiledColumn) -> CTE:
     value = profiled.value
-    # A collation may take 'a' and 'A' for equal; they are counted as two texts.
+    # A collation may treat 'a' and 'A' as equal. Here they are counted as two texts.
     is_text = profiled.is_text or isinstance(profiled.column.meaning.stored, types.String)
     key = data.capabilities.distinguishing(value)[0] if is_text else value
     shows_itself = type(key.type) is type(value.type) or not is_text

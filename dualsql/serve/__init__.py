@@ -1,4 +1,4 @@
-"""MCP and REST as one application, also for a database without code of its own; `dualsql serve` runs it.
+"""MCP and REST as one application, also over the reflected tables of a database. `dualsql serve` runs it.
 
 application  serve_app (the Starlette application), build_mcp (all ready-made tools), build_server (reflected tables)
 listening    sockets, and uvicorn on them

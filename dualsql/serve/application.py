@@ -62,14 +62,14 @@ MINIMUM_TOKEN_LENGTH = 16
 
 
 TOKEN_PRINCIPAL = Principal(id="token")
-"""Whoever has the one token of a server."""
+"""The principal of a server with one token."""
 
 
 def one_token(token: str, principal: Principal | None = None) -> Authenticate:
     """`authenticate=` for a server with one bearer token: its holder is `principal`, all other callers are refused.
 
     Raises:
-        ConfigurationError: the token is too short, or cannot stand in a header.
+        ConfigurationError: the token is too short, or has characters that a header cannot contain.
     """
     if (
         len(token) < MINIMUM_TOKEN_LENGTH
@@ -97,19 +97,19 @@ def required(authenticate: Authenticate) -> Authenticate:
 
 
 ContextProvider = Callable[[Request, Principal | None], Awaitable[Any]]
-"""Called for each MCP request: what it returns is `provided()` in the tools that the request calls.
+"""Called for each MCP request. Tools that the request calls get its result from `provided()`.
 
-An exception refuses the request: an error of dualsql's, or Starlette's HTTPException, with its own status.
+To refuse the request, raise an error of dualsql or Starlette's HTTPException. Each has its own status.
 """
 
 METHODS = ("POST",)
-"""Of the MCP endpoint. GET listens to a session and DELETE ends one, and a stateless endpoint has none."""
+"""Methods of the MCP endpoint. It is stateless, so it has no session for GET and DELETE."""
 
 _provided: ContextVar[Any] = ContextVar("dualsql_provided", default=None)
 
 
 def provided() -> Any:
-    """In a tool: what the context provider returned for this request; None without a provider."""
+    """In a tool: the result of the context provider for this request; None without a provider."""
     return _provided.get()
 
 
@@ -122,8 +122,8 @@ class IdentifiedToken(AccessToken):
 class AuthMiddleware:
     """Authenticates each request to the MCP endpoint, and calls the context provider for it.
 
-    A stateless endpoint has no session that could hold an identity, so each request is authenticated. The principal is
-    passed on as the MCP SDK passes on an access token: tools, resources and subscriptions find it in the usual place.
+    A stateless endpoint has no session that could store an identity, so each request is authenticated. The principal is
+    passed on in the MCP SDK's access token, where tools, resources and subscriptions look for it.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class AuthMiddleware:
             request = Request(scope, receive)
             principal = await self._dual.identify(request)
             context = None if self._context is None else await self._context(request, principal)
-        except Exception as error:  # noqa: BLE001 - the outermost edge: a foreign exception becomes a fixed text
+        except Exception as error:  # noqa: BLE001 - the outermost edge: other exceptions become a fixed text
             await problem_response(error)(scope, receive, send)
             return
         user = None if principal is None else _user(principal)
@@ -156,7 +156,7 @@ class AuthMiddleware:
 
 
 def _user(principal: Principal) -> AuthenticatedUser:
-    # Without the credential, which only `identify` needs.
+    # The token does not contain the credential.
     token = IdentifiedToken(token="-", client_id=principal.id, scopes=[], principal=principal)  # noqa: S106
     return AuthenticatedUser(token)
 
@@ -171,7 +171,7 @@ LONGEST_NOTES = 8_000
 """Characters of the notes for the model."""
 
 _TASK_AFTER = timedelta(seconds=3)
-"""How long a call may take before it is answered with a task, for clients that declare tasks."""
+"""For clients that declare tasks: how long a call may take before its result is a task."""
 
 
 @checked_keywords(MCPServer)
@@ -187,7 +187,7 @@ def build_mcp(
 ) -> MCPServer[Any]:
     """An MCP server of the official SDK with all ready-made tools and resources.
 
-    It neither starts nor stops `dual`: `serve_app` does, or you do.
+    This function neither starts nor stops `dual`. `serve_app` does, or your application.
 
     Args:
         wait: how long a query may take before its result is pending; by default a call takes up to `query_timeout`.
@@ -225,19 +225,19 @@ def build_mcp(
 
 
 class Started:
-    """Whether a server has started, and its MCP server."""
+    """Waits for the start of a server, and then holds its MCP server."""
 
     def __init__(self) -> None:
         self._has_started = asyncio.Event()
         self._server: MCPServer[Any] | None = None
 
     def with_(self, server: MCPServer[Any]) -> None:
-        """It has."""
+        """Record that the server has started."""
         self._server = server
         self._has_started.set()
 
     async def handler(self, method: str) -> Handler:
-        """What answers `method`, once the server has started."""
+        """The handler of `method`. Waits until the server has started."""
         await self._has_started.wait()
         found = None if self._server is None else low_level_server(self._server).get_request_handler(method)
         if found is None:
@@ -251,9 +251,9 @@ _NEED_NO_DATABASE = frozenset(
 
 
 def answer_once_started(server: MCPServer[Any], started: Started) -> None:
-    """Let `server` answer the handshake, and which tools there are; the started server answers all other requests."""
+    """Let `server` answer the handshake and `tools/list`, and the started server all other requests."""
     below = low_level_server(server)
-    for method, entry in list(below._request_handlers.items()):  # noqa: SLF001 - there is no public list of them
+    for method, entry in list(below._request_handlers.items()):  # noqa: SLF001 - the SDK has no public list of handlers
         if method not in _NEED_NO_DATABASE:
             below.add_request_handler(
                 method, entry.params_type, partial(_answer_once_started, started, method)
@@ -305,7 +305,7 @@ _SOURCE = "default"
 
 
 class Built(NamedTuple):
-    """A started server, and the tables it serves."""
+    """A started server, and its tables."""
 
     server: DualResponseServer
     reflected: ReflectedTables
@@ -374,12 +374,12 @@ def serve_app(
     other than POST. The `authenticate` of `dual` identifies the callers of both.
 
     Args:
-        mcp: a server of yours; by default that of `build_mcp`.
+        mcp: an MCP server; by default the result of `build_mcp`.
         context: called for every MCP request; see `provided`.
-        session: how browsers sign in to the pages, where `Settings.pages` is set.
+        session: how browsers sign in to the pages, if `Settings.pages` is set.
     """
     server = build_mcp(dual) if mcp is None else mcp
-    # Called for the session manager that it makes. The rest of that application is made below, for MCP and REST.
+    # The call creates the session manager. The application itself is built below, for MCP and REST.
     server.streamable_http_app(
         stateless_http=True,
         max_request_body_size=MAXIMUM_REQUEST_SIZE,

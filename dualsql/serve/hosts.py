@@ -33,7 +33,7 @@ def over_stdio(
 ) -> Iterator[tuple[str, str]]:
     """Titles and snippets for hosts that start the server over stdio."""
     variables = " ".join(f"--env {key}={shlex.quote(value)}" for key, value in environment.items())
-    # An option in between, since --env takes all the words that follow it.
+    # --env takes all words up to the next option, so another option follows it.
     added = f"{variables} --transport stdio {shlex.quote(name)}"
     yield "Claude Code", f"claude mcp add {added} -- {shlex.join(command)}"
     program = {"command": command[0], "args": list(command[1:]), "env": dict(environment)}

@@ -1,4 +1,4 @@
-"""Listening sockets, and uvicorn on them. The port is free again however the server ends."""
+"""Listening sockets, and uvicorn on them. The port is released when the server ends, also after an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stop_on_sigterm() -> None:
 
 
 class _Server(uvicorn.Server):
-    """Sets `ready` once it serves, and leaves Ctrl-C to asyncio.run, which cancels the task that waits for it."""
+    """Sets `ready` when it serves. It does not handle Ctrl-C: asyncio.run does, and cancels the waiting task."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -41,8 +41,8 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve `app` during the block, which gets the server's task. At its end the server is shut down."""
-    # No access log: a URL holds the id of a resource, which is all that an anonymous caller needs to read it.
+    """Serve `app` during the block and yield the server's task. After the block the server is shut down."""
+    # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=5
     )
@@ -63,7 +63,7 @@ def listen(host: str, port: int) -> socket.socket:
         ConfigurationError: the port is taken, or the address is not one of this machine's.
     """
     try:
-        # With the protocol: asyncio turns Nagle's algorithm (40 ms) off only on sockets that it knows are TCP.
+        # With the protocol, because asyncio disables Nagle's algorithm (40 ms) only on sockets with IPPROTO_TCP.
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )[0]
