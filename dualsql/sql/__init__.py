@@ -1,9 +1,9 @@
-"""SQL text in, a Select out. No text of the caller's survives, each part is made anew of what is registered.
+"""Translates a SQL text into a Select. The Select contains no text of the caller.
 
-A parser's tree is walked node by node. What has a translation into SQLAlchemy's constructs is translated, whatever
-has none is refused: there is no list of bad things to be incomplete. Tables and columns are those of the registry,
-functions those of an allow-list, values become bound parameters. The Select is then stored, narrowed, paged and
-counted as one that an engineer wrote.
+sqlglot parses the text, and its tree is translated node by node into SQLAlchemy's constructs. A node without a
+translation is refused, so safety does not depend on a list of forbidden constructs. Tables and columns come from the
+registry, functions from an allow-list, and values become bound parameters. The Select is then stored, restricted by
+rules, paged and counted like one that an engineer wrote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["read_select"]
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: a server is made, and answers about its tools, without the parser.
+    # The parser is imported on first use, so that a server starts and lists its tools without it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with extra("sql"):

@@ -29,7 +29,7 @@ _LARGEST_FRAME = 2**31 - 1
 
 
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
-    """`name(arguments)`, if there is such a function here."""
+    """`name(arguments)`, if this database has such a function and dualsql allows it."""
     wanted = name.lower()
     result = result_of(wanted, translator.dialect, translator.version)
     if result is None:
@@ -38,12 +38,12 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         arguments = instants(arguments)
     try:
         return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
-    except TypeError:  # SQLAlchemy knows some functions by a class, whose arguments are counted
+    except TypeError:  # SQLAlchemy has classes for some functions, which check the number of arguments
         invalid(f"{wanted}() takes another number of arguments.", hint="Check the arguments of the function.")
 
 
 def _refuse(translator: Translator, name: str) -> NoReturn:
-    """Say that there is no such function, and what to write instead."""
+    """Refuse an unknown function, with a hint that says what to write instead."""
     dialect, version = translator.dialect, translator.version
     close = get_close_matches(name, known_functions(dialect, version), n=3, cutoff=0.75)
     guess = f"Did you mean {' or '.join(close)}?" if close else "Use a standard function."
@@ -102,7 +102,7 @@ def _ordered_argument(translator: Translator, given: list[Any], scope: Scope) ->
 
 
 def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
-    """STRING_AGG and GROUP_CONCAT, whose separator stands apart from what is joined."""
+    """STRING_AGG and GROUP_CONCAT, whose separator is not an ordinary argument in the parser's tree."""
     found = only(node, "this", "separator")
     inner, separator = found["this"], found.get("separator")
     order = None
@@ -191,7 +191,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
 
 
 def _named(node: Any, scope: Scope) -> Any:
-    """The window itself, or the one of the WINDOW clause that it names."""
+    """The window itself, or the window of the WINDOW clause that it names."""
     alias = node.args.get("alias")
     if alias is None:
         return node
@@ -216,7 +216,7 @@ def _frame(spec: Any) -> dict[str, tuple[int | None, int | None]]:
 
 
 def _bound(bound: Any, side: Any) -> int | None:
-    """As SQLAlchemy has it: None without an end, 0 for the current row, below it for rows before."""
+    """A frame bound in SQLAlchemy's form: None for unbounded, 0 for the current row, negative for rows before it."""
     text = bound.name if isinstance(bound, exp.Expression) else str(bound).upper()
     if text == "UNBOUNDED":
         return None

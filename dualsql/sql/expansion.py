@@ -1,9 +1,9 @@
-"""How large a statement is once every name in it is written out, as databases do before they run it.
+"""The size of a statement after names are expanded, which databases do before they run it.
 
-A name costs a text nothing and may double what it stands for: `x BETWEEN a AND b` becomes `x >= a AND x <= b`, a CTE
-that is read twice is planned twice, and `x + x` of a subquery is merged with the query around it. Forty of these in one
-another are 2 ** 40 expressions, which a planner makes without a look at its time limit: DuckDB took 20 GiB in the
-server's own process until the system killed it.
+A short text can expand to a large statement: `x BETWEEN a AND b` becomes `x >= a AND x <= b`, a CTE that is read twice
+is planned twice, and `x + x` over a subquery is merged with that subquery. Forty nested ones are 2 ** 40 expressions.
+Planners do not check their time limit while they expand: DuckDB used 20 GiB in the server's process until the operating
+system killed it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlalchemy.sql.selectable import AliasedReturnsRows, Join
 from dualsql.sql.scope import invalid
 
 MAXIMUM_EXPANSION = 10_000
-"""The 400 queries of the tests have at most 540. DuckDB plans so many in 0.3 s, and PostgreSQL does."""
+"""The 400 queries of the tests have at most 540 elements. DuckDB and PostgreSQL plan this maximum in 0.3 s."""
 
 _COPYING = frozenset({operators.between_op, operators.not_between_op})
 _LISTS = frozenset({operators.in_op, operators.not_in_op})
@@ -29,7 +29,7 @@ _GROUPINGS = frozenset({"rollup", "cube", "grouping_sets"})
 
 
 def require_bounded(statement: Any) -> None:
-    """Refuse a statement with more than MAXIMUM_EXPANSION elements once its names are written out."""
+    """Refuse a statement that expands to more than MAXIMUM_EXPANSION elements."""
     size = Expansion().of(statement)
     if size > MAXIMUM_EXPANSION:
         invalid(
@@ -39,15 +39,15 @@ def require_bounded(statement: Any) -> None:
 
 
 class Expansion:
-    """Counts elements, each once, and adds it as often as it is named."""
+    """Counts the elements of a statement after expansion. Each element is walked once and its size is reused."""
 
     def __init__(self) -> None:
-        # By the ids of elements, which are kept so that the ids stay their own.
+        # By the ids of elements. The elements are kept alive, so that the ids stay unique.
         self._sizes: dict[int, tuple[Any, int]] = {}
         self._sources: dict[int, dict[Any, list[Any]]] = {}
 
     def of(self, element: Any) -> int:
-        """How many elements `element` becomes. What reads itself, as a recursive CTE does, is one there."""
+        """The number of elements that `element` expands to. A recursive reference counts as one."""
         known = self._sizes.get(id(element))
         if known is None:
             self._sizes[id(element)] = element, 1
@@ -68,7 +68,7 @@ class Expansion:
         return size if copied is None else size + (times - 1) * self.of(copied)
 
     def _named(self, table: AliasedReturnsRows) -> dict[Any, list[Any]]:
-        """What each column of a subquery, a CTE or an alias stands for."""
+        """The expressions behind each column of a subquery, a CTE or an alias."""
         if id(table) not in self._sources:
             rows: Any = table.element
             selects = rows.selects if isinstance(rows, CompoundSelect) else [rows]
@@ -81,11 +81,11 @@ class Expansion:
 
 
 def _parts(element: Any) -> list[Any]:
-    """The parts of `element`, each once: a SELECT lists the tables of its joins beside the joins themselves."""
+    """The parts of `element`, without repetitions: a SELECT lists the tables of its joins and the joins themselves."""
     if isinstance(element, AliasedReturnsRows):
         return [element.element]
     parts = list(element.get_children())
-    if isinstance(element, Join):  # whose sides are walked once, by the SELECT around it
+    if isinstance(element, Join):  # the enclosing SELECT walks both sides
         return parts
     joined, waiting = set(), [part for part in parts if isinstance(part, Join)]
     while waiting:
@@ -97,7 +97,7 @@ def _parts(element: Any) -> list[Any]:
 
 
 def _copied(element: Any) -> tuple[Any, int]:
-    """The part of `element` that databases write more than once, and how often."""
+    """The part of `element` that databases repeat, and how often."""
     if isinstance(element, BinaryExpression) and element.operator in _COPYING:
         return element.left, 2
     if isinstance(element, BinaryExpression) and element.operator in _LISTS:
@@ -110,7 +110,7 @@ def _copied(element: Any) -> tuple[Any, int]:
 
 
 def _sets(part: Any) -> int:
-    """How many sets of groups `part` of a SELECT asks for; those of several parts are multiplied."""
+    """The number of grouping sets in `part` of a SELECT. The numbers of several parts are multiplied."""
     if isinstance(part, Label):
         return _sets(part.element)
     if isinstance(part, ClauseList):

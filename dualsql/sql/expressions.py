@@ -69,7 +69,7 @@ _SIZED: Mapping[Any, Callable[..., SQLType]] = {
     DType.VARCHAR: types.String,
 }
 
-# SQLite has no such types: a CAST to one of them gives a number.
+# SQLite has no such types: a CAST to one of them returns a number.
 DATE_LIKE = (types.Date, types.DateTime, types.Time, types.Interval)
 
 
@@ -142,7 +142,7 @@ def _moment(name: str, kind: Any) -> Any:
 
 def _connected(connect: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        # A long chain of AND leans to the left: walked and not descended, it may be long.
+        # A chain of AND is nested to the left. It is walked in a loop, because recursion would limit its length.
         parts = [translator.expression(part, scope) for part in node.flatten(unnest=False)]
         made: Element = connect(*parts)
         return made
@@ -230,7 +230,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
 
 
 def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Element]:
-    """The members of IN; a list of constants may be long, since it becomes one parameter."""
+    """The members of IN. A list of constants becomes one parameter, so it may be long."""
     if not all(isinstance(option, exp.Literal) for option in given):
         return [translator.expression(option, scope) for option in given]
     scope.work.spend(len(given))
@@ -300,7 +300,7 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     if translator.dialect.date_cast_hint and isinstance(wanted, DATE_LIKE):
         forbid("CAST to a date", hint=translator.dialect.date_cast_hint)
     made = cast(value, wanted)
-    # What computes in doubles does not round to the digits that are written there.
+    # A database that computes in doubles does not round to the scale of the type.
     return functions.computed(made, translator.dialect) if translator.dialect.computes_in_doubles else made
 
 
@@ -346,7 +346,7 @@ def _json(text: str, kind: Any) -> Any:
 
 
 def _subselect(translator: Translator, node: Any, scope: Scope) -> Any:
-    """A query inside an expression, which may read the columns of the queries around it."""
+    """A query inside an expression. It may read columns of the enclosing queries."""
     if isinstance(node, exp.Subquery):
         node = only(node, "this")["this"]
     inner = scope.inner()

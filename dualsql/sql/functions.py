@@ -1,8 +1,8 @@
 """The functions that a text may call, and the types of computed values.
 
-Every other function is refused: none of these reads a file, a catalogue, a setting or the network, waits, locks or
-writes. SQLAlchemy gives `price * (1 - discount)` the type NUMERIC(12, 2) of its columns; on SQLite, where such a type
-rounds results, two of four digits would be lost. Computed values therefore get types without a scale.
+No allowed function reads a file, a catalogue, a setting or the network, waits, locks or writes. All others are refused.
+SQLAlchemy gives `price * (1 - discount)` the type NUMERIC(12, 2) of its columns. On SQLite such a type rounds results,
+and two of four decimal digits would be lost. Computed values therefore get types without a scale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, type_coerce, types
 from dualsql.capabilities import ResultOf, TextDialect
 from dualsql.columns.own_types import SQLType
 
-_FRACTIONS = (types.Numeric, types.Float)  # neither is the other's base
+_FRACTIONS = (types.Numeric, types.Float)  # neither is a subclass of the other
 
 
 def common(kinds: Sequence[SQLType]) -> SQLType:
@@ -23,7 +23,7 @@ def common(kinds: Sequence[SQLType]) -> SQLType:
     known = [kind for kind in kinds if not isinstance(kind, types.NullType)]
     numbers = [kind for kind in known if isinstance(kind, _FRACTIONS)]
     if len({_affinity(kind) for kind in known}) > 1:
-        return types.NullType()  # SQLite gives a text or a number, as it comes
+        return types.NullType()  # SQLite may return a text in one row and a number in the next
     if not numbers:
         wide = next((kind for kind in known if isinstance(kind, types.BigInteger)), None)
         return wide or next(iter(known), types.NullType())
@@ -34,14 +34,14 @@ def common(kinds: Sequence[SQLType]) -> SQLType:
 
 
 def _affinity(kind: SQLType) -> type[SQLType]:
-    """What values of the type can stand beside each other."""
+    """The class of types with which this type can be combined."""
     if isinstance(kind, (*_FRACTIONS, types.Integer)):
         return types.Numeric
     return next((base for base in (types.String, types.DateTime) if isinstance(kind, base)), type(kind))
 
 
 def average(kind: SQLType, dialect: TextDialect) -> SQLType:
-    """What avg() and its kin give."""
+    """The type of avg() and similar functions."""
     if isinstance(kind, types.Interval):
         return kind
     is_float = isinstance(kind, _FRACTIONS) and not kind.asdecimal
@@ -49,7 +49,7 @@ def average(kind: SQLType, dialect: TextDialect) -> SQLType:
 
 
 def quotient(left: SQLType, right: SQLType, dialect: TextDialect) -> SQLType:
-    """What left / right gives."""
+    """The type of left / right."""
     if isinstance(left, types.Integer) and isinstance(right, types.Integer):
         return dialect.whole_quotient
     if not any(isinstance(kind, _FRACTIONS) for kind in (left, right)):
@@ -58,7 +58,7 @@ def quotient(left: SQLType, right: SQLType, dialect: TextDialect) -> SQLType:
 
 
 def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement[Any]:
-    """The element, its type such that none of its digits is lost."""
+    """The element, with a type that keeps all of its digits."""
     kind = element.type
     if not isinstance(kind, _FRACTIONS) or not kind.asdecimal:
         return element
@@ -68,7 +68,7 @@ def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement
 
 
 def one_of(element: ColumnElement[Any], values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
-    """The element, which is one of `values`, with the type they have in common."""
+    """The element, with the common type of `values`, one of which it returns."""
     kind = common([value.type for value in values])
     return element if repr(kind) == repr(element.type) else type_coerce(element, kind)
 
@@ -93,7 +93,7 @@ def _one_of(arguments: list[Any], _: TextDialect) -> SQLType:
 
 
 def _chosen(arguments: list[Any], _: TextDialect) -> SQLType:
-    """Of a condition and two values."""
+    """The type of iif(condition, value, value)."""
     return common([found.type for found in arguments[1:]])
 
 
@@ -112,7 +112,7 @@ def _named(kind: Result | SQLType, names: str) -> dict[str, Result]:
 
 _UNTYPED = types.NullType()
 
-# On every engine, as far as it has them; what it has not, it says itself.
+# Allowed on every database. If a database lacks one, its own error says so.
 _COMMON: Mapping[str, Result] = {
     **_named(_WHOLE, "ascii char_length character_length instr length octet_length sign strpos unicode"),
     **_named(
@@ -150,7 +150,7 @@ _OTHER_AGGREGATES = frozenset(
     """aggregate_strings approx_count_distinct arg_max arg_min count_if first last list max_by min_by quantile_cont
     quantile_disc""".split()
 )
-"""Those of one engine, and the name that SQLAlchemy has for string_agg."""
+"""Functions of one database, and SQLAlchemy's name of string_agg."""
 
 _WINDOWS: Mapping[str, Result] = {
     **_named(_WHOLE, "dense_rank ntile rank row_number"),
@@ -170,7 +170,7 @@ _INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("nvl", "isnull"), "Write coalesce(x, y)."),
     "len": "Write length(x).",
 }
-"""Where the database has nothing of its own to say."""
+"""Suggestions for databases that have no own one."""
 
 Version = tuple[int, ...]
 
@@ -182,12 +182,12 @@ def absent(name: str, dialect: TextDialect, version: Version | None) -> bool:
 
 
 def instead(name: str, dialect: TextDialect) -> str | None:
-    """What to write in the place of a function that is not served here, where that is known."""
+    """What to write instead of a function that is not allowed; None if unknown."""
     return dialect.instead.get(name) or _INSTEAD.get(name)
 
 
 def result_of(name: str, dialect: TextDialect, version: Version | None = None) -> Result | None:
-    """What a function gives, or None when there is no such function here."""
+    """The result type of a function, or None if this database has no such function or it is not allowed."""
     if absent(name, dialect, version):
         return None
     own = dialect.functions.get(name)
@@ -200,18 +200,18 @@ _OF_ARGUMENTS: Mapping[ResultOf, Result] = {ResultOf.FIRST_ARGUMENT: _same, Resu
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether it makes one value of many rows."""
+    """Whether the function is an aggregate on at least one database."""
     return name in _AGGREGATES
 
 
 def gathers(name: str, arguments: int, dialect: TextDialect) -> bool:
-    """Whether a call of so many arguments makes one value of many rows."""
+    """Whether a call with this number of arguments is an aggregate."""
     if dialect.has_scalar_extremes and name in {"max", "min"}:
         return arguments < 2
     return name in _AGGREGATES or name in _OTHER_AGGREGATES
 
 
 def known_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
-    """Every name, for suggestions."""
+    """The names of all allowed functions, for suggestions."""
     named = {*dialect.functions, *_COMMON, *_AGGREGATES, *_WINDOWS}
     return sorted(name for name in named if not absent(name, dialect, version))

@@ -53,8 +53,8 @@ def add_execute_query(
 
     Args:
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
-        visible: which tables a caller may know of; by default all of them. The server's hooks apply in any case.
-        options: see `ToolOptions`; `source` is the database of calls that name none.
+        visible: which tables a caller may see; by default all. The server's hooks always apply.
+        options: see `ToolOptions`. `source` is the database of calls that name none.
 
     Raises:
         ConfigurationError: as `DualResponseServer.tool`; or the extra `sql` is not installed.
@@ -70,7 +70,7 @@ def add_execute_query(
         *,
         caller: Principal | None,
     ) -> Answer:
-        # A model fills in what it does not need: an empty text is no argument.
+        # Models fill in arguments that they do not need, so an empty text counts as omitted.
         query, query_name, source_name = query or None, query_name or None, source_name or None
         if (query is None) == (query_name is None):
             raise MalformedCallError("Give exactly one of query and query_name.")
@@ -125,7 +125,7 @@ def add_query(
 
 @contextmanager
 def _suggestions() -> Iterator[None]:
-    """Errors in the block have `suggestions` in their details, if need be an empty list."""
+    """Add `suggestions` to the details of errors in the block: a list that may be empty."""
     try:
         yield
     except DualResponseError as error:

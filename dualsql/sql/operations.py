@@ -1,4 +1,4 @@
-"""Operators. They compute as the database does."""
+"""Operators. Their results are those of the database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Ele
 
 
 def alike(translator: Translator, element: Element, other: Element) -> Element:
-    """The element; a constant takes the type of the other one."""
+    """The element. A constant gets the type of the other element."""
     return values.given(translator, element, other)
 
 
@@ -63,11 +63,11 @@ def _compared(apply: Two) -> Any:
 def operand(element: Element, needed: OperatorClass, otherwise: TypeEngine[Any] | None = None) -> Element:
     """The element as the left side of an operator of the class `needed`.
 
-    SQLAlchemy's types lack operators that engines have for them, such as `+` of a Boolean on SQLite. Where the engine
-    lacks it as well, it says so itself.
+    SQLAlchemy's types lack operators that databases support, such as `+` of a Boolean on SQLite. If the database lacks
+    the operator too, its own error says so.
 
     Args:
-        otherwise: the type to compute with where its own lacks the operator; an unknown one by default.
+        otherwise: the type to use if the element's own type lacks the operator; by default an unknown type.
     """
     has_it = element.type.operator_classes & (needed | OperatorClass.UNSPECIFIED)
     return element if has_it else type_coerce(element, otherwise or types.NullType())
@@ -84,9 +84,9 @@ def concatenated(left: Element, right: Element) -> Element:
 
 
 def comparison(apply: Two, left: Element, right: Element, capabilities: Capabilities) -> Element:
-    """Whether `apply` holds for both; unknown where either is NULL."""
+    """The comparison of two elements. It is unknown (NULL) if one of them is NULL."""
     if isinstance(left, Null) or isinstance(right, Null):
-        # SQLAlchemy would make IS NULL of it, and the engine knows nothing that equals NULL.
+        # SQLAlchemy would write IS NULL, but in SQL nothing equals NULL.
         return type_coerce(null(), types.Boolean())
     if spells_instants(capabilities, left, right):
         return instants.compared(apply, left, right)
@@ -97,7 +97,7 @@ def comparison(apply: Two, left: Element, right: Element, capabilities: Capabili
 
 
 def spells_instants(capabilities: Capabilities, *elements: Any) -> bool:
-    """Whether one of them is an instant that the engine keeps as a text of some spelling."""
+    """Whether one of them is an instant that the database stores as text."""
     return capabilities.spells_instants and any(map(instants.is_instant, elements))
 
 
@@ -135,7 +135,7 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
 def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
     left, right = _both(translator, node, scope)
     kind = functions.quotient(left.type, right.type, translator.dialect)
-    # SQLAlchemy's own division is Python's; this one is the engine's.
+    # SQLAlchemy's division follows Python. This one follows the database.
     divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
     return functions.computed(divided, translator.dialect)
 
@@ -151,7 +151,7 @@ def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
 def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
     inner = only(node, "this")["this"]
     if isinstance(inner, exp.Literal) and not inner.is_string:
-        # A number below zero is one constant: it can then stand in LIMIT, frames and comparisons.
+        # A negative number becomes one constant, so that LIMIT, frames and comparisons accept it.
         bound: Any = values.number(inner.name, translator.dialect)
         return literal(-bound.value, bound.type)
     return -operand(translator.expression(inner, scope), OperatorClass.MATH)

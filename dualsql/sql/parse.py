@@ -1,8 +1,7 @@
-"""SQL text to a tree: one statement, parsed in time linear in its length.
+"""Parses a SQL text of one statement, in time linear in its length.
 
-sqlglot's parser tries one reading after another and goes back, in nested calls: its time doubles with each JOIN without
-ON and with each nested `date(`. Therefore each step of the parser is counted, and a text may take as many steps as its
-length allows. Texts are short because they are parsed on the event loop: docs/sql.md has the figures.
+sqlglot's parser backtracks in nested calls: its time doubles with each JOIN without ON and with each nested `date(`.
+Therefore the steps of the parser are counted, and limited in proportion to the length of the text. Texts are short, because they are parsed on the event loop: docs/sql.md has the measurements.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from dualsql.sql.scope import CATALOGUE, WorkBudget, forbid, invalid, too_deep
 
 MAXIMUM_LENGTH = 64 * 1024
 MAXIMUM_TOKENS = 3_000
-"""One takes 5 to 8 microseconds to read."""
+"""One token takes 5 to 8 microseconds to parse."""
 MAXIMUM_SELECTS = 100
-"""One takes 100 microseconds to read."""
+"""One takes 100 microseconds to parse."""
 MAXIMUM_BRACKETS = 40
-"""Brackets within brackets, CASE within CASE: each takes 25 frames of Python's stack to parse."""
+"""Nested parentheses and CASEs: each takes 25 frames of Python's stack to parse."""
 MAXIMUM_DEPTH = 200
-"""Nodes within nodes; a chain of AND, OR or one set operation is one of them, a chain of + is not."""
+"""Nested nodes. A chain of AND, of OR or of one set operation counts once, a chain of + does not."""
 _LEVELS_OF_SELECT = 6
-"""So many elements stand inside one another in its document, which may be 300 deep."""
+"""Nested elements of the statement in its document, which may have 300 levels."""
 LONGEST_NUMBER = 100
 LONGEST_TYPED = 200
-"""Characters of a text after the name of a type; the parser's expressions for intervals and zones take their square."""
+"""Characters of a text after a type name. The parser's regular expressions for intervals and zones are quadratic."""
 
 STEPS_PER_TOKEN = 2
 FREE_STEPS = 300
-"""The 400 queries of the tests have at most 205 tokens and take at most 1.6 steps for each."""
+"""The 400 queries of the tests have at most 205 tokens and take at most 1.6 steps for each token."""
 
 if SQLGLOTC_INSTALLED or not isinstance(vars(Parser)["_advance"], FunctionType):
     raise ConfigurationError(
@@ -54,27 +53,27 @@ _NUMBERS = frozenset({TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRI
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
-# What is left of a semicolon at the end, with a comment after it or without.
+# The parser's nodes for a semicolon at the end, with or without a comment after it.
 _NOTHING = (type(None), exp.Semicolon)
 
 _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN})
 
-# Calls without words between their arguments, which the parser would give a meaning of its own.
+# Calls with plain arguments for which the parser has nodes of its own. They are kept as they are written.
 _PLAIN_CALLS = frozenset(
     """APPROX_QUANTILE ARGMAX ARGMIN ARG_MAX ARG_MIN CHAR CHR DATE_PART DECODE INITCAP JSONB_EXISTS JSON_AGG LISTAGG MAX
     MAX_BY MIN MIN_BY NORMALIZE QUANTILE QUANTILE_CONT QUANTILE_DISC VALUES""".split()
 )
 
 Query = exp.Select | exp.SetOperation
-"""What a text may be."""
+"""The kinds of statement that a text may be."""
 
 
 def parse(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
-    """The tree of the one query that `sql` is.
+    """Parse `sql`, which has to be one query.
 
     Raises:
-        InvalidSQLError: it cannot be parsed, or is too large.
-        ForbiddenSQLError: it is more than one statement, or none that reads.
+        InvalidSQLError: the text cannot be parsed, or is too large.
+        ForbiddenSQLError: there are several statements, or the statement is not a query.
     """
     if not sql.strip():
         invalid("There is no SQL.", hint="Write one SELECT.")
@@ -108,15 +107,15 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
     except RecursionError as error:
         raise too_deep() from error
     except Exception as error:
-        # A parser for many dialects has errors of its own: KeyError for the type NULLABLE, AttributeError for |>.
+        # sqlglot raises errors of Python for some texts: KeyError for the type NULLABLE, AttributeError for |>.
         raise InvalidSQLError(_message(error), hint="Check the syntax near there.") from error
 
 
 def _counting_dialect(name: str) -> Any:
     """A dialect whose parsers count their steps in it.
 
-    Hints and quoted names of types are texts in a text, which parsers of their own read: the dialect makes them all,
-    and the tokens.
+    Hints and quoted type names are texts within the text, and other parser objects read them. The dialect creates all
+    parsers and the tokens, so it sees every step.
     """
     own: Any = type(_dialect(name))()
     plain = own.tokenize
@@ -136,11 +135,11 @@ def _counting_dialect(name: str) -> Any:
 
 
 class _TooManyStepsError(Exception):
-    """A parser has moved more often than a text of its length may; no error that a parser catches."""
+    """The text needs more parser steps than its length allows. sqlglot does not catch this class."""
 
 
 def nulls_first(dialect: TextDialect, *, descending: bool) -> bool:
-    """Where the parser's tree puts NULLs when the text does not say: as the engine itself does."""
+    """Whether NULLs come first if the text does not say so, as on the database itself."""
     ordering = _dialect(dialect.parser).NULL_ORDERING
     return ordering != "nulls_are_last" and descending is (ordering == "nulls_are_large")
 
@@ -159,7 +158,7 @@ _CATALOGUE_COMMANDS = frozenset({"SHOW", "PRAGMA", "DESCRIBE", "DESC", "EXPLAIN"
 
 
 def _check_kind(tokens: list[Token]) -> None:
-    # What the parser does not know it would keep as text, and write to the log.
+    # The parser would keep an unknown statement as text and write it to the log.
     if tokens and tokens[0].token_type not in _QUERIES:
         if tokens[0].text.upper() in _CATALOGUE_COMMANDS:
             forbid("A statement that is not a SELECT", hint=CATALOGUE)
@@ -209,7 +208,7 @@ def _check_depth(query: exp.Expression) -> None:
 
 
 def _levels(part: exp.Expression, node: exp.Expression) -> int:
-    """How many levels `part` of `node` is worth: none in a chain, which is walked and not descended."""
+    """The levels that `part` of `node` adds: none in a chain, which is walked in a loop."""
     if isinstance(part, exp.Select):
         return _LEVELS_OF_SELECT
     is_alike = isinstance(part, exp.And | exp.Or | exp.SetOperation) and type(part) is type(node)
@@ -230,7 +229,7 @@ def _dialect(name: str) -> Dialect:
 
 @cache
 def _parser(name: str) -> type[Parser]:
-    """The dialect's parser, without its functions: each call stays the name and the arguments that were written."""
+    """The dialect's parser without its table of functions, so that each call keeps its written name and arguments."""
     parser = _dialect(name).parser_class
     operators = {
         **parser.COLUMN_OPERATORS,
@@ -251,10 +250,10 @@ def _parser(name: str) -> type[Parser]:
 
 
 def _counted(advance: Any) -> Any:
-    """The one method by which a parser moves, forwards and back, as one that counts."""
+    """The parser's method that moves forwards and back, with a counter."""
 
     def count(self: Any, times: int = 1) -> None:
-        # What is gone back will be read again.
+        # Tokens after a step back are read again.
         self.dialect.steps_left -= 1 if times > 0 else -2 * times
         if self.dialect.steps_left < 0:
             raise _TooManyStepsError
@@ -264,5 +263,5 @@ def _counted(advance: Any) -> Any:
 
 
 def _unread(kind: type[exp.Expression]) -> Any:
-    """A JSON operator whose path is kept as it was written."""
+    """A parser function for a JSON operator that keeps its path as it is written."""
     return lambda self, this, path: self.expression(kind(this=this, expression=path))

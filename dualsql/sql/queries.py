@@ -70,7 +70,7 @@ _OPERATIONS = {
 
 
 def read_query(translator: Translator, node: Any, scope: Scope) -> Any:
-    """The statement that `node` is; its relations are added to `scope`."""
+    """Translate a query. Its relations are added to `scope`."""
     if isinstance(node, exp.Subquery):
         inner = only(node, "this", "order", "limit", "offset")
         if any(inner.get(name) is not None for name in ("order", "limit", "offset")):
@@ -114,7 +114,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
         require_groups(translator, *outputs)
     keys = list(_keys(translator, found.get("order"), outputs, scope))
     if not keys and _has_rollup(found.get("group")) and not translator.dialect.sorts_rollups:
-        # WITH ROLLUP takes no ORDER BY beside it, and pages need one.
+        # WITH ROLLUP cannot be combined with ORDER BY, which pages need.
         statement = select(*statement.subquery(translator.fresh_name("rollup")).c)
     statement = statement.order_by(*keys)
     if any(found.get(name) for name in ("limit", "offset", "fetch")):
@@ -138,7 +138,7 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
 
 
 def _merged(outputs: Sequence[Element], scope: Scope) -> list[Element]:
-    """The outputs of a SELECT that takes equal instants as one: in one spelling, whatever the rows have."""
+    """The outputs of a SELECT that merges equal instants, converted to one spelling."""
     merged = [instants.labelled(output) for output in outputs]
     scope.outputs.update(
         (name, new)
@@ -157,14 +157,14 @@ def _output(translator: Translator, item: Any, scope: Scope) -> Element:
         return made
     made_plain = translator.expression(item, scope)
     name = _own_name(item)
-    # As PostgreSQL does: a call without an alias is called like its function.
+    # As in PostgreSQL, a call without an alias has the name of its function.
     return made_plain.label(name) if name else _named_within(made_plain)
 
 
 def _named_within(element: Element) -> Element:
-    """The element; one that only converts a conversion is called what SQLAlchemy would call it.
+    """The element. A conversion of a conversion is given the name that SQLAlchemy would derive.
 
-    It asks each conversion twice for the name of what is inside: 20 of them would take seconds.
+    SQLAlchemy asks each conversion twice for the name of its operand, so 20 nested ones would take seconds.
     """
     inner = element
     while isinstance(inner, WrapsColumnExpression):
@@ -246,7 +246,7 @@ def _superaggregate(
 
 
 def _bare(element: Any) -> Any:
-    """What a label stands for: a group is the expression, whatever it is called."""
+    """The expression without its label. GROUP BY needs the expression."""
     return element.element if isinstance(element, Label) else element
 
 
@@ -268,7 +268,7 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
     if isinstance(node, exp.Literal) and not node.is_string:
         return _ordinal(node, outputs)
-    # A bare name in ORDER BY is first of all one of the SELECT list.
+    # A bare name in ORDER BY refers to the SELECT list first.
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in scope.outputs:
         return scope.outputs[node.name.lower()]
     return translator.expression(node, scope)
@@ -291,7 +291,7 @@ def _cut(statement: Any, found: Any) -> Any:
 
 
 def _fetched(statement: Any, node: Any) -> Any:
-    """FETCH FIRST n ROWS ONLY, which is LIMIT n."""
+    """FETCH FIRST n ROWS ONLY, as LIMIT n."""
     found = only(node, "count", "direction", "limit_options")
     options = found.get("limit_options")
     if options is not None:
@@ -336,7 +336,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     statement: Any = combine(*_alike(operands))
     outputs = list(statement.selected_columns)
     if found.get("order") is not None and operations.spells_instants(translator.capabilities, *outputs):
-        # A set operation is put in order by its own columns alone.
+        # A set operation can be sorted by its own columns only.
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
     keys = _keys(translator, found.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
@@ -344,7 +344,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
 
 
 def _alike(operands: list[Any]) -> list[Any]:
-    """The operands, the first of them with the types that its columns have in common with the others'."""
+    """The operands. The columns of the first one get the common types of all operands."""
     first = list(operands[0].selected_columns)
     typed = [
         functions.one_of(outputs[0], outputs)
@@ -364,7 +364,7 @@ def _by_name(outputs: Sequence[Element]) -> dict[str, Element]:
 
 
 def _chain(node: Any) -> list[Any]:
-    """The operands of equal operations in a row: a UNION b UNION c has three."""
+    """The operands of a chain of equal operations: a UNION b UNION c has three."""
     operands: list[Any] = []
     current = node
     while True:
@@ -383,7 +383,7 @@ def _operand(translator: Translator, node: Any, scope: Scope) -> Any:
     )
     if is_plain:
         return statement
-    # SQLite takes no brackets here: what is not one plain SELECT becomes one.
+    # SQLite does not accept parentheses here, so an operand that is not a plain SELECT is wrapped in one.
     scope.work.spend(SELECT)
     return select(*statement.subquery(translator.fresh_name("operand")).c)
 

@@ -1,4 +1,4 @@
-"""The FROM clause. A table is one that is registered, under an alias of its own."""
+"""The FROM clause. Every table is a registered one, under an alias of its own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LARGEST_VALUES = 500
 
 
 def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[FromClause]:
-    """The elements of the FROM clause, joins among them made; their relations are added to `scope`."""
+    """The elements of the FROM clause, with joins. Their relations are added to `scope`."""
     clause = select.args.get("from_")
     if clause is None:
         return []
@@ -49,12 +49,12 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
             _append(translator, elements, found.this, scope)
         else:
             elements[-1] = _joined(translator, elements[-1], found, scope)
-    # One element: SQLAlchemy warns of several that nothing joins, and a caller may well mean every pair.
+    # All are joined to one element: SQLAlchemy warns of several without a join, but a caller may want every pair.
     return [reduce(lambda left, right: join(left, right, true()), elements)]
 
 
 def _append(translator: Translator, elements: list[FromClause], node: Any, scope: Scope) -> None:
-    """Add a relation with the joins that stand in brackets with it."""
+    """Add a relation with the joins that are in the same parentheses."""
     inner = node.args.get("joins") or ()
     element = _relation(translator, node, scope)
     for found in inner:
@@ -93,7 +93,7 @@ def _condition(
 ) -> ColumnElement[Any]:
     condition = found.get("on")
     if condition is None:
-        # MariaDB and SQLite let a JOIN stand without one, and so does CROSS JOIN everywhere.
+        # MariaDB and SQLite allow a JOIN without a condition, and every database a CROSS JOIN.
         return true()
     if kind == "CROSS":
         invalid("A CROSS JOIN has no ON.", hint="Write JOIN ... ON.")
@@ -107,7 +107,7 @@ def _equal(
     side: str,
     scope: Scope,
 ) -> ColumnElement[bool]:
-    """The condition of USING; each pair of columns becomes one for those who name it without a table."""
+    """The condition of USING. A name without a table then refers to the merged column."""
     left, right = sides
     pairs = []
     for name in names:
@@ -149,7 +149,7 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     common = None if schema else scope.ctes.get(name.lower())
     if common is not None:
         translator.read(common, scope.work)
-        # Under a name of its own: SQLAlchemy takes two aliases of one name for one CTE.
+        # The alias gets a unique name, because SQLAlchemy treats two aliases with one name as one CTE.
         return scope.add(alias, _renamed(translator, common, translator.fresh_name(alias), node, scope))
     registered = _registered(translator, name, schema, scope)
     translator.read(registered, scope.work)
@@ -158,7 +158,7 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
 
 
 def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
-    """The relation under its alias; `AS t(a, b)` gives its columns other names."""
+    """The relation under its alias. `AS t(a, b)` also renames its columns."""
     names = column_names(node)
     if not names:
         return source.alias(alias)
@@ -168,13 +168,13 @@ def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, 
 
 
 def _registered(translator: Translator, name: str, schema: str, scope: Scope) -> FromClause:
-    """The table of that name; one outside the registry is unknown, whatever the database has."""
+    """The registered table of that name. A table outside the registry is unknown, even if the database has it."""
     tables = translator.tables.values()
     named = [table for table in tables if table.name == name] or [
         table for table in tables if table.name.lower() == name.lower()
     ]
     found = [table for table in named if _is_in(table, schema)]
-    if not found and not schema:  # the only one of its name, in whatever schema
+    if not found and not schema:  # the only one of its name, in any schema
         found = named
     if len(found) != 1:
         unknown_table(
@@ -195,7 +195,7 @@ def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
     alias = _alias(node) or translator.fresh_name("derived")
     inner = found["this"]
     if isinstance(inner, exp.Table | exp.Subquery) and not _alias(node):
-        elements: list[FromClause] = []  # brackets around a join
+        elements: list[FromClause] = []  # parentheses around a join
         _append(translator, elements, inner, scope)
         return elements[0]
     statement = labelled(translator.query(inner, scope.separate()), column_names(node))
@@ -238,7 +238,7 @@ def _constant_table(
 
 
 def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
-    """A function that gives rows, as `generate_series(1, 10) AS n`; it may read the relations before it."""
+    """A function that returns rows, such as `generate_series(1, 10) AS n`. It may read the relations before it."""
     if isinstance(node, exp.Unnest):
         name, given = "unnest", only(node, "expressions", "alias")["expressions"]
     else:
@@ -265,7 +265,7 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
 
 
 def _alias(node: Any) -> str:
-    """The alias of a relation; nothing without one."""
+    """The alias of a relation; an empty text without one."""
     alias = node.args.get("alias")
     if alias is None or alias.this is None:
         return ""
@@ -279,7 +279,7 @@ def column_names(node: Any) -> list[str]:
 
 
 def labelled(statement: Any, names: Sequence[str]) -> Any:
-    """The statement, its columns called `names`."""
+    """The statement with its columns renamed to `names`."""
     if not names:
         return statement
     outputs = list(statement.selected_columns)

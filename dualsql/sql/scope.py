@@ -1,7 +1,7 @@
-"""What a name means at one place of a query, how much work a text may cause, and the errors that refuse it.
+"""The names that each part of a query can use, the limit on the work of one text, and errors.
 
-Names are found among the registered tables or refused. Work is counted while a text is translated, in units of about 10
-microseconds on the way to a document.
+A name has to be that of a registered table. Work is counted during the translation, in units of about 10 microseconds
+of the whole time until the document is stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LISTED = 40
 
 
 def forbid(what: str, hint: str = "", *, suggestions: Sequence[str] = ()) -> NoReturn:
-    """Refuse a construct that this server does not run."""
+    """Raise ForbiddenSQLError for a construct that dualsql does not translate."""
     raise ForbiddenSQLError(
         f"{what} cannot be run here.",
         hint=hint or "Write one plain SELECT over the tables that are served.",
@@ -36,26 +36,26 @@ def forbid_node(node: Any) -> NoReturn:
 
 
 def invalid(message: str, hint: str = "") -> NoReturn:
-    """Refuse a text that makes no sense."""
+    """Raise InvalidSQLError."""
     raise InvalidSQLError(message, hint=hint)
 
 
 def too_deep() -> InvalidSQLError:
-    """The error for a text whose parts stand inside one another too often."""
+    """The error for a text with too many nested parts."""
     return InvalidSQLError("The SQL is nested too deeply.", hint="Use WITH to name the inner parts.")
 
 
 CATALOGUE = "Look at the tables with list_tables, and at the columns of one with describe_table."
-"""For a text that asks the database what it holds."""
+"""The hint for a text that reads the database's own catalogue."""
 
 _STANDARD_CATALOGUE = "information_schema"
 
 
 def unknown_table(name: str, known: Iterable[str], *, system: tuple[str, ...] = ()) -> NoReturn:
-    """Refuse a table that is not served; tables that are there and not served are not told apart.
+    """Refuse an unknown table. The answer is the same for a table that exists but is not registered.
 
     Args:
-        system: what the names of the database's own tables begin with.
+        system: prefixes of the names of the database's own tables.
     """
     tables = sorted(known)
     if any(part.startswith((_STANDARD_CATALOGUE, *system)) for part in name.lower().split(".")):
@@ -75,8 +75,8 @@ def unknown_table(name: str, known: Iterable[str], *, system: tuple[str, ...] = 
 
 
 def unknown_column(name: str, known: Iterable[str], *, hint: str = "") -> NoReturn:
-    """Refuse a column that nothing in the FROM clause has."""
-    # What has no name of its own has one of SQLAlchemy's, such as "%(140 anon)s".
+    """Refuse a column that no relation in the FROM clause has."""
+    # SQLAlchemy names anonymous columns, for example "%(140 anon)s". Such names are not suggested.
     names = [one for one in dict.fromkeys(known) if "%(" not in one]
     error = UnknownColumnError(name, names[:_LISTED], of="The query")
     error.hint = hint or error.hint
@@ -84,7 +84,7 @@ def unknown_column(name: str, known: Iterable[str], *, hint: str = "") -> NoRetu
 
 
 def shown(node: exp.Expression) -> str:
-    """A part of the text, as short as a message can bear."""
+    """A part of the text, shortened for a message."""
     try:
         text = node.sql(unsupported_level=ErrorLevel.IGNORE)
     except (ValueError, RecursionError):
@@ -98,12 +98,12 @@ def _words(name: str) -> str:
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
 
 
-# What the parser notes of its own, which changes nothing of what a text means.
+# Arguments that the parser adds itself. They do not change the meaning.
 _NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constructor", "materialized"})
 
 
 def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
-    """The arguments of `node`, once it has none but `names`."""
+    """The arguments of `node`. Arguments other than `names` are refused."""
     for name, value in node.args.items():
         if value and name not in names and name not in _NOTES:
             words = name.rstrip("_").replace("_", " ").upper()
@@ -115,7 +115,7 @@ Columns = Mapping[str, ColumnElement[Any]]
 
 
 MAXIMUM_WORK = 4_000
-"""The 400 queries of the tests take 630 at most."""
+"""The 400 queries of the tests take at most 630 units."""
 
 EXPRESSION = 5
 COLUMN = 1
@@ -123,18 +123,18 @@ OUTPUT = 5
 SELECT = 20
 RELATION = 6
 _NAMES = 10
-"""Names that are looked through in one unit."""
+"""Names that can be searched in one unit of work."""
 
 
 class WorkBudget:
-    """Counts the work that one text makes, and keeps what would be made more than once."""
+    """Counts the work of one text, and caches results that are needed again."""
 
     def __init__(self) -> None:
         self.spent = 0
         self._columns: dict[FromClause, Columns] = {}
 
     def spend(self, units: int) -> None:
-        """Count `units` of work; refuse more of it than one text may make."""
+        """Count `units` of work. Raise InvalidSQLError if the text exceeds its limit."""
         self.spent += units
         if self.spent > MAXIMUM_WORK:
             invalid(
@@ -143,7 +143,7 @@ class WorkBudget:
             )
 
     def columns_of(self, relation: FromClause) -> Columns:
-        """Columns by the names they have in the database, in order."""
+        """Columns by their names in the database, in order."""
         found = self._columns.get(relation)
         if found is None:
             found = self._columns[relation] = {str(column.name): column for column in relation.c}
@@ -151,7 +151,7 @@ class WorkBudget:
         return found
 
     def column_of(self, relation: FromClause, name: exp.Identifier) -> ColumnElement[Any] | None:
-        """The column of that name; letter by letter first, then without regard to case, as engines do."""
+        """The column of that name: an exact match first, then one without regard to case, as databases do."""
         columns = self.columns_of(relation)
         if name.name in columns:
             return columns[name.name]
@@ -162,18 +162,18 @@ class WorkBudget:
 
 @dataclass(eq=False)
 class Scope:
-    """The relations that one SELECT may name, and those around it.
+    """The relations that one SELECT may name, and those of the enclosing SELECTs.
 
     Attributes:
         work: of the whole text.
-        hidden: how the names of columns begin that carry an order and that no text may name; empty for none.
-        ctes: common table expressions that are known here, by their names in lower case.
+        hidden: prefix of the names of columns that carry an order and that a text may not name; empty for none.
+        ctes: common table expressions that are visible here, by their names in lower case.
         relations: the FROM clause, by alias in lower case, in order.
-        merged: columns that JOIN ... USING made one of two.
-        outputs: what the SELECT list gives names to; seen by ORDER BY, and by the rest where no column has the name.
+        merged: columns that JOIN ... USING merged.
+        outputs: named expressions of the SELECT list. ORDER BY sees them, and other clauses if no column has the name.
         windows: the WINDOW clause.
-        made: what was made of a part of the text already. Twice the same text is once the same element, so that
-            GROUP BY and the SELECT list share their bound parameters and the database sees them as equal.
+        made: translated parts of the text. Equal parts become the same element, so that GROUP BY and the SELECT list
+            share their bound parameters and the database sees them as equal.
     """
 
     work: WorkBudget
@@ -187,15 +187,15 @@ class Scope:
     made: dict[exp.Expression, ColumnElement[Any]] = field(default_factory=dict)
 
     def inner(self) -> Scope:
-        """The scope of a subquery that may read the columns around it."""
+        """The scope of a subquery that may read columns of the enclosing query."""
         return Scope(self.work, parent=self, hidden=self.hidden, ctes=dict(self.ctes))
 
     def separate(self) -> Scope:
-        """The scope of a subquery in FROM: it sees no relation beside it, nor any around."""
+        """The scope of a subquery in FROM: it sees neither the other relations nor the enclosing queries."""
         return Scope(self.work, hidden=self.hidden, ctes=dict(self.ctes))
 
     def add(self, name: str, relation: FromClause) -> FromClause:
-        """Let `relation` be known under `name`."""
+        """Add `relation` under `name`."""
         key = name.lower()
         self.work.spend(RELATION)
         if key in self.relations:
@@ -204,18 +204,18 @@ class Scope:
         return relation
 
     def outward(self) -> Iterator[Scope]:
-        """This scope, and those around it."""
+        """This scope, then the enclosing ones."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def around(self) -> list[FromClause]:
-        """Every relation of the scopes outside this one."""
+        """Every relation of the enclosing scopes."""
         return [relation for scope in list(self.outward())[1:] for relation in scope.relations.values()]
 
     def relation(self, name: str) -> FromClause:
-        """The relation of that alias, here or further out."""
+        """The relation of that alias, in this scope or an enclosing one."""
         for scope in self.outward():
             if name.lower() in scope.relations:
                 return scope.relations[name.lower()]
@@ -225,7 +225,9 @@ class Scope:
         """The column that `node` names."""
         table = node.args.get("table")
         if table is not None:
-            relation = self.relation(table.name)  # a schema before it says no more: aliases are unique
+            relation = self.relation(
+                table.name
+            )  # a schema before the alias is ignored, because aliases are unique
             found = self.work.column_of(relation, node.this)
             if found is None:
                 hint = self._elsewhere(node.this, relation)
@@ -243,7 +245,7 @@ class Scope:
         return unknown_column(node.name, self._columns(), hint=hint)
 
     def _elsewhere(self, name: exp.Identifier, relation: FromClause) -> str:
-        """Which other relations have the column, in words."""
+        """A hint that names the other relations with this column."""
         found = [
             f"{alias}.{name.name[:_SHOWN]}"
             for scope in self.outward()
@@ -272,7 +274,7 @@ class Scope:
         return [name for relation in relations for name in self.columns_of(relation)]
 
     def columns_of(self, relation: FromClause) -> Columns:
-        """The columns that a text may name, by the names they have in the database, in order."""
+        """The columns that a text may name, by their names in the database, in order."""
         columns = self.work.columns_of(relation)
         if not self.hidden:
             return columns

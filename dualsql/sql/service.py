@@ -50,7 +50,7 @@ class NamedSources:
         return {name: source.engine.dialect for name, source in self.sources.items()}
 
     def chosen(self, name: str | None) -> str:
-        """The name of a database; None stands for the only one.
+        """The name of a database. None means the only one.
 
         Raises:
             BadParameterError: there is no such database, or several and none is named.
@@ -64,7 +64,7 @@ class NamedSources:
     def is_visible(
         self, principal: Principal | None, source: str, visible: Visible | None
     ) -> Callable[[TableClause], bool]:
-        """Whether the principal finds a table in the catalogue; one that is not there is unknown to its SQL, too."""
+        """Whether the principal sees a table in the catalogue. Its SQL can name only these tables."""
         names = self.policy.visible_names(principal, source)
 
         def is_seen(table: TableClause) -> bool:
@@ -82,7 +82,7 @@ class SQLService:
 
     @property
     def databases(self) -> Mapping[str, str]:
-        """What kind of database each source is, as people call it, by the source's name."""
+        """The kind of database of each source, for people: source name -> "PostgreSQL"."""
         return {name: source.capabilities.name for name, source in self._sources.sources.items()}
 
     def resolve(
@@ -94,7 +94,7 @@ class SQLService:
         principal: Principal | None = None,
         visible: Visible | None = None,
     ) -> ResolvedQuery:
-        """The Select that a SQL text is, in the dialect of its database.
+        """Translate a SQL text, written in the dialect of its database, into a Select.
 
         Args:
             parameters: values of each `:name` in the text.
@@ -155,7 +155,7 @@ class SavedQueries(Mapping[str, SavedQuery]):
             visible: hides tables besides those that the hooks deny, and the queries that read them.
 
         Raises:
-            BadParameterError: the caller sees no such query, or the parameters do not fit.
+            BadParameterError: the caller sees no such query, or a parameter is invalid.
             ForbiddenError: the rules have no value for this caller.
         """
         self._sources.policy.rules_for(principal)
@@ -179,7 +179,7 @@ def sql_reader() -> Callable[..., Statement]:
     """`dualsql.sql.read_select`, whose parser is an extra.
 
     Raises:
-        ConfigurationError: it is not installed.
+        ConfigurationError: the extra `sql` is not installed.
     """
     require_parser()
     from dualsql.sql.translate import read_select
@@ -188,10 +188,10 @@ def sql_reader() -> Callable[..., Statement]:
 
 
 def require_parser() -> None:
-    """Check that the parser of SQL texts is installed, and is not its compiled build; without importing it.
+    """Check, without importing it, that sqlglot is installed and is not its compiled build.
 
     Raises:
-        ConfigurationError: it is not, or is.
+        ConfigurationError: sqlglot is missing, or its compiled build is installed.
     """
     require_package("sqlglot", "SQL texts need a parser.", hint='pip install "dualsql[sql]"')
     package = find_spec("sqlglot")

@@ -1,9 +1,8 @@
 """SQL text to a Select. A node without a handler is refused.
 
-A database may move conditions inward and compute 1/(id - 3) for a row before it tests the rule that hides the row. The
-failure of the query would then reveal the row. No database moves a condition past OFFSET, so tables with rules are read
-through `OFFSET 0` where an expression could fail; it costs the conditions their indexes. Comparisons cannot fail and
-need no fence.
+A database may compute 1/(id - 3) for a row before it tests the rule that hides the row. The failure of the query would
+then reveal the row. No database moves a condition past OFFSET. So if an expression could fail, tables with rules are
+read through `OFFSET 0` (a fence). Conditions then cannot use indexes. Comparisons cannot fail and need no fence.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ _HARMLESS = frozenset({
 
 _FIGURES = frozenset({"count", "min", "max"})
 _OF_VISIBLE_ROWS = frozenset({"sum", "avg"})
-"""They can overflow, by no other rows than those that are seen; unless a hidden row says which of these to add."""
+"""They can overflow, but only because of visible rows, unless a hidden row decides which of these are added."""
 
 _DATES = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME})
 _SOURCES = (exp.From, exp.Join, exp.Subquery, exp.SetOperation, exp.CTE)
 
 
 def can_fail(query: exp.Expression, dialect: TextDialect) -> bool:
-    """Whether what the text computes of a row could fail."""
+    """Whether computing an expression of the text for a row could fail."""
     if dialect.comparisons_can_fail:
         return True
     nodes = list(query.walk())
@@ -72,7 +71,7 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
             name = str(node.this).lower()
             return name in _FIGURES or (name in _OF_VISIBLE_ROWS and not is_nested)
         case exp.Subquery():
-            # As a value it fails when it has two rows.
+            # A subquery that is used as a value fails if it has two rows.
             return node.parent is None or isinstance(node.parent, _SOURCES) or node.arg_key == "query"
         case exp.Neg():
             return isinstance(node.this, exp.Literal)
@@ -86,7 +85,7 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
 
 
 def fenced(relation: FromClause) -> FromClause:
-    """The relation, from which nothing is computed before its own rows are known."""
+    """The relation behind `OFFSET 0`, so that the database applies its rules before it computes anything else."""
     found: FromClause = select(*relation.c).offset(0).subquery()
     return found
 
@@ -109,24 +108,24 @@ def read_select(
     meanings: Meanings = STANDARD,
     version: tuple[int, ...] | None = None,
 ) -> AnySelect | AnyCompound:
-    """The Select that `sql` is, made of the registry's tables.
+    """Translate `sql` into a Select over tables of the registry.
 
     Args:
-        dialect: SQLAlchemy's name of the dialect the text is written in, such as "postgresql".
+        dialect: SQLAlchemy's name of the dialect of the text, such as "postgresql".
         parameters: values of `:name` in the text.
-        is_visible: whether a table of the registry may be known of; one that may not is unknown.
-        relations: what may be named besides tables, by names in lower case.
-        orders: the orders that these relations carry.
-        meanings: what the values of types are.
-        hides: whether rows of a table, or relation, are kept from who asks; what the text computes is then computed of
-            the others alone. None hides nothing.
-        version: of the database, such as (3, 40, 1); functions that it lacks are refused by name. None if not known.
+        is_visible: whether the caller may see a table of the registry. Other tables are unknown.
+        relations: further relations that the text may name, by names in lower case.
+        orders: the orders of these relations.
+        meanings: the meanings of types.
+        hides: whether rows of a table or relation are hidden from the caller. Such a relation is read behind a fence
+            if an expression of the text could fail. None hides nothing.
+        version: of the database, such as (3, 40, 1). Functions that it lacks are refused by name. None if unknown.
 
     Raises:
-        InvalidSQLError: it cannot be read, or makes no sense.
+        InvalidSQLError: the text cannot be parsed, or is not valid.
         ConfigurationError: dualsql does not know the dialect.
-        UnknownTableError, UnknownColumnError: it names what is not served; the details have suggestions.
-        ForbiddenSQLError: it is more than a query, or holds what has no translation.
+        UnknownTableError, UnknownColumnError: it names an unknown table or column; the details have suggestions.
+        ForbiddenSQLError: it is not a single query, or contains a construct without a translation.
     """
     work = WorkBudget()
     capabilities = _known(dialect)
@@ -182,12 +181,12 @@ class Translator:
     """Translates the parts of one text.
 
     Attributes:
-        tables: those that may be named, by their names in the registry.
-        capabilities: of the database that the text is written for.
-        dialect: what a text for that database may hold.
-        orders: the orders that relations carry.
-        meanings: what the values of types are.
-        version: of the database; None if not known.
+        tables: tables that the text may name, by their names in the registry.
+        capabilities: of the database of the text.
+        dialect: the constructs and functions that a text for that database may have.
+        orders: the orders of relations.
+        meanings: the meanings of types.
+        version: of the database; None if unknown.
     """
 
     def __init__(
@@ -209,13 +208,13 @@ class Translator:
         self._parameters = parameters
         self._is_fenced = is_fenced
         self._used: set[str] = set()
-        # By the id of an element, which is kept so that the id stays its own: the work that it took.
+        # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.
         self._worth: dict[int, tuple[Any, int]] = {}
         self.names = 0
         self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
-        """The value that `node` stands for."""
+        """Translate an expression."""
         known = scope.made.get(node)
         if known is not None:
             self.repeat(known, scope.work)
@@ -227,18 +226,18 @@ class Translator:
         before = scope.work.spent
         scope.work.spend(COLUMN if isinstance(node, exp.Column) else EXPRESSION)
         made = scope.made[node] = handler(self, node, scope)
-        self.repeat(made, scope.work)  # a name of the SELECT list stands for what it was made of
+        self.repeat(made, scope.work)  # a name of the SELECT list repeats its expression
         worth = COLUMN if isinstance(node, exp.Column) else scope.work.spent - before
         self._worth.setdefault(id(made), (made, worth))
         values.require_place(self, made, node)
         return made
 
     def repeat(self, element: Any, work: WorkBudget) -> None:
-        """Count the work of an element that was made before, and is written once more."""
+        """Count the work of an existing element that is written again."""
         work.spend(self._worth.get(id(element), (element, 0))[1])
 
     def read(self, relation: FromClause, work: WorkBudget) -> None:
-        """Count the work of writing a relation: a table's columns under its rules, a given SELECT once more."""
+        """Count the work of writing a relation: the columns of a table with rules, or a given SELECT."""
         if not isinstance(relation, Subquery):
             work.spend(0 if isinstance(relation, CTE) else len(relation.c) // 4)
             return
@@ -248,17 +247,17 @@ class Translator:
             self._worth[id(relation)] = relation, size
 
     def name(self, element: ColumnElement[Any], name: str) -> ColumnElement[Any]:
-        """The element under a name, which is worth as much."""
+        """The element with a label. Its work is that of the element."""
         named = element.label(name)
         self._worth[id(named)] = named, self._worth.get(id(element), (element, 0))[1]
         return named
 
     def query(self, node: Any, scope: Scope) -> Any:
-        """The Select or set operation that `node` is."""
+        """Translate a SELECT or a set operation."""
         return queries.read_query(self, node, scope)
 
     def fenced(self, relation: FromClause) -> FromClause:
-        """The relation, behind a fence where the text could tell of its hidden rows."""
+        """The relation, behind a fence if the text could reveal its hidden rows."""
         return fenced(relation) if self._is_fenced(relation) else relation
 
     def parameter(self, name: str) -> Any:

@@ -1,8 +1,8 @@
-"""Constants as bound values, of the type of what they are compared with; columns of the application's own types.
+"""Constants as bound values with the type of their other operand, and columns of the application's own types.
 
-A text computes with stored values. Where an own type stores another value than it shows, its column may be used only
-where the answer is the same: beside a constant that the type accepts or another column of that type, in count(), and
-in ORDER BY, GROUP BY and DISTINCT as far as the type keeps order and equality.
+The database computes with stored values. If an own type stores another value than it shows, its column may be used only
+where the result is the same: beside a constant that the type accepts, beside another column of that type, in count(),
+and in ORDER BY, GROUP BY and DISTINCT if the type keeps order or equality.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
-# How a text is read where a value of the type is wanted.
+# How a text is read as a value of the type.
 _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
     (types.DateTime, conversions.instant),
     (types.Date, conversions.day),
@@ -50,7 +50,7 @@ _READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
 
 
 def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
-    """A number; with a fraction it is exact, but where the database computes in floating point."""
+    """A number. One with a fraction is an exact decimal, unless the database computes in floating point."""
     whole = conversions.whole_or_none(text, _LARGEST_INTEGER)
     if whole is not None:
         return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
@@ -62,7 +62,7 @@ def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
 
 
 def string(text: str) -> ColumnElement[Any]:
-    """A text, that `typed` may make something else of."""
+    """A text. `typed_literal` may convert it to another type."""
     try:
         conversions.require_storable(text)
     except ValueError:
@@ -71,7 +71,7 @@ def string(text: str) -> ColumnElement[Any]:
 
 
 def value(found: Any) -> ColumnElement[Any]:
-    """A parameter's value, as JSON has it."""
+    """The value of a parameter, from JSON."""
     if found is None or isinstance(found, bool | int | float | str):
         return literal(found)
     return forbid(
@@ -82,7 +82,7 @@ def value(found: Any) -> ColumnElement[Any]:
 def typed_literal(
     element: ColumnElement[Any], wanted: TypeEngine[Any], capabilities: Capabilities
 ) -> ColumnElement[Any]:
-    """A constant text as a value of the type that it stands beside; everything else as it is."""
+    """A constant text as a value of the type of the other operand; any other element unchanged."""
     if not is_text(element):
         return element
     text = str(element.value)
@@ -92,10 +92,10 @@ def typed_literal(
     for kind, read in _READERS:
         if isinstance(wanted, kind):
             with suppress(ValueError):
-                # Not a decimal column's own type: PostgreSQL would round the constant to its digits, or refuse it.
+                # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(wanted) is types.Numeric else wanted
                 return literal(_zoned(read(text), wanted), bare)
-            if capabilities.has_loose_types:  # a text is compared with a text
+            if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
                 return element
             invalid(
                 f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint="Write it as ISO 8601 does."
@@ -104,7 +104,7 @@ def typed_literal(
 
 
 def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
-    """Constants of one type as one list, which costs less than as many parameters; None for anything else."""
+    """Constants of one type as one list parameter, which is cheaper than many; None for other elements."""
     constants = [element for element in elements if isinstance(element, BindParameter)]
     if len(constants) < len(elements) or any(constant.value is None for constant in constants):
         return None
@@ -117,7 +117,7 @@ def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
 
 
 def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
-    """Whether it is a constant text."""
+    """Whether the element is a constant text."""
     return isinstance(element, BindParameter) and isinstance(element.value, str)
 
 
@@ -150,7 +150,7 @@ def _amounts(node: exp.Interval) -> list[tuple[int, str]]:
 
 
 def _zoned(found: Any, wanted: TypeEngine[Any]) -> Any:
-    """An instant with or without a zone, as the column has it; without one the database's own is not guessed."""
+    """An instant with or without a time zone, as the column needs it. Without a zone it is in UTC."""
     if isinstance(found, datetime) and isinstance(wanted, types.DateTime):
         if wanted.timezone and found.tzinfo is None:
             return found.replace(tzinfo=UTC)
@@ -163,7 +163,7 @@ Element = ColumnElement[Any]
 
 _EQUAL = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 _ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
-# They hand a value on, or are checked where they are read: a whole Select, ORDER BY and GROUP BY know their elements.
+# These pass a value on, or check it themselves: a whole Select, ORDER BY and GROUP BY check their elements.
 _HANDING_ON = (
     exp.Alias, exp.Filter, exp.Group, exp.Is, exp.Ordered, exp.Paren, exp.Select, exp.Subquery, exp.Cube, exp.Rollup,
     exp.GroupingSets,
@@ -172,12 +172,12 @@ _HINT = "Select the column as it is, or compare it with a value as it is shown."
 
 
 def given(translator: Translator, element: Element, other: Element) -> Element:
-    """The element; a constant is turned into what `other`, beside which it stands, is made of."""
+    """The element. A constant is converted to the stored form of the other operand."""
     meaning = translator.meanings.of(other.type)
     if meaning.binds is None and not meaning.is_made:
         return typed_literal(element, other.type, translator.capabilities)
     if not meaning.is_made:
-        # What is stored is shown: compared is the value itself, and not what the application would make of it.
+        # The type shows stored values unchanged, so the value itself is compared, without the application's code.
         typed = typed_literal(element, meaning.stored, translator.capabilities)
         is_constant = isinstance(typed, BindParameter) and typed.value is not None
         return literal(typed.value, meaning.stored) if is_constant else typed
@@ -196,7 +196,7 @@ def given(translator: Translator, element: Element, other: Element) -> Element:
 
 
 def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any:
-    """The value of a constant, of the class that is shown where it can be; None for anything else."""
+    """The value of a constant, converted to the shown class if possible; None for other elements."""
     if isinstance(element, True_ | False_):
         return isinstance(element, True_)
     if not isinstance(element, BindParameter) or element.value is None:
@@ -223,11 +223,11 @@ def _read(encoding: Encoding) -> Callable[[str], Any]:
 
 
 _WRITTEN = {timedelta: _read("interval"), bytes: _read("base64")}
-"""Values that no text of SQL has, as JSON writes them."""
+"""Values that SQL texts cannot contain, as JSON writes them."""
 
 
 def require_same(translator: Translator, left: Element, right: Element) -> None:
-    """Refuse to compare what is stored in different forms."""
+    """Refuse to compare elements that are stored in different forms."""
     one, other = (translator.meanings.of(side.type) for side in (left, right))
     if one.is_same and other.is_same:
         return
@@ -242,7 +242,7 @@ def _are_alike(one: SQLType, other: SQLType) -> bool:
 
 
 def require_place(translator: Translator, element: Element, node: Any) -> None:
-    """Refuse an element whose values are made where a text would compute with what is stored."""
+    """Refuse an own type's element in an expression that would compute with its stored values."""
     kind = getattr(element, "type", None)
     if kind is None:
         return
@@ -273,7 +273,7 @@ def require_equality(translator: Translator, element: Element) -> None:
 
 
 def require_groups(translator: Translator, *elements: Any) -> None:
-    """Refuse to tell rows apart by an element whose equal values may be stored in several ways."""
+    """Refuse to group by an element whose equal values may be stored in several ways."""
     for element in elements:
         meaning = translator.meanings.of(getattr(element, "type", types.NULLTYPE))
         if not meaning.keeps_equality:
@@ -281,7 +281,7 @@ def require_groups(translator: Translator, *elements: Any) -> None:
 
 
 def require_order(translator: Translator, element: Element) -> None:
-    """Refuse an element that is stored in another order than it is shown in."""
+    """Refuse to sort by an element whose stored values have another order than the shown ones."""
     meaning = translator.meanings.of(element.type)
     if not meaning.keeps_order:
         forbid(f"An order of values that the type {meaning.name} makes", hint=_HINT)
