@@ -69,7 +69,7 @@ _SHAPES: Mapping[Kind, Sequence[str]] = {
 }
 _CONTENTS = "contents"
 HAVE_CONTENTS: frozenset[Kind] = frozenset({"catalog", "schema"})
-"""What other things are in."""
+"""Kinds that have members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def paged(
     """At most `limit` items after the cursor, and the cursor for what comes after them (None at the end).
 
     Args:
-        place: a text by which `items` are sorted. What comes or goes between two pages moves nothing else.
+        place: a text by which `items` are sorted. Items that are added or removed between two pages move no others.
 
     Raises:
         BadParameterError: the cursor is not from this server.

@@ -21,9 +21,9 @@ from dualsql.saved_queries import SavedQuery
 from dualsql.tenancy import VisibleNames
 
 Visible = Callable[[Principal | None, Any], bool]
-"""An operator's own word on whether a principal may know of a Table: it hides what the rules allow, and shows no more.
+"""The operator's function that hides tables from a principal. It can only hide more than the rules do.
 
-It must be quick: it is asked about every table at every look."""
+It has to be fast, because it is called for every table at every request of the catalogue."""
 
 
 class VisibilityRules(Protocol):
@@ -115,7 +115,7 @@ class Catalogue:
         return CatalogueView(self, tables, self._runnable(tables), sights)
 
     def dialect_of(self, source: str) -> str:
-        """Which SQL a source speaks: "sqlite", "postgresql", "mysql", "duckdb"."""
+        """The SQL dialect of a source: "sqlite", "postgresql", "mysql", "duckdb"."""
         return self._dialects[source].name
 
     def placed(self, table: Any) -> PlacedTable | None:
@@ -164,7 +164,7 @@ class CatalogueView:
     Attributes:
         tables: by their addresses; views too.
         queries: by their addresses.
-        sights: the answers of the rules, by source.
+        sights: the tables and columns that the rules allow, by source.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class CatalogueView:
 
 
 def _placed(registry: Registry) -> Iterator[PlacedTable]:
-    """Each table by its schema and name; two with the same name are told apart by the registry's names."""
+    """Each table by its schema and name. Tables with the same name get the registry's names."""
     named = {getattr(table, "schema", None) for table in registry.tables.values()}
     unnamed = "default" if "default" not in named else "(default)"
     taken: set[tuple[str, str]] = set()
@@ -265,10 +265,10 @@ def tables_of(seen: CatalogueView, *, source: str | None = None, schema: str | N
 
 
 def checked_source(seen: CatalogueView, source: str | None) -> str | None:
-    """The source, if there is one of that name.
+    """The source, if it exists.
 
     Raises:
-        BadParameterError: there is none.
+        BadParameterError: there is no source of that name.
     """
     known = seen.catalogue.sources
     if source is not None and source not in known:
@@ -281,10 +281,10 @@ MOST_TABLES = 20
 
 
 def checked_tables(names: object) -> Sequence[str]:
-    """The names of tables in a call; one may stand without a list.
+    """The names of tables in a call, as a list or a single text.
 
     Raises:
-        BadParameterError: they are no texts, none, or too many.
+        BadParameterError: the names are not texts, or there are none or too many.
     """
     given = [names] if isinstance(names, str) else names
     if (
@@ -306,8 +306,8 @@ def find_table(
     If several sources have it, the first one counts.
 
     Raises:
-        UnknownTableError: there is none for this reader.
-        BadParameterError: there are several, or no such source or schema.
+        UnknownTableError: the reader sees no such table.
+        BadParameterError: several tables match, or there is no such source or schema.
     """
     addresses = [entry.address for entry in tables_of(seen, source=source, schema=schema)]
     wanted = name.strip()[:_LONGEST_NAME]
@@ -331,7 +331,7 @@ def nearest(seen: CatalogueView, address: Address) -> list[str]:
 
 
 def search_all(seen: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
-    """What each term finds in the names and comments of visible entries: at most `limit` each, the best first.
+    """The matches of each term in the names and comments of visible entries: at most `limit` each, the best first.
 
     Raises:
         BadParameterError: there are too many terms, or one is too long.
@@ -368,7 +368,7 @@ def _spellings(address: Address) -> list[str]:
 
 
 UNNAMED = ("default", "(default)", "main", "public")
-"""How the schema of tables without one may be called: in URIs, and as databases call it."""
+"""Accepted names for the schema of tables without one: the one of URIs, and those of databases."""
 
 
 def _unknown(name: str, addresses: Sequence[Address]) -> UnknownTableError:

@@ -17,7 +17,7 @@ from dualsql.formats.text import single_line
 from dualsql.saved_queries import SavedQuery
 
 MOST_COLUMNS = 300
-"""Columns of one table that are described; how many it has is said."""
+"""Columns of one table that are described. The description states the number of all columns."""
 
 _LONGEST_COMMENT = 1_000
 _MOST_VALUES = 50
@@ -137,7 +137,7 @@ def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
     """The database's name of the type."""
     try:
         return single_line(type_.compile(dialect=dialect), 200)
-    except (CompileError, NotImplementedError):  # a type of another database, or of the application's own
+    except (CompileError, NotImplementedError):  # a type of another database or of the application
         return type(type_).__name__
 
 
@@ -145,7 +145,7 @@ def _column(column: Any, dialect: Dialect) -> ColumnDefinition:
     definition = ColumnDefinition(
         name=str(column.name),
         type=type_name(column.type, dialect),
-        # Some databases let a primary key be declared without NOT NULL.
+        # Some databases allow a primary key without NOT NULL.
         nullable=bool(column.nullable) and not column.primary_key,
         comment=comment_of(column),
     )

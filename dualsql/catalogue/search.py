@@ -19,13 +19,13 @@ LONGEST_TERM = 100
 MOST_MATCHES = 50
 
 _MOST_POSTINGS = 2_000
-"""The best ones of a term that are weighed: a word that half of all comments have finds half of all columns."""
+"""Matches of a term that are ranked. A word that half of all comments contain matches half of all columns."""
 
 _SMALLEST_WORD = 3
 _OF_A_COLUMN, _OF_A_COMMENT = 0.95, 0.85
 
 _ENOUGH = 70.0
-"""Of 100: a name with a typing error or two, or with words in another order."""
+"""The lowest score out of 100: a name with one or two typing errors, or with words in another order."""
 
 _SPELT = 80.0
 """Of 100: a word of a note with a typing error, or in the plural."""
@@ -40,7 +40,7 @@ class Posting:
     """The entry that an indexed text belongs to.
 
     Attributes:
-        weight: of a match: a table's own name counts more than a word in a comment.
+        weight: of a match. A table's own name has more weight than a word in a comment.
         column: the column that it names or describes, if any.
     """
 
@@ -50,7 +50,7 @@ class Posting:
 
 
 Index = Mapping[str, Sequence[Posting]]
-"""All texts by which something is found, each once: words of comments are the same again and again."""
+"""Text -> its entries. Each text is stored once, because comments repeat many words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Match:
 
 
 def checked_terms(terms: object) -> Sequence[str]:
-    """The terms, stripped; one may stand without a list.
+    """The terms, stripped, from a list or a single text.
 
     Raises:
-        BadParameterError: they are no texts; there are none, too many, or one is empty or too long.
+        BadParameterError: a term is not a text, is empty or too long, or there are none or too many.
     """
     given = [terms] if isinstance(terms, str) else terms
     if not isinstance(given, Sequence) or not all(isinstance(term, str) for term in given[: MOST_TERMS + 1]):
@@ -141,17 +141,17 @@ def indexed(things: Iterable[tuple[Address, str | None, Iterable[ColumnDefinitio
 def _add_words(
     index: dict[str, list[Posting]], address: Address, comment: str | None, column: str | None
 ) -> None:
-    """Add each word alone, because one word in a long sentence would have little weight."""
+    """Add each word separately, because one word in a long sentence has a low score."""
     for word in set(folded(comment or "").split()):
         if len(word) >= _SMALLEST_WORD:
             index.setdefault(word, []).append(Posting(address, _OF_A_COMMENT, column))
 
 
 def require_rapidfuzz() -> None:
-    """Check that it is installed.
+    """Check that rapidfuzz is installed.
 
     Raises:
-        ConfigurationError: it is not.
+        ConfigurationError: it is not installed.
     """
     require_package(
         "rapidfuzz",

@@ -23,8 +23,8 @@ AuditAction = Literal[
     "create",
     "describe",  # what the resource is, without its rows
     "read",  # rows
-    "profile",  # figures of its columns
-    "stream",  # rows that are about to leave; a "read" follows when it is known how many did
+    "profile",  # statistics of its columns
+    "stream",  # before rows are sent; a "read" with their number follows at the end
     "pin",
     "unpin",
     "delete",
@@ -67,7 +67,7 @@ class AuditEvent:
 
 
 Audit = Callable[[AuditEvent], Awaitable[None] | None]
-"""Takes every event, in the order of the deeds of one request."""
+"""Receives every event. The events of one request are in order."""
 
 
 async def record(audit: Audit | None, event: AuditEvent) -> None:
@@ -97,7 +97,7 @@ def log_audit(event: AuditEvent) -> None:
         event.action,
         who.id if who else None,
         who.tenant if who else None,
-        # Not the whole id: it would give readers of the log access to the rows.
+        # A part of the id only: the whole id could give readers of the log access to the rows.
         event.resource_id[:6] if event.resource_id else None,
         event.source,
         event.rows,

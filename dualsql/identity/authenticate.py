@@ -18,13 +18,13 @@ from dualsql.errors import ConfigurationError, InsufficientScopeError, Unauthent
 from dualsql.resource import Principal
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
-"""Tells who sent an HTTP request; None for an anonymous caller.
+"""Returns the principal of an HTTP request; None for an anonymous caller.
 
-Raises UnauthenticatedError, or Starlette's HTTPException(401), for a credential that is not right.
+Raises UnauthenticatedError, or Starlette's HTTPException(401), for a wrong credential.
 """
 
 MAXIMUM_TOKEN_LENGTH = 16 * 1024
-"""Characters of a bearer token; what is longer is refused before anyone looks at it."""
+"""Characters of a bearer token. A longer one is refused before it is checked."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -59,7 +59,7 @@ def principal_of_token(token: AccessToken) -> Principal:
     if isinstance(own, Principal):
         return own
     claims = token.claims or {}
-    # A verifier may leave the field empty and have the claim: its users must not all be their client.
+    # A verifier may set the claim and not the field. Without the claim, all its users would be one client.
     subject = token.subject if token.subject is not None else claims.get("sub")
     who = f"client:{token.client_id}" if subject is None else f"subject:{subject}"
     tenant = claims.get("tenant")
@@ -133,7 +133,7 @@ def static_tokens(principals: Mapping[str, Principal]) -> Authenticate:
         given = bearer_token(request)
         if given is None:
             return None
-        # All of them are compared, each in constant time: the time tells nothing of any.
+        # Every token is compared, each in constant time, so the time reveals nothing about them.
         matches = [who for token, who in known if hmac.compare_digest(token, given.encode())]
         if not matches:
             raise UnauthenticatedError(
@@ -167,7 +167,7 @@ def bearer_token(request: Request) -> str | None:
     if not headers:
         return None
     scheme, _, token = headers[0].partition(" ")
-    # Two headers: a proxy in front may have looked at the other one.
+    # With two headers, a proxy may have checked the other one.
     is_one_token = len(headers) == 1 and scheme.lower() == "bearer" and _is_token(token)
     if not is_one_token:
         raise UnauthenticatedError("The request has no usable bearer token.")

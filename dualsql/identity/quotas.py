@@ -1,7 +1,7 @@
 """Limits how much one principal keeps. Only the principal's own oldest unpinned resources are deleted to make room.
 
-Processes that create for one principal at the same moment may each see room for one: the quota can be exceeded by as
-many resources as are being made at once, and the next creation puts it right.
+Processes that create resources for one principal at the same time may each find room. The quota can then be exceeded by
+the number of simultaneous creations. The next creation deletes the surplus.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dualsql.settings import Settings
 from dualsql.store.protocol import ResourceStore
 
 _BATCH = 500
-# A pinned resource has no expiry, so this spares one that is pinned while room is made: the store decides that in
-# the step that deletes.
+# A pinned resource has no expiry, so a resource that is pinned in the meantime is kept: the DELETE of the store tests
+# the expiry.
 _ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +42,7 @@ async def find_surplus(
                 break
             batch.append(resource_id)
             count, total = count - 1, total - weight
-        if not batch:  # others deleted, or pinned, what was counted
+        if not batch:  # others have deleted or pinned resources since they were counted
             return
         yield batch
 

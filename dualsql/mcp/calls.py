@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PrincipalOf = Callable[[Any], Principal]
-"""Gives the principal that a verified access token stands for."""
+"""Returns the principal of a verified access token."""
 
 _MESSAGE_WIDTH = 2_000
 
@@ -104,10 +104,10 @@ _LARGEST_HALF = 2**31
 
 
 def refused_argument(error: Exception, arguments: Mapping[str, Any]) -> BadParameterError | None:
-    """The error for an argument that no database takes as a value, if that is why a tool's statement could not run.
+    """The error for an argument that no database accepts, if this is why the statement of a tool failed.
 
-    The statement is the developer's, who may hand on what a caller gave: a number that has no end is a mistake of the
-    caller, and not of the query.
+    The tool may pass an argument on to its statement. A number beyond all types is then the caller's error, and not an
+    error of the query.
     """
     if not isinstance(error, QueryExecutionError | NotFreezableError):
         return None
@@ -126,7 +126,7 @@ def refused_argument(error: Exception, arguments: Mapping[str, Any]) -> BadParam
 
 
 def _beyond_databases(value: Any, largest: int) -> str:
-    """What an argument is, or holds, that is no value of a column; empty if it is one."""
+    """The part of an argument that no column can hold, in words; empty if there is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return "" if -largest <= value < largest else "a number"
     if isinstance(value, Decimal):
@@ -143,7 +143,7 @@ _MOST_DIGITS = 60
 _ODD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 
 
-_REPORTED = 3  # invalid arguments that one answer names
+_REPORTED = 3  # the largest number of invalid arguments in one answer
 _CONDITIONS = {"where", "condition", "filter"}
 _IN_SQL = "Use filters, or write the condition in sql: SELECT * FROM data WHERE ..."
 
@@ -157,10 +157,10 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without titles, and without null as a type of what may be left out.
+    """The schema without titles, and without null as a type of optional parameters.
 
     Pydantic repeats each name as a title and writes an optional text as `anyOf` of text and null. Some hosts refuse a
-    parameter without a `type`. A null that is sent is still taken: pydantic validates, and not this schema.
+    parameter without a `type`. Null is still accepted, because pydantic validates arguments, not this schema.
     """
     kept = {name: value for name, value in schema.items() if name != "title"}
     if kept.get("default", ...) is None and _NULL in kept.get("anyOf", ()):
@@ -168,7 +168,7 @@ def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
         others = [each for each in kept.pop("anyOf") if each != _NULL]
         kept = {**(others[0] if len(others) == 1 else {"anyOf": others}), **kept}
     if kept.get("additionalProperties") is True:
-        del kept["additionalProperties"]  # as without it
+        del kept["additionalProperties"]  # true is the default
     return {name: _in_plain_types(name, value) for name, value in kept.items()}
 
 
@@ -191,7 +191,7 @@ def _in_plain_types(keyword: str, value: Any) -> Any:
 
 
 def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """What is wrong with a call that has an argument that is not in the schema; None if all are."""
+    """A message about an argument that is not in the schema; None if there is none."""
     known = list(schema.get("properties", {}))
     try:
         refuse_unknown(arguments, known, "argument")
@@ -226,11 +226,11 @@ _EXPECTED: Mapping[str, str] = {
     "too_short": "{name} must have {min_length} or more items.",
     "too_long": "{name} must have {max_length} items at most.",
 }
-"""What an argument must be, by the type of pydantic's error."""
+"""Type of pydantic's error -> what the argument has to be."""
 
 
 def invalid_arguments(error: ValidationError) -> str:
-    """What is wrong with values of a wrong type or size: each argument and what it should be, without the value."""
+    """A message about invalid values: each argument and what it has to be, without the value."""
     found: dict[str, str] = {}
     for each in error.errors(include_url=False, include_input=False):
         name = str(each["loc"][0]) if each["loc"] else "arguments"
@@ -252,7 +252,7 @@ INVALID_PARAMETERS = "INVALID_PARAMETERS"
 """The code of a malformed call, for callers that asked for data."""
 
 Refuse = Callable[[str, Mapping[str, Any], Mapping[str, Any], Wanted], "CallToolResult"]
-"""`Tool.malformed`: gives the answer to a malformed call."""
+"""`Tool.malformed`: returns the answer to a malformed call."""
 
 _JSON = (str, int, float, list, dict)
 
@@ -260,7 +260,7 @@ _JSON = (str, int, float, list, dict)
 def refuse_nothing(
     message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], wanted: Wanted
 ) -> CallToolResult:
-    """Stands in a tool object of an SDK until it is registered."""
+    """Placeholder in the tool object of an SDK until the tool is registered."""
     raise NotImplementedError
 
 
@@ -292,10 +292,10 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def publish_without(function: Callable[..., Any], name: str, *, required: Mapping[str, Any] = _NONE) -> None:
-    """Take a parameter that has a default from the signature of `function`.
+    """Remove a parameter with a default from the signature of `function`.
 
     Args:
-        required: annotations of parameters that thereby have to be given.
+        required: annotations of parameters that become required by this.
     """
     signature = signature_of(function)
     kept = [
@@ -309,7 +309,7 @@ def publish_without(function: Callable[..., Any], name: str, *, required: Mappin
 class PrincipalParameters:
     """The parameters of a function that get the caller: those annotated `Principal` or `Principal | None`.
 
-    They are left out of the published schema, as an SDK's Context is.
+    They are not in the published schema, like an SDK's Context.
 
     Attributes:
         others: the remaining parameters.
@@ -336,7 +336,7 @@ class PrincipalParameters:
 
 
 def _types_in(annotation: Any) -> set[Any]:
-    """The types in an annotation; `object` stands for what is not a type."""
+    """The types in an annotation, with `object` for anything that is not a type."""
     if get_origin(annotation) is Annotated:
         return _types_in(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -367,14 +367,14 @@ def with_signature(
 
 
 class CallContext(NamedTuple):
-    """What an SDK tells about one call.
+    """The information of an SDK about one call.
 
     Attributes:
         client: the name that the client gave when it connected.
         token: the access token that the SDK has verified.
         report: sends progress to the client.
         is_task: the call runs as a background task, so no client waits for it.
-        wanted: the form of the answer that the headers of the call ask for.
+        wanted: the form of the answer, from the headers of the call.
     """
 
     client: str | None
@@ -488,7 +488,7 @@ class Tool:
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
-        # In a thread, for the function may do more than build a Select. Not with asyncio.to_thread: it waits for ever
-        # if the function raises StopIteration.
+        # In a thread, because the function may do more than build a Select. asyncio.to_thread is not used: it would
+        # wait for ever if the function raised StopIteration.
         returned = await to_thread.run_sync(partial(self.function, **arguments), abandon_on_cancel=True)
         return await returned if inspect.isawaitable(returned) else returned

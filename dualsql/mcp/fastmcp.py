@@ -45,7 +45,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     parameters = list(tool.parameters)
     own_context = next((each.name for each in parameters if each.annotation is Context), None)
     if own_context is None:
-        # In a background task, a parameter is the only way to the Context, which knows that it is one.
+        # In a background task, only a parameter gives access to the Context, which tells that the call is a task.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
 
     async def run(**arguments: Any) -> Any:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dualsql.server import DualResponseServer
 
 CurrentPrincipal = Callable[[], Principal | None]
-"""Gives the principal of the request that is being answered."""
+"""Returns the principal of the current request."""
 
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
@@ -58,7 +58,7 @@ _MAXIMUM_COMPLETIONS = 100  # the limit of MCP
 _NOT_FOUND = (INVALID_PARAMS, -32002)
 """Codes of a resource that does not exist: of this protocol, and of the older one."""
 
-# Errors that another URI, or another caller, avoids. Clients read -32602 as a resource that does not exist.
+# Errors that depend on the URI or the caller. Clients treat -32602 as a resource that does not exist.
 _CALLER_ERRORS = (
     BadParameterError,
     ForbiddenError,
@@ -114,7 +114,7 @@ def low_level_server(server: Any) -> Server[Any]:
         ConfigurationError: `server` is not of a supported and installed SDK.
     """
     registrar_of(server)  # raises for any other object
-    # Neither SDK has a public name for it. Its methods that add handlers are public.
+    # Both SDKs keep it in a private attribute. Its methods that add handlers are public.
     found = getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", None)
     if not isinstance(found, Server):
         raise ConfigurationError("The MCP SDK of this server is another than dualsql was written for.")
@@ -149,7 +149,7 @@ class ChainedProvider:
             try:
                 return await self._pass_on("resources/read", context, params)
             except MCPError as error:
-                # The server may have resources of its own under such URIs. It has none here, and says no more.
+                # The server may have its own resources under such URIs, but not this one.
                 is_bare = error.code in _NOT_FOUND and "code" not in (error.data or {})
                 if not is_bare or not uri.startswith(self.provider.start):
                     raise
@@ -194,7 +194,7 @@ class ChainedProvider:
         return ListResourcesResult(
             resources=[*before, *found],
             next_cursor=None if following is None else f"{self.provider.name}.{following}",
-            # Explicit: a server-wide hint could let a cache show one caller's list to another.
+            # Set explicitly, because with a server-wide hint a cache could show the list of one caller to another.
             ttl_ms=0,
             cache_scope="private",
         )
@@ -235,7 +235,7 @@ async def with_mcp_errors(work: Callable[[], Awaitable[Any]], *, uri: str | None
     except MCPError:
         raise
     except Exception as error:
-        # The outermost edge: an SDK would show a foreign exception's text, and leave out the hint of ours.
+        # The outermost edge: an SDK would show the text of any exception, and omit the hint of dualsql's errors.
         problem = problem_of(error, uri or "completion")
         message = problem["message"] if isinstance(error, DualResponseError) else "The request failed."
         data = {**({} if uri is None else {"uri": uri}), "code": problem["code"], "hint": problem["hint"]}

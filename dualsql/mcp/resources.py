@@ -128,7 +128,7 @@ class Subscriptions:
         below = low_level_server(server)
         bus, handler = getattr(server, "_subscriptions", None), below.get_request_handler(_LISTEN)
         if bus is not None and handler is not None:
-            # The official SDK's bus, on which a server publishes its other events. It has no public name.
+            # The official SDK's bus, on which a server publishes its other events. The attribute is private.
             self._bus, self._next_handler = bus, handler.handler
         if handler is not None or bus is None:  # a bus without a handler: the operator turned streams off
             below.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, self.listen)
@@ -197,7 +197,7 @@ class Subscriptions:
         for uri in uris:
             try:
                 found[uri] = await self._provider.find(uri, self._current_principal())
-            except DualResponseError:  # unknown, foreign or expired: it never changes for this caller
+            except DualResponseError:  # unknown, foreign or expired, so it never changes for this caller
                 continue
         return found
 
@@ -256,7 +256,7 @@ _MIME_TYPE = "application/json"
 _ID = re.compile(r"[A-Za-z0-9_-]{27}", re.ASCII)
 
 MAXIMUM_BYTES = 256 * 1024
-"""Bytes of a resource that is read, since hosts show it to their models."""
+"""Bytes of the content of a resource. The limit exists because hosts show it to their models."""
 
 
 class ResultsProvider:

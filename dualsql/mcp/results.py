@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class AnswerKeywords(ResultKeywords, total=False):
-    """What an `Answer` may say of its result; each as `DualResponseServer.create_response` has it."""
+    """The options of an `Answer`, as in `DualResponseServer.create_response`."""
 
     name: str | None
     metadata: Mapping[str, Any] | None
@@ -54,7 +54,7 @@ class Answer:
     Args:
         select: as for `DualResponseServer.create_response`.
         description: a sentence that the model reads above the rows; it is kept in the resource's metadata.
-        options: as for `DualResponseServer.create_response`. An option that is left out or None is the tool's.
+        options: as for `DualResponseServer.create_response`. An option that is omitted or None is taken from the tool.
 
     Attributes:
         options: those that are not None, by name.
@@ -104,9 +104,9 @@ def or_error(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with every `$ref` replaced by its definition; a type within itself is left open.
+    """The schema with every `$ref` replaced by its definition. A recursive type becomes an open schema.
 
-    Some hosts do not resolve references, and the official SDK takes none in a schema that is given to it.
+    Some hosts do not resolve references, and the official SDK does not accept them in a given schema.
     """
     definitions = schema.get("$defs", {})
 
@@ -248,8 +248,8 @@ class PlainResultAdapter:
 
     Args:
         returned: the return annotation of the function: a TypedDict, a pydantic model, a dataclass or a dict.
-        text_budget: characters of the text, which says what it leaves out.
-        operation: the name of the tool, where its answers have the dual-mode envelope; None without one.
+        text_budget: characters of the text, which states what it omits.
+        operation: the name of the tool, if its answers have the dual-mode envelope; otherwise None.
 
     Raises:
         ConfigurationError: the annotation is not the type of a JSON object.
@@ -278,14 +278,14 @@ class PlainResultAdapter:
     ) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         started = time.perf_counter()
-        # Validated: the protocol requires results that conform to the published schema.
+        # The result is validated, because the protocol requires that it matches the published schema.
         checked = self._adapter.validate_python(returned, by_alias=True, by_name=True)
         data = plain(self._adapter.dump_python(checked, mode="json", by_alias=True))
         if self._operation is not None:
             answer = create_dual_mode_response(
                 data,
                 operation=self._operation,
-                # As text: Markdown's escapes would change the ids that a model copies.
+                # Plain text, because Markdown's escapes would change ids that a model copies.
                 shown={"type": "text", "content": readable(data, budget=self._budget)},
                 seconds=time.perf_counter() - started,
             )

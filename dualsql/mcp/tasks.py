@@ -68,7 +68,7 @@ class Tasks(Extension):
     Only clients that declare tasks get them.
 
     Args:
-        wait: how long a call may take before it is answered with a task; a tool's own `wait` wins.
+        wait: how long a call may take before its result is a task. A tool's own `wait` has precedence.
         principal: gives the principal of a verified access token, as for `DualResponseServer.tool`.
     """
 
@@ -123,7 +123,7 @@ class Tasks(Extension):
         return {**_task(params.task_id, resource, "completed"), "result": result}
 
     async def _update(self, ctx: Context, params: _TaskParams) -> HandlerResult:
-        # No query asks for input, so there is none to take.
+        # Queries never ask for input.
         await self._open(_parsed(ctx, params)[0], "read")
         return {}
 
@@ -136,7 +136,7 @@ class Tasks(Extension):
         try:
             return await self._dual.open_resource(resource_id, self._current_principal(), action)
         except DualResponseError as error:
-            # One answer for unknown, expired and foreign tasks, as for resources.
+            # The answer is the same for unknown, expired and foreign tasks, as for resources.
             raise MCPError(code=INVALID_PARAMS, message="There is no such task.") from error
 
     def _current_principal(self) -> Principal | None:

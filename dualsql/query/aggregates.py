@@ -1,4 +1,4 @@
-"""Groups and their aggregates as SQL, with the table of aggregates. Integers and decimals add up exactly."""
+"""Groups and their aggregates as SQL, with the table of aggregates. Sums of integers and decimals are exact."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _GROUPED = frozenset({"integer", "float", "decimal", "text", "boolean", "date", 
 
 
 def group_key(group: Group, conditions: Conditions) -> Element:
-    """What rows are told apart by.
+    """The expression to group by.
 
     Raises:
-        UnknownColumnError, BadParameterError: there is no such column, or it cannot be grouped by.
+        UnknownColumnError, BadParameterError: there is no such column, or rows cannot be grouped by it.
     """
     column = conditions.column(group.column)
     encoding = _encoding(column)
@@ -117,11 +117,11 @@ def _bucket(group: Group, column: ResultColumn, abilities: QueryDialect) -> Elem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateCall:
-    """What an aggregate is written of.
+    """The parts of an aggregate's SQL.
 
     Attributes:
-        values: of the column, as the aggregate takes them.
-        type: of the aggregate: its own `result`, or else the column's.
+        values: the column, converted as the aggregate needs it.
+        type: of the aggregate: its `result`, or the column's type.
         fraction: of a percentile; 0.5 for a median.
     """
 
@@ -137,15 +137,15 @@ class AggregateFunction:
     """One aggregate of the groups of a result.
 
     Attributes:
-        of: encodings that a column may have; None where it does not matter, and no column is needed.
-        result: its type; None where it is that of the column, or depends on it.
-        values: the column as it is aggregated.
-        write: its SQL, for every database whose `QueryDialect.aggregates` has nothing in its place; None for the
-            function of SQL that has the same name.
-        is_sound: whether the aggregate of what is stored is that of what is shown.
-        takes_fraction: a fraction from 0 to 1 has to be given. Charts have no such aggregates.
-        fraction: ... and is always this one.
-        signs: other spellings of the name that are understood, in small letters with _ for spaces.
+        of: encodings that the column may have; None for any, and if no column is needed.
+        result: its type; None if it depends on the type of the column.
+        values: converts the column for the aggregate.
+        write: its SQL, for databases without an entry in `QueryDialect.aggregates`; None for the SQL function of the
+            same name.
+        is_sound: whether aggregating stored values gives the same as aggregating shown values.
+        takes_fraction: whether a fraction from 0 to 1 has to be given. Charts have no such aggregates.
+        fraction: the fraction, if it is fixed.
+        signs: other accepted spellings of the name, in lower case with _ for spaces.
     """
 
     name: Function
@@ -163,7 +163,7 @@ def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
     """The aggregate of a group.
 
     Raises:
-        UnknownColumnError, BadParameterError: there is no such column, or the aggregate cannot be taken of it; or the
+        UnknownColumnError, BadParameterError: there is no such column, its type does not support the aggregate, or the
             database has no such aggregate.
     """
     known = AGGREGATES[measure.function]
@@ -209,7 +209,7 @@ def _require_kind(known: AggregateFunction, column: ResultColumn) -> None:
 
 def _encoding(column: ResultColumn) -> str:
     described = column.describe()
-    # The average of a stored query has no type that is declared.
+    # The average of a computed column has no declared type.
     is_number = described["encoding"] == "any" and described["type"] == "number"
     return "float" if is_number else described["encoding"]
 
@@ -256,18 +256,18 @@ def _summed(call: AggregateCall) -> Element:
 def _percentile(call: AggregateCall) -> Element:
     fraction = call.dialect.double(bound(call.fraction, types.Double()))
     ranked = func.percentile_cont(fraction).within_group(call.values)
-    # It declares no type of its own: that of the fraction would do, on some engines.
+    # Without an explicit type, SQLAlchemy would give it the type of the fraction.
     ranked.type = call.type
     return ranked
 
 
 def _extreme(name: Function, *signs: str) -> AggregateFunction:
-    """The first or the last value of a group in the order that its rows are sorted in."""
+    """The lowest or the highest value of a group, in the order by which rows are sorted."""
     return AggregateFunction(name=name, signs=signs, of=_ORDERED, values=_in_order, is_sound=_keeps_order)
 
 
 def _ranked(name: Function, *signs: str, **fraction: Any) -> AggregateFunction:
-    """A value at a fraction of the way through the numbers of a group, in their order."""
+    """The value at a fraction of the sorted numbers of a group, such as the median."""
     return AggregateFunction(
         name=name,
         signs=signs,
@@ -314,7 +314,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
             result=_WHOLE,
             values=_distinguished,
             write=lambda call: func.count(call.values.distinct(), type_=call.type),
-            is_sound=_always,  # `_told_apart` refuses what is not
+            is_sound=_always,  # `_told_apart` refuses columns for which it is not
         ),
         AggregateFunction(
             name="sum", signs=("total",), of=_NUMBERS, values=_as_stored, write=_summed, is_sound=_is_same
@@ -324,7 +324,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
             signs=("average", "mean"),
             of=_NUMBERS,
             result=_DOUBLE,
-            values=_doubles,  # one database cuts the average of whole numbers to four decimals
+            values=_doubles,  # MariaDB rounds the average of whole numbers to four decimals
             is_sound=_is_same,
         ),
         _extreme("min", "minimum", "least", "lowest"),
@@ -333,5 +333,5 @@ AGGREGATES: dict[Function, AggregateFunction] = {
         _ranked("percentile", "quantile", "percentile_cont", takes_fraction=True),
     )
 }
-"""By name. One is added by a row here and its word in `dualsql_client.query.Function`, and by an entry in
-`QueryDialect.aggregates` of each database that spells it differently, or has none."""
+"""By name. To add an aggregate, add a row here, its word in `dualsql_client.query.Function`, and an entry in
+`QueryDialect.aggregates` of each database that spells it differently or lacks it."""

@@ -1,7 +1,7 @@
 """The operators of conditions and the buckets of dates: one row each, with its words and its SQL.
 
-An operator is added by a row here, its word in `dualsql_client.query.Operator` and a method of `Compared` there. A
-bucket is added by a row, its word in `Bucket`, and what `QueryDialect.cut_date` of each database makes of it.
+To add an operator, add a row here, its word in `dualsql_client.query.Operator` and a method of `Compared` there. To add
+a bucket, add a row here, its word in `Bucket`, and its SQL in `QueryDialect.cut_date` of each database.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Find = Callable[[QueryDialect, Element, str], ColumnElement[bool]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionOperator:
-    """One way to compare a column.
+    """An operator of conditions.
 
     Attributes:
-        words: between a column and its values, in a sentence.
-        kind: what the column's type has to have: equality, an order, letters; null asks nothing of it.
-        takes: one value, several, two (the lower one first), or a flag, which is True unless given.
-        compare: SQL for the column and the values, of an equality or an order.
-        find: SQL for the column and a part of its text.
-        ends: of an order, for columns that are shown rounded: whether each value stands for the first of the numbers
-            that are shown as it, or for the last.
-        is_negated: it holds where equality does not.
-        signs: other spellings of the name that are understood, in small letters with _ for spaces.
-        opposites: ... and spellings of the name with the flag False, and `opposite`, the words for it.
-        negations: ... and spellings of a condition that is not this one.
+        words: the words between a column and its values, in a sentence.
+        kind: what the column's type has to support: equality, an order, or texts. "null" needs nothing.
+        takes: one value, several, two (the lower one first), or a flag, which is True by default.
+        compare: the SQL of an operator of equality or order, from the column and the values.
+        find: the SQL of an operator on texts, from the column and a part of its text.
+        ends: for orders on columns that are shown rounded: whether a value means the first or the last of the numbers
+            that are shown as this value.
+        is_negated: whether it is true where equality is false.
+        signs: other accepted spellings of the name, in lower case with _ for spaces.
+        opposites: accepted spellings of the name with the flag False. `opposite` has the words for it.
+        negations: accepted spellings of the negated condition.
     """
 
     name: Operator
@@ -55,10 +55,10 @@ class ConditionOperator:
 
 @dataclass(frozen=True, slots=True)
 class DateBucket:
-    """A span of time that dates are cut to.
+    """A unit of time to which dates are truncated.
 
     Attributes:
-        needs_time: dates without a time of day have none.
+        needs_time: whether it needs a time of day, which plain dates do not have.
     """
 
     name: Bucket
@@ -84,7 +84,7 @@ def bound(value: Any, type_: SQLType) -> Element:
 
 
 def equal(abilities: QueryDialect, text: Element, value: Element) -> Element:
-    """Equal by code point: 'a' is neither 'A' nor 'a ', whatever the collation takes for equal. Indexes still serve."""
+    """Equal by code point, for every collation: 'a' is neither 'A' nor 'a '. Indexes can be used."""
     exact = abilities.exact(text)
     return exact == value if abilities.finds_equal_by_index else and_(text == value, exact == value)
 
@@ -106,7 +106,7 @@ def exactly(
 
 
 def _contains(abilities: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
-    # No LIKE: it has wildcards to be escaped, and takes 'a' for 'A' in some databases.
+    # LIKE is not used: its wildcards need escapes, and it ignores case on some databases.
     return abilities.position(text, bound(part, types.String())) > 0
 
 
@@ -218,7 +218,7 @@ NOT_HERE: Mapping[str, str] = {
         "Use contains or starts_with, or write the condition in sql: SELECT * FROM data WHERE ...",
     ),
 }
-"""Operators that there are not, and what to write instead."""
+"""Unknown operators that models write, and what to write instead."""
 
 
 def operators_of(*kinds: str) -> frozenset[Operator]:

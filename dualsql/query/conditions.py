@@ -1,4 +1,4 @@
-"""Conditions of a question as SQL, and their values as those of a column."""
+"""Conditions of a query as SQL, and the conversion of their values to the type of the column."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ _SPELLED = {
 
 
 def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
-    """The value, to be compared with the column.
+    """The value as SQL, for a comparison with the column.
 
     Raises:
-        BadParameterError: the column holds nothing of the kind.
+        BadParameterError: the column cannot hold such a value.
     """
     described = column.describe()
     encoding = described["encoding"]
@@ -89,7 +89,7 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
     if column.meaning.is_made:
         return bound(_as_made(column, read), column.type)
     found = bound(read, _type_of(column, encoding))
-    # A number of four bytes is shown in its shortest form, which is equal to it among its own kind alone.
+    # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
     is_single = capabilities.has_single_reals and isinstance(plain_type(column.type), types.REAL)
     return cast(found, types.REAL()) if is_single else found
 
@@ -98,7 +98,7 @@ def digits(column: ResultColumn, value: Any) -> Decimal:
     """The value of a column of decimals.
 
     Raises:
-        BadParameterError: it is no number.
+        BadParameterError: the value is not a number.
     """
     try:
         return _decimal(column, value)
@@ -122,20 +122,20 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
     if column.meaning.binds is not None:
         return (
             column.meaning.stored
-        )  # what is shown is what is stored, and not what the application would make of it
+        )  # the stored value is shown unchanged, so the application's code is not called
     if encoding == "integer":
-        # Not the column's: a number of 32 bits is compared with one of 64.
+        # Not the column's type: a number of 32 bits is compared with one of 64 bits.
         return types.BigInteger()
     if encoding == "float":
         return types.Double()
     if isinstance(plain_type(column.type), types.Numeric):
-        # Not the column's: a quotient has more digits than the type that SQLAlchemy takes it for.
+        # Not the column's type: a quotient has more digits than the type that SQLAlchemy gives it.
         return types.Numeric()
     return column.type
 
 
 def has_months(value: Any) -> bool:
-    """Whether it is a duration that a database keeps with its months, which no number of days is equal to."""
+    """Whether the value is a duration with months, which equals no number of days."""
     found = _MONTHS.fullmatch(value) if isinstance(value, str) else None
     return found is not None and abs(int(found["years"] or 0)) <= _MOST_YEARS
 
@@ -170,7 +170,7 @@ def _decimal(_: ResultColumn, value: Any) -> Decimal:
     ):
         raise TypeError
     read = decimal(repr(value) if isinstance(value, float) else str(value))
-    # MariaDB has 65 digits; an exponent would be a short way to write very many.
+    # MariaDB has at most 65 digits. A short exponent could stand for millions of digits.
     if not read.is_finite() or len(format(read, "f")) > _MOST_DIGITS:
         raise ValueError
     return read
@@ -185,7 +185,7 @@ def _boolean(_: ResultColumn, value: Any) -> bool:
 def _text(column: ResultColumn, value: Any) -> str:
     if not isinstance(value, str) or "\x00" in value:
         raise ValueError
-    value.encode()  # a half of a surrogate pair is no text
+    value.encode()  # raises for a lone surrogate
     plain = column.shown
     if isinstance(plain, types.Enum) and value not in plain.enums:
         raise BadParameterError(
@@ -212,7 +212,7 @@ def _decoded(column: ResultColumn, value: Any) -> Any:
         raise TypeError
     read = decode(value)
     if isinstance(read, datetime) and read.tzinfo is not None:
-        read.astimezone(UTC)  # which the ends of year 1 and of year 9999 may not have
+        read.astimezone(UTC)  # raises at the ends of the years 1 and 9999
     return read
 
 
@@ -245,7 +245,7 @@ _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
 _EQUALITY, _ORDER, _TEXT = operators_of("equality"), operators_of("order"), operators_of("text")
 _COMPARED = _EQUALITY | _ORDER
 
-# What a column of each encoding can be asked, besides what every column can.
+# The operators of each encoding, besides those of every column.
 _OPERATORS: Mapping[str, frozenset[Operator]] = {
     "integer": _COMPARED,
     "float": _COMPARED,
@@ -256,7 +256,7 @@ _OPERATORS: Mapping[str, frozenset[Operator]] = {
     "time": _COMPARED,
     "datetime": _COMPARED,
     "interval": _COMPARED,
-    # Engines put UUIDs in order each in a way of its own.
+    # Databases sort UUIDs differently.
     "uuid": _EQUALITY,
     "base64": _EQUALITY,
     "any": _COMPARED,
@@ -268,7 +268,7 @@ class Conditions:
     """Writes conditions on columns of these names.
 
     Attributes:
-        of: what has the columns, for messages.
+        of: the name of the relation, for messages.
     """
 
     columns: Mapping[str, ResultColumn]
@@ -280,7 +280,7 @@ class Conditions:
         """The column of that name.
 
         Raises:
-            UnknownColumnError: there is none.
+            UnknownColumnError: there is no such column.
         """
         found = self.columns.get(name)
         if found is None:
@@ -291,8 +291,8 @@ class Conditions:
         """The condition, on these columns.
 
         Raises:
-            UnknownColumnError: it names another one.
-            BadParameterError: a column cannot be asked that, or holds no such values.
+            UnknownColumnError: it names an unknown column.
+            BadParameterError: a column does not support the operator, or cannot hold the value.
         """
         match condition:
             case AllOf(parts):
@@ -309,7 +309,7 @@ class Conditions:
         element = column.expression
         known = OPERATORS[comparison.operator]
         if known.kind == "null":
-            # Whatever its type: there are some that SQLAlchemy knows no operator for.
+            # The cast works for every type. SQLAlchemy has no operators for some of them.
             bare = type_coerce(element, types.NULLTYPE)
             return bare.is_(None) if comparison.value else bare.is_not(None)
         _require_operator(column, comparison.operator, self.capabilities)
@@ -360,7 +360,7 @@ class Conditions:
     def _loose(
         self, element: Element, operator: Operator, values: list[Element], given: Sequence[Any]
     ) -> ColumnElement[bool]:
-        """What has no declared type: the database tells which it has, where a text may stand for several."""
+        """A condition on a column without a declared type. The database tests the type if a text fits several."""
         name = self.capabilities.type_name
         kinds = [_moments_shown_as(one) if name else {} for one in given]
         if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
@@ -371,13 +371,13 @@ class Conditions:
             return found
         raw = element
         if not self.capabilities.has_loose_comparisons:
-            raw = cast(cast(element, types.Text()), types.LargeBinary())  # which suits every type
+            raw = cast(cast(element, types.Text()), types.LargeBinary())  # valid for every type
         compared = condition_on(operator, raw, [bound(one, types.LargeBinary()) for one in read])
         return case((self.capabilities.is_bytes(element), compared), else_=found)
 
 
 def _bytes_shown_as(value: Any) -> bytes | None:
-    """The bytes that are shown as this value; None where none are."""
+    """The bytes that are shown as this value; None if there are none."""
     if not isinstance(value, str):
         return None
     try:
@@ -387,7 +387,7 @@ def _bytes_shown_as(value: Any) -> bytes | None:
     return found if b64encode(found).decode() == value else None
 
 
-# By the names that PostgreSQL has for types.
+# By PostgreSQL's names of types.
 _INSTANT = "timestamp without time zone"
 _DAYS: Mapping[str, SQLType] = {"date": types.Date(), _INSTANT: types.DateTime()}
 _INSTANTS: Mapping[str, SQLType] = {"date": types.DateTime(), _INSTANT: types.DateTime()}
@@ -399,7 +399,7 @@ _WORDED = ("text", "character varying", "character", "name", "citext")
 
 
 def _moments_shown_as(value: Any) -> Mapping[str, SQLType]:
-    """The types whose values are shown as such a text, and how it is read beside a value of each."""
+    """The types whose values may be shown as this text, and the type for reading it beside each of them."""
     if not isinstance(value, str):
         return {}
     if has_months(value):
@@ -423,7 +423,7 @@ def _of_moments(
     type_name: Element,
     kinds: Mapping[str, SQLType],
 ) -> ColumnElement[bool]:
-    """A date, time or interval beside what has no declared type: a driver takes no text for one."""
+    """A condition on dates, times or intervals without a declared type, for which drivers accept no texts."""
     text = cast(element, types.Text())
     texts = [bound(one, types.Text()) for one in given]
     compared = [
@@ -439,7 +439,7 @@ def _of_moments(
 
 
 def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
-    """The column in a comparison, which is one with what is shown."""
+    """The column, converted so that comparisons use the shown values."""
     if capabilities.shortens_reals and is_single(column):
         return cast(cast(column.expression, types.String()), types.Double())
     if stored.is_spelled_time(column, capabilities):
@@ -450,7 +450,7 @@ def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
 
 
 def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
-    """Whether the database computes more digits than are shown, which rows are told apart by."""
+    """Whether the database computes more digits than are shown, so that rows that look equal may differ."""
     if not column.is_quotient or not capabilities.divides_in_doubles or column.is_computed:
         return False
     # A CAST makes a decimal of it where the database has decimals.
@@ -458,17 +458,17 @@ def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
 
 
 def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
-    """How many digits are shown of a decimal that is a double in the database; None for any other column."""
+    """The number of decimal digits shown of a decimal that the database stores as a double; None for other columns."""
     if column.meaning.is_made:
         return None
     if is_shown_rounded(column, capabilities) or (column.is_double and capabilities.shows_doubles_rounded):
         plain: Any = plain_type(column.type)
-        return internals.decimal_scale(plain)  # what SQLAlchemy shows them by
+        return internals.decimal_scale(plain)  # the scale that SQLAlchemy rounds to
     return capabilities.shown_scale(column.type)
 
 
 def is_single(column: ResultColumn) -> bool:
-    """Whether it holds numbers of four bytes."""
+    """Whether the column has four-byte floats."""
     plain = plain_type(column.type)
     if not isinstance(plain, types.Float) or isinstance(plain, types.Double) or column.meaning.is_made:
         return False
@@ -479,12 +479,12 @@ _MOST_BITS_OF_SINGLES = 24
 
 
 def is_plain_text(column: ResultColumn) -> bool:
-    """Whether it holds texts of any wording, which have collations."""
+    """Whether the column has free texts, which have a collation."""
     return column.meaning.is_same and _is_text(column.shown) and _is_text(plain_type(column.type))
 
 
 def needs_exact(column: ResultColumn, abilities: QueryDialect) -> bool:
-    """Whether the application's code makes its values of texts that the database may take for equal."""
+    """Whether the application's code reads the values from texts that a collation may treat as equal."""
     stored = column.meaning.stored
     if not column.meaning.is_made or not _is_text(stored):
         return False
@@ -496,7 +496,7 @@ def _is_text(plain: SQLType) -> bool:
 
 
 def holds(column: ResultColumn) -> str:
-    """What is in the column, in words."""
+    """The kind of the column's values, in words."""
     encoding = column.encoding
     if isinstance(column.shown, types.Enum):
         words = f"one of the words of an enum ({', '.join(column.shown.enums[:5])})"
@@ -516,18 +516,18 @@ _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": 
 
 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
-    """What the column can be asked, besides is_null."""
+    """The operators that the column supports, besides is_null."""
     if not capabilities.compares(column.shown):
         return frozenset()
     encoding, meaning = column.encoding, column.meaning
     known = _OPERATORS.get(encoding, frozenset())
     if isinstance(column.shown, ranges.AbstractRange):
-        return frozenset()  # it is text only once it is written
+        return frozenset()  # the values become text only when they are written
     if isinstance(column.shown, types.Enum):
-        return _EQUALITY  # it has an order of its own on one engine
+        return _EQUALITY  # databases sort it differently
     if not meaning.is_made or meaning.is_same:
         return known if encoding != "text" or is_plain_text(column) else known - _TEXT - _ORDER
-    # A value of no one kind is tried before it is compared; see `dualsql.query.conditions`.
+    # Values without a common kind are tested before they are compared; see `Conditions`.
     is_told_apart = meaning.keeps_equality or isinstance(meaning.shown, types.NullType)
     if not is_told_apart:
         return frozenset()
@@ -556,14 +556,14 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
 
 
 #
-# SQLite computes in doubles, and SQLAlchemy shows them with the digits of their scale: 0.1 + 0.2 is shown as 0.30, and
-# is no 0.3. Which doubles are shown as a decimal is known: those from one to another, which an index serves, too.
+# SQLite computes in doubles, and SQLAlchemy rounds them to the scale of the type: 0.1 + 0.2 is shown as 0.30, but does
+# not equal 0.3. The doubles that are shown as a decimal are a range, for which an index can be used.
 
 _EXACT = Context(prec=400)
 _LARGEST_EXACT = 2**53
-"""SQLite keeps greater whole numbers with all their digits, and shows the double beside them."""
+"""SQLite stores larger whole numbers exactly, and the nearest double is shown."""
 _MOST_RANGES = 50
-"""In an OR, which SQLite nests no deeper than other expressions."""
+"""Conditions in one OR. SQLite limits the depth of expressions."""
 
 
 def _of_rounded(element: Any, operator: Operator, values: list[Decimal], scale: int) -> ColumnElement[bool]:
@@ -579,13 +579,13 @@ def _of_rounded(element: Any, operator: Operator, values: list[Decimal], scale: 
 
 
 def _any_of_many(element: Any, ranges: list[ColumnElement[bool]]) -> ColumnElement[bool]:
-    """As the OR of all; unknown for NULL."""
+    """The OR of all ranges; unknown for NULL."""
     made = case((element.is_(None), null()), *((one, 1) for one in ranges), else_=0)
     return made == 1
 
 
 def _first_shown_from(value: Decimal, scale: int) -> float:
-    """The least double that is shown as this number or a greater one."""
+    """The smallest double that is shown as this number or a larger one."""
     least = value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING, _EXACT)
     found = float(_EXACT.subtract(least, Decimal(5).scaleb(-scale - 1)))
     while _as_shown(found, scale) < least:
@@ -596,10 +596,10 @@ def _first_shown_from(value: Decimal, scale: int) -> float:
 
 
 def _last_shown_to(value: Decimal, scale: int) -> float:
-    """The greatest double that is shown as this number or a lesser one."""
-    return -_first_shown_from(value.copy_negate(), scale)  # a minus would round to 28 digits
+    """The largest double that is shown as this number or a smaller one."""
+    return -_first_shown_from(value.copy_negate(), scale)  # unary minus would round to 28 digits
 
 
 def _as_shown(value: float, scale: int) -> Decimal:
-    # As sqlalchemy.engine.processors.to_decimal_processor_factory has it.
+    # As in sqlalchemy.engine.processors.to_decimal_processor_factory.
     return Decimal(f"{value:.{scale}f}")

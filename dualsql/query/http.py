@@ -1,7 +1,7 @@
-"""Questions over REST: POST /{id}/query, /sql and /refine.
+"""Queries over results by REST: POST /{id}/query, /sql and /refine.
 
-A question is answered with a page, unless the body names a format of streams or Accept prefers one to JSON. A signed
-link gives access to rows and answers no questions.
+The answer is a page, unless the body names a stream format or Accept prefers one to JSON. A signed link gives access to
+rows only, not to queries.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ NAMING = ("name",)
 
 
 def query_routes(server: DualResponseServer) -> FeatureRoutes:
-    """The routes below a resource that answer questions about it."""
+    """The routes of a resource for queries over it."""
     endpoints = {kind: _endpoint(server, read, keys) for kind, (read, keys) in _READERS.items()}
     endpoints["refine"] = _refining(server)
     return FeatureRoutes(

@@ -1,4 +1,4 @@
-"""Questions about a stored result as data, and their description in words."""
+"""Queries over a stored result as data, and their description in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGEST_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column compared with a value; with a tuple of values if the operator takes two or more."""
+    """A column compared with a value, or with a tuple of values if the operator takes several."""
 
     column: str
     operator: Operator
@@ -50,7 +50,7 @@ Condition = Comparison | AllOf | AnyOf | Negation
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A column to group rows by; dates may be cut to a bucket."""
+    """A column to group rows by. Dates can be truncated to a bucket."""
 
     name: str
     column: str
@@ -63,7 +63,7 @@ class AggregateColumn:
 
     Attributes:
         column: None for the number of rows.
-        fraction: from 0 to 1, of a function that takes one.
+        fraction: from 0 to 1, for functions with a fraction.
     """
 
     name: str
@@ -74,7 +74,7 @@ class AggregateColumn:
 
 @dataclass(frozen=True, slots=True)
 class QuerySort:
-    """A column of the answer; rows without a value come last in both directions."""
+    """A column of the answer to sort by. NULLs come last in both directions."""
 
     column: str
     is_descending: bool = False
@@ -82,10 +82,10 @@ class QuerySort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredQuery:
-    """A question in parts; the empty question is answered by the result itself.
+    """A query in parts. The empty query returns the result itself.
 
     Attributes:
-        columns: the columns of the answer, in order; None for all. Grouped answers have their groups and aggregates.
+        columns: the columns of the answer, in order; None for all. A grouped answer has its groups and aggregates.
         condition: on the rows of the result.
         having: on the groups, by the columns of the answer.
         limit, offset: the rows of the answer that are kept.
@@ -104,22 +104,22 @@ class StructuredQuery:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether the answer has groups or aggregates instead of rows."""
+        """Whether the answer has groups or aggregates instead of rows of the result."""
         return bool(self.groups or self.aggregates)
 
     @property
     def digest(self) -> str:
-        """A hash that is equal for equal questions, in every process."""
+        """A hash that is equal for equal queries, in every process."""
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
 class SQLQuery:
-    """A question in SQL: one SELECT over the relation `data`.
+    """A query in SQL: one SELECT over the relation `data`.
 
     Attributes:
         parameters: name and value of each `:name` in the text.
-        columns: of the answer, those wanted, in order; None for all.
+        columns: the requested columns of the answer, in order; None for all.
         limit, offset: the rows of the answer that are kept.
     """
 
@@ -138,7 +138,7 @@ class SQLQuery:
 
 
 ResultQuery = StructuredQuery | SQLQuery
-"""Any question about a result."""
+"""Any query over a result."""
 
 
 def names_of(question: StructuredQuery) -> Sequence[str]:
@@ -152,7 +152,7 @@ _SHOWN_VALUES = 5
 
 
 def in_words(query: ResultQuery) -> str:
-    """A description of the question: "where state is 'NJ'; count for each state; the first 10"."""
+    """A description of the query: "where state is 'NJ'; count for each state; the first 10"."""
     said = "; ".join(_parts_of_text(query) if isinstance(query, SQLQuery) else _parts(query))
     line = " ".join(said.split()) or "all of it"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,4 +1,4 @@
-"""JSON to a question. Unknown keys are refused, and sizes are checked before anything is read."""
+"""Reads queries from JSON. Unknown keys are refused, and sizes are checked before anything is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dualsql.query.model import (
 from dualsql_client.wire import Function, Operator
 
 MAXIMUM_DEPTH = 10
-"""Levels of conditions inside conditions."""
+"""Levels of nested conditions."""
 
 MAXIMUM_CONDITIONS = 200
 MAXIMUM_VALUES = 1_000
@@ -41,19 +41,19 @@ MAXIMUM_NAME = 256
 """Characters of a column's name."""
 
 MAXIMUM_CALL = 400
-"""Characters of an aggregate that is written as a call."""
+"""Characters of an aggregate in the form of a call."""
 
 _SHOWN = 60
 _LONGEST_JSON = 64 * 1024
 
 MAXIMUM_ALIAS = 63
-"""Bytes of a name that a question gives: PostgreSQL cuts longer ones, and two would be one; MariaDB refuses them."""
+"""Bytes of a name that a query gives. PostgreSQL truncates longer names, so two could collide. MariaDB refuses them."""
 
 KEYS = ("columns", "filters", "group_by", "aggregates", "having", "order_by")
-"""The keys of a question."""
+"""The keys of a query."""
 
 WINDOW_KEYS = ("limit", "offset")
-"""Further keys of a refinement: which rows of the answer it keeps."""
+"""Further keys of a refinement: the rows of the answer to keep."""
 
 Word = TypeVar("Word", bound=str)
 
@@ -68,11 +68,11 @@ _EXAMPLES = {
 
 
 def read_structured_query(values: Any) -> StructuredQuery:
-    """The question that a JSON object is; see `dualsql_client.query.Question`.
+    """Read a query from a JSON object; see `dualsql_client.query.Question`.
 
     Raises:
-        BadParameterError: it is malformed or contradicts itself. Columns are looked up later.
-        LimitExceededError: it is too large.
+        BadParameterError: the object is malformed or contradicts itself. Columns are looked up later.
+        LimitExceededError: the object is too large.
     """
     if not isinstance(values, Mapping):
         raise BadParameterError(
@@ -114,7 +114,7 @@ def _require_sense(question: StructuredQuery) -> None:
 def _listed(given: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
     found = _decoded(given.get(key, []))
     if isinstance(found, str | Mapping):
-        found = [found]  # a model often writes one without its list
+        found = [found]  # models often write a single one without a list
     if not isinstance(found, list | tuple):
         raise _malformed(f"{key} is a list.", key)
     if len(found) > most:
@@ -123,7 +123,7 @@ def _listed(given: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
 
 
 def _decoded(value: Any) -> Any:
-    """A list or an object that was written as a text of JSON, as models do, and anything else as it is."""
+    """Decode a list or object that a model wrote as a JSON string. Return any other value unchanged."""
     if not isinstance(value, str) or value[:1] not in {"[", "{"} or len(value) > _LONGEST_JSON:
         return value
     try:
@@ -198,7 +198,7 @@ _CONDITION_KEYS = {"field": "column", "operator": "op"}
 _GROUP_KEYS = {"field": "column", "alias": "as"}
 _AGGREGATE_KEYS = {**_GROUP_KEYS, "func": "function", "fn": "function", "op": "function"}
 _ORDER_KEYS = {"field": "column", "direction": "order", "dir": "order"}
-"""Other names of keys that are understood where the key itself is not given."""
+"""Other accepted names of keys, used if the key itself is missing."""
 
 
 def _with_names(value: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
@@ -219,7 +219,7 @@ _NEGATIONS: Mapping[str, Operator] = {
 _FUNCTIONS: Mapping[str, Function] = {
     sign: name for name, known in AGGREGATES.items() for sign in known.signs
 }
-"""Spellings that are understood, besides the names; each stands in the table of its operator or aggregate."""
+"""Other accepted spellings of names, from the tables of operators and aggregates."""
 
 
 def _spelled(word: Any) -> Any:
@@ -364,7 +364,7 @@ _ORDER_WORDS = re.compile(r"(.*\S)\s+(asc|desc)", re.IGNORECASE)
 
 
 def _order_words(text: str) -> Mapping[str, Any]:
-    """A name alone, or as "-price" and "price desc"."""
+    """An item of `order_by`: a name, "-price" or "price desc"."""
     if text.startswith("-"):
         return {"column": text[1:], "order": "desc"}
     found = _ORDER_WORDS.fullmatch(text[:MAXIMUM_CALL])
@@ -372,7 +372,7 @@ def _order_words(text: str) -> Mapping[str, Any]:
 
 
 def _default_name(name: str, known: Sequence[str]) -> str:
-    """The name; the default name of an aggregate of the answer where that is written as a call."""
+    """The name. If it is an aggregate in the form of a call, the default name of that column of the answer."""
     if name in known or "column" not in _call(name):
         return name
     try:
@@ -391,7 +391,7 @@ def _name(value: Any, key: str) -> str:
 def _alias(value: Mapping[str, Any], default: str, key: str) -> str:
     name = value.get("as")
     if name is None:
-        # A column that is grouped by keeps the name it has, however long.
+        # A grouped column keeps its name, which may be longer.
         is_made = default != value.get("column")
         return (
             default.encode(errors="replace")[:MAXIMUM_ALIAS].decode(errors="ignore") if is_made else default
@@ -408,7 +408,7 @@ def _word(value: Any, known: Sequence[Word], what: str, *, instead: Mapping[str,
     details = {"name": what, "known": [*known]}
     listed = f"{what} is one of: {', '.join(known)}."
     if isinstance(value, str):
-        # Short words have more in common by chance than by meaning, so nothing is guessed.
+        # Short words are often similar by chance, so nothing is suggested for them.
         raise BadParameterError(
             f"There is no {what} {value[:MAXIMUM_NAME]!r}.", hint=instead.get(value, listed), details=details
         )

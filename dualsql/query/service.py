@@ -1,8 +1,8 @@
-"""Answers questions about stored results, and stores answers as results of their own.
+"""Runs queries over stored results, and stores their answers as new results.
 
-A question becomes a Select over the resource's own Select, thawed and narrowed as for its pages. Pages and streams of
-an answer have the same order, cursors, limits, cache and audit as those of any Select. `QueryService` checks neither
-rights nor expiry: `AccessControl.open` gives a resource that may be read.
+A query becomes a Select over the resource's own Select, under the same rules as its pages. Pages and streams of an
+answer have the same order, cursors, limits, cache and audit as those of any Select. `QueryService` checks neither
+rights nor expiry. Get the resource from `AccessControl.open`, which does.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from dualsql.results.view import Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
 
 _MOST_KEPT = 50
-"""Questions whose statements are kept for the next page of their answer."""
+"""Queries whose statements are cached for the next page."""
 
 
 class QueryService:
-    """Answers questions about the resources of one server."""
+    """Runs queries over the resources of one server."""
 
     def __init__(self, views: Views, pages: ResultPages, streams: Streams, settings: Settings) -> None:
         self._views = views
@@ -56,11 +56,11 @@ class QueryService:
         *,
         principal: Principal | None = None,
     ) -> ResultPage:
-        """A page of the answer, in the order that the question gives; neither rights nor expiry are checked.
+        """A page of the answer, in the order of the query. Neither rights nor expiry are checked.
 
         Raises:
-            UnknownColumnError, BadParameterError: a column is not in the result, or cannot be asked that.
-            BadCursorError: the cursor is not of this question.
+            UnknownColumnError, BadParameterError: a column is not in the result, or does not support an operation.
+            BadCursorError: the cursor belongs to another query.
             LimitExceededError: there are more groups than `Settings.maximum_groups`.
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
@@ -80,12 +80,12 @@ class QueryService:
         *,
         principal: Principal | None = None,
     ) -> ResultStream:
-        """The whole answer as bytes of the format that `request` names; neither rights nor expiry are checked."""
+        """The whole answer as bytes in the format of `request`. Neither rights nor expiry are checked."""
         checked = request.checked(self._settings)
         return self._streams.open(self._target(resource, query, principal), checked)
 
     def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
-        """The answer as a Select of its own over the tables of the result.
+        """The answer as a separate Select over the tables of the result.
 
         Raises:
             ConfigurationError: hooks of this server are plain functions, which expect the statements of its tools.
@@ -96,7 +96,7 @@ class QueryService:
         return self._answer(query, view)
 
     def parent_of(self, resource: Resource, principal: Principal | None) -> AnySelect:
-        """The statement that questions about a resource read."""
+        """The statement of a resource, for queries over it."""
         return self._views.of(resource, principal).shape.select
 
     def _target(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> ReadTarget:
@@ -113,7 +113,7 @@ class QueryService:
 
     def _view(self, resource: Resource, view: View, query: ResultQuery) -> View:
         if self._views.has_functions:
-            # The statement differs for each principal, so it is not kept.
+            # The statement differs for each principal, so it is not cached.
             return replace(view, derived=Derived(self._answer(query, view), view.source.meanings))
         key = (view.source.name, resource.document, query.digest)
         if key not in self._kept:
@@ -127,7 +127,7 @@ class QueryService:
         return _answer(query, view, is_fenced=self._views.hides_rows)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
-        """The page with the number of groups, which is bounded if one page does not show them all."""
+        """The page with the number of groups, which is counted up to a limit if the page does not show all."""
         most = self._settings.maximum_groups
         total = await view.total(CountMethod("capped", most))
         if total.kind == "capped":
@@ -140,11 +140,11 @@ class QueryService:
 
 
 _MOST_COMPILED = 16
-"""Columns that the compiled questions filter and sort by."""
+"""Columns that the statements of `query_forms` filter and sort by."""
 
 
 def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
-    """The statements that questions make of a view: its rows filtered and sorted, and groups of them."""
+    """Typical statements of queries over a view, to be compiled as a test: filtered and sorted rows, and groups."""
     columns = view.columns[:_MOST_COMPILED]
     missing = [{"column": column.name, "op": "is_null"} for column in columns]
     sorted_by = [column.name for column in columns if column.meaning.keeps_order]
@@ -176,7 +176,7 @@ _MOST_PARENTS = 10_000
 
 
 class RefineService:
-    """Makes results of other results of one server: the answer to a question about a parent is stored as a result."""
+    """Stores the answer of a query over a result (the parent) as a new result."""
 
     def __init__(
         self,
@@ -195,13 +195,13 @@ class RefineService:
         self._children: Counter[str] = Counter()
 
     async def create(self, options: CreateOptions) -> DualResponse:
-        """The response of a refinement; what cannot be stored of it is its caller's to correct, who wrote it.
+        """The response of a refinement. If it cannot be stored, the error is the caller's, who wrote it.
 
         Raises:
-            BadParameterError: a Select is given, too, or a parent or its refinement is missing; or the statement of
-                the refinement cannot be stored.
+            BadParameterError: a Select is given as well, or the parent or the refinement is missing, or the statement
+                of the refinement cannot be stored.
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: the principal may not read the parent.
-            LimitExceededError: it is refined too deeply, or too often.
+            LimitExceededError: there are too many levels of refinements, or too many refinements of the parent.
             UnknownColumnError, InvalidSQLError, ...: see `QueryService.page`.
         """
         try:
@@ -216,7 +216,7 @@ class RefineService:
             ) from error
 
     async def _resolve(self, options: CreateOptions) -> CreateOptions:
-        """The options with the statement of the refinement, the parent's database, and where the result comes from."""
+        """The options with the statement of the refinement, the parent's database, and the origin of the result."""
         if options.select is not None or options.parent is None or options.refinement is None:
             raise BadParameterError(
                 "A response is made of a Select, or of a parent and a refinement.",

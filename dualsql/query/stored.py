@@ -1,7 +1,7 @@
-"""Conditions on cells that are stored in another form than they are shown in, on databases that allow that.
+"""Conditions on cells whose stored form differs from the shown one, for databases that allow that.
 
-SQLite keeps 2 in a BOOLEAN column and shows it as true. A UUID has dashes in one row and none in the next. A text may
-stand in a column of numbers, where it is shown as `dualsql.formats.cells.Unfit`.
+SQLite stores 2 in a BOOLEAN column, and dualsql shows true. A UUID may have dashes in one row and none in the next. A
+column of numbers may contain a text, which is shown as `dualsql.formats.cells.Unfit`.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _STORED: dict[type[Any], SQLType] = {
 
 
 def is_loose_truth(column: ResultColumn, capabilities: Capabilities) -> bool:
-    """Whether it holds what is shown as true or false, and may be something else."""
+    """Whether the column shows booleans but may store other values."""
     is_truth = isinstance(plain_type(column.type), types.Boolean) and not column.meaning.is_made
     return is_truth and bool(capabilities.shown_as_false)
 
 
 def is_spelled_uuid(column: ResultColumn, capabilities: Capabilities) -> bool:
-    """Whether it holds UUIDs as texts, which may be spelled in several ways."""
+    """Whether the column stores UUIDs as texts, which have several spellings."""
     is_uuid = isinstance(plain_type(column.type), types.Uuid) and not column.meaning.is_made
     return is_uuid and capabilities.storage_class is not None
 
 
 def is_spelled_time(column: ResultColumn, capabilities: Capabilities) -> bool:
-    """Whether it holds times of day as texts, with and without seconds and their fraction."""
+    """Whether the column stores times of day as texts, with or without seconds and fractions."""
     is_time = isinstance(plain_type(column.type), types.Time) and not column.meaning.is_made
     return is_time and capabilities.storage_class is not None
 
 
 def in_one_form(column: ResultColumn, capabilities: Capabilities) -> Element:
-    """The column, where cells that are shown alike are equal."""
+    """The column, converted so that cells that are shown alike are equal."""
     if is_loose_truth(column, capabilities):
         return _is_true(column.expression, capabilities)
     if is_spelled_uuid(column, capabilities):
@@ -65,7 +65,7 @@ def in_one_form(column: ResultColumn, capabilities: Capabilities) -> Element:
 
 
 def of_truths(element: Element, wanted: set[Any], capabilities: Capabilities) -> ColumnElement[bool]:
-    """Whether what is shown is among `wanted`; unknown for NULL."""
+    """Whether the shown value is among `wanted`; unknown for NULL."""
     if len(wanted) > 1:
         return or_(_is_true(element, capabilities), _is_false(element, capabilities))
     return _is_true(element, capabilities) if True in wanted else _is_false(element, capabilities)
@@ -77,7 +77,7 @@ def _is_false(element: Element, capabilities: Capabilities) -> ColumnElement[boo
 
 
 def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
-    # Two ranges, which an index serves.
+    # Two ranges, so that an index can be used.
     bare = type_coerce(element, types.NULLTYPE)
     zero, *others = capabilities.shown_as_false
     return and_(
@@ -90,7 +90,7 @@ def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool
 
 
 def of_uuids(element: Element, wanted: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
-    """Whether one of these is shown, however it is spelled."""
+    """Whether the shown UUID is one of these, in any spelling."""
     same = _digits(element).in_([bound(one.hex, types.String()) for one in wanted])
     if is_negated:
         return not_(same)
@@ -101,17 +101,17 @@ def of_uuids(element: Element, wanted: Sequence[UUID], *, is_negated: bool) -> C
         raw.between(bound(one, types.String()), bound(one + "~", types.String()))
         for one in _beginnings(wanted)
     )
-    # An index finds all that begin so, of which the same are kept.
+    # The range uses an index on the first digits, and the second condition compares all digits.
     return and_(or_(*begins), same)
 
 
 _HEXADECIMAL = "0123456789abcdef"
 _MOST_RANGES = 20
-"""For more values than that, every row is read."""
+"""With more values, every row is read instead of an index."""
 
 
 def _digits(element: Element) -> Element:
-    """The 32 digits of any text that Python's UUID() reads, which SQLAlchemy calls."""
+    """The 32 digits of any text that Python's UUID() accepts. SQLAlchemy reads stored UUIDs with it."""
     found: Element = func.lower(_raw(element), type_=types.String())
     for part in ("urn:", "uuid:", "{", "}", "-"):
         found = func.replace(found, part, "", type_=types.String())
@@ -133,7 +133,7 @@ _WHOLE = "00:00:00.000000"
 
 
 def _padded(element: Element) -> Element:
-    """A time of day with its seconds and six digits, as SQLAlchemy writes it; anything else as it is."""
+    """A time of day with seconds and six decimal digits, as SQLAlchemy writes it; any other text unchanged."""
     raw = _raw(element)
     missing = func.substr(bound(_WHOLE, types.String()), func.length(raw) + 1, type_=types.String())
     is_time = and_(raw.like("__:__%"), func.time(raw).is_not(None))
@@ -145,7 +145,7 @@ def _raw(element: Element) -> Element:
 
 
 def as_double(element: Element, capabilities: Capabilities) -> Element:
-    """A decimal where those that were stored as whole numbers are the doubles that are shown."""
+    """A decimal column as a double, because whole numbers that are stored in it are shown as doubles."""
     if capabilities.storage_class is None:
         return element
     bare = type_coerce(element, types.NULLTYPE)
@@ -165,7 +165,7 @@ def or_unfit(
     *,
     is_negated: bool,
 ) -> ColumnElement[bool]:
-    """A condition of equality that also finds the cells that do not fit their column and are shown as the values."""
+    """An equality condition that also matches cells that do not fit their column and show one of the values."""
     class_of = capabilities.storage_class
     if class_of is None or column.meaning.is_made:
         return found
@@ -176,15 +176,15 @@ def or_unfit(
     if not kept:
         return found
     bare = type_coerce(column.expression, types.NULLTYPE)
-    # The kind is asked for beside the value: a column of numbers takes '12.0' for 12.
+    # The storage class is tested as well, because a column of numbers reads '12.0' as 12.
     unfit = or_(*(and_(class_of(bare) == kind, bare.in_(stored)) for kind, stored in kept.items()))
     return and_(found, not_(unfit)) if is_negated else or_(found, unfit)
 
 
 def _shown_as(value: str, encoding: str) -> Iterator[tuple[str, Element]]:
-    """The cells that do not fit a column of an encoding and are shown as this text."""
+    """The cells that do not fit a column of this encoding and are shown as this text."""
     if encoding in _SPELLED and "-" in value[1:]:
-        return  # as the values that fit are shown, and no others
+        return  # only values that fit are shown like this
     if encoding not in ("text", "any"):
         yield "text", _stored(value)
     if encoding not in ("text", "any", "integer", "decimal"):
@@ -211,7 +211,7 @@ def _numbers(value: str) -> Iterator[int | float]:
 
 
 def _without_escapes(value: str) -> bytes:
-    """The bytes of a text that was not UTF-8, of the text that is shown."""
+    """The stored bytes of a text that is not valid UTF-8, from its shown form."""
     parts = re.split(r"\\x([89a-f][0-9a-f])", value)
     return b"".join(
         bytes.fromhex(part) if place % 2 else part.encode("utf-8", "surrogatepass")

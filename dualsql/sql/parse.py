@@ -1,7 +1,8 @@
 """Parses a SQL text of one statement, in time linear in its length.
 
 sqlglot's parser backtracks in nested calls: its time doubles with each JOIN without ON and with each nested `date(`.
-Therefore the steps of the parser are counted, and limited in proportion to the length of the text. Texts are short, because they are parsed on the event loop: docs/sql.md has the measurements.
+Therefore the steps of the parser are counted, and limited in proportion to the length of the text. Texts are short,
+because they are parsed on the event loop: docs/sql.md has the measurements.
 """
 
 from __future__ import annotations

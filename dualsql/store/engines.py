@@ -31,7 +31,7 @@ class MissingFileError(OSError):
 def watch_file(engine: Engine) -> None:
     """Close the engine's connections when their file is removed, and make none while the file is missing.
 
-    A connection to a removed file would go on writing to it, and a new connection would create an empty file."""
+    A connection to a removed file would continue to write to it, and a new connection would create an empty file."""
     path = Path(str(engine.url.database))
     if engine.url.database is None or str(path).startswith("file:"):
         return
@@ -66,7 +66,7 @@ MIGRATE_HINT = "Run `dualsql migrate --database URL`."
 # undefined_table, undefined_column, invalid_schema_name: PostgreSQL, appendix A.
 _MISSING_STATES = frozenset({"42P01", "42703", "3F000"})
 
-# SQLite has one code for every error of a statement; these are its words.
+# SQLite has one code for all errors of statements, so the message is tested.
 _MISSING_WORDS = ("no such table", "no such column", "has no column named")
 
 
@@ -81,7 +81,7 @@ def storage_errors() -> Iterator[None]:
         raise _explained(error) from error
     except MissingFileError as error:
         raise StorageError("The file of the resource store does not exist.", hint=MIGRATE_HINT) from error
-    except OSError as error:  # asyncpg leaves a refused or timed out connection as it is
+    except OSError as error:  # asyncpg does not wrap a refused or timed out connection
         raise StorageError("The resource store cannot be reached.") from error
 
 
@@ -106,12 +106,12 @@ def _is_schema_missing(error: DBAPIError) -> bool:
 
 _DATABASES = ("postgresql", "sqlite")
 
-# WAL lets readers and the one writer work at once, in every process; with it NORMAL loses nothing when a
-# process dies, and at most the last moments when the machine does.
+# In WAL mode, readers and the single writer work at the same time, in all processes. With NORMAL, a killed process
+# loses nothing, and a crash of the machine loses at most the last transactions.
 _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
 
 _PAUSE = 0.01
-"""Seconds between two tries to change the journal."""
+"""Seconds between two attempts to change the journal mode."""
 
 
 def store_url(database: URL | str) -> URL:
@@ -189,14 +189,14 @@ def _check(url: URL) -> None:
             hint="Keep them in PostgreSQL or SQLite; the data they query may be in another database.",
         )
     if _is_in_memory(url):
-        # Callers would share one connection, and one's rollback undo another's work.
+        # Callers would share one connection, and a rollback of one would undo the work of another.
         raise ConfigurationError(
             "Resources cannot be kept in a SQLite database in memory.", hint="Use a file, or MemoryStore."
         )
 
 
 def require_folder(url: URL) -> None:
-    """Refuse a SQLite file in a folder that is not there: SQLite makes files, and no folders."""
+    """Refuse a SQLite file in a folder that does not exist: SQLite creates files, but not folders."""
     name = url.database or ""
     folder = Path(name).parent
     if url.get_backend_name() == "sqlite" and not name.startswith("file:") and not folder.is_dir():

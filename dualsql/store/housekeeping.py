@@ -17,16 +17,16 @@ from dualsql.store.protocol import Access, LinkRecord, ResourceStore
 logger = logging.getLogger(__name__)
 
 MAXIMUM_PENDING = 50_000
-"""Resources whose accesses can wait, about 15 MB; while the store takes none, the longest unused are forgotten."""
+"""Resources with pending accesses, about 15 MB. Beyond that, the least recently used ones are dropped."""
 
 _ACCESS_BATCH = 200
 
-# A batch, and two of its resources alone: it is not one of the resources that fails, it is the store.
+# If a batch and then two of its resources alone fail, the store has failed, and not one resource.
 _OUTAGE = 3
 
 
 class AccessLog:
-    """Accesses of this process since they were last written to the store, the latest last."""
+    """Accesses of this process that are not yet written to the store, the latest last."""
 
     def __init__(self, store: ResourceStore, *, maximum: int = MAXIMUM_PENDING) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class AccessLog:
         self._forgotten = 0
 
     def note(self, resource_id: str, now: datetime) -> Access:
-        """Note one access; the next flush writes it to the store."""
+        """Record one access. The next flush writes it to the store."""
         access = Access(self.pending(resource_id) + 1, now)
         self._pending.pop(resource_id, None)
         self._pending[resource_id] = access
@@ -81,14 +81,14 @@ class AccessLog:
         self._confess()
 
     def _batches(self) -> Iterable[Sequence[str]]:
-        """The pending accesses in batches; resources that were refused before come last and one by one."""
+        """The pending accesses in batches. Resources that were refused before come last, one by one."""
         waiting = [resource_id for resource_id in self._pending if resource_id not in self._refused]
         yield from (waiting[start : start + _ACCESS_BATCH] for start in range(0, len(waiting), _ACCESS_BATCH))
         yield from ([resource_id] for resource_id in tuple(self._refused))
 
     async def _write(self, batch: Sequence[str]) -> None:
         taken = {name: self._pending.pop(name) for name in batch if name in self._pending}
-        if not taken:  # another flush was faster
+        if not taken:  # another flush has written them
             return
         try:
             await self._store.add_accesses(taken)
@@ -121,7 +121,7 @@ class AccessLog:
 async def _settled(writing: Coroutine[None, None, None]) -> None:
     """Await the write, also after a cancellation, until the store has accepted or refused it.
 
-    A statement cut off may have been executed: taken back and written again, it would count twice.
+    An interrupted statement may have been executed. If it were repeated, the accesses would count twice.
     """
     task = asyncio.create_task(writing)
     try:
@@ -134,8 +134,8 @@ async def _settled(writing: Coroutine[None, None, None]) -> None:
 
 
 FLUSH_INTERVAL = timedelta(seconds=0.5)
-"""From the start of one flush to that of the next: with the flush itself, what a killed process loses of its
-accesses stays below a second."""
+"""Seconds from the start of one flush to the next. Together with the time of a flush, a killed process loses less than
+a second of accesses."""
 
 _BATCH = 500
 
@@ -143,7 +143,7 @@ _BATCH = 500
 async def sweep(store: ResourceStore, *, before: datetime) -> int:
     """Delete what expired at or before `before`, in batches. Returns how many resources were deleted.
 
-    Whether a resource is still expired is decided in the step that deletes it, so a pin in between wins.
+    The DELETE tests the expiry again, so a resource that was pinned in between is kept.
     """
     deleted = 0
     while ids := await store.find_expired(before=before, limit=_BATCH):
@@ -156,7 +156,7 @@ async def sweep(store: ResourceStore, *, before: datetime) -> int:
 
 
 class Housekeeper:
-    """Two periodic tasks: writing access counts, and sweeping what expired `retention` ago."""
+    """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago."""
 
     def __init__(
         self, store: ResourceStore, accesses: AccessLog, *, interval: timedelta, retention: timedelta
@@ -203,7 +203,7 @@ async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outa
         await asyncio.sleep(due - clock())
         try:
             await work()
-        # A store of someone else's may raise anything; the next resource must still be swept.
+        # A custom store may raise anything, and the task has to continue.
         except Exception as error:  # noqa: BLE001
             outage.failed(error)
         else:

@@ -37,8 +37,8 @@ class MemoryStore:
         if maximum < 1:
             raise ValueError("maximum must be at least 1")
         self._maximum = maximum
-        # In order of creation. Rows as the SQL store has them, not Resource objects: what a caller does to
-        # the metadata it gave or got stays with that caller. No method awaits, so each is one step.
+        # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
+        # metadata. No method awaits, so each is atomic.
         self._rows: dict[str, _Row] = {}
         self._links: dict[str, LinkRecord] = {}
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 URL_VARIABLE = "DUALSQL_DATABASE_URL"
 
-# Two processes that start together would both make the tables. Held until the migration commits.
+# A lock, because two processes that start together would both create the tables. It is held until the commit.
 _LOCKS = {
     "postgresql": "SELECT pg_advisory_xact_lock(7237118250)",
     "sqlite": "BEGIN IMMEDIATE",
@@ -73,7 +73,7 @@ def downgrade(database: str | URL | Connection, revision: str = "base") -> None:
 
 
 def current_revision(database: str | URL) -> str | None:
-    """The revision the database is at; None when dualsql never migrated it. Errors are those of `upgrade`."""
+    """The current revision of the database; None if dualsql never migrated it. Errors are those of `upgrade`."""
     with _explained():
         return _in_a_loop_of_its_own(_connected(store_url(database), _read_revision))
 
@@ -105,7 +105,7 @@ def migrate() -> None:
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
-    """Whether autogenerate may compare it: the application's tables may be in the same database."""
+    """Whether autogenerate compares the object. The application's tables may be in the same database."""
     return kind != "table" or (name or "").startswith(TABLE_PREFIX)
 
 
@@ -146,7 +146,7 @@ async def _open_sqlite(*args: Any, **options: Any) -> aiosqlite.Connection:
     connection = aiosqlite.connect(*args, **options)
     thread: Any = getattr(
         connection, "_thread", connection
-    )  # before aiosqlite 0.22 the connection was the thread
+    )  # before aiosqlite 0.22, the connection object was the thread
     thread.daemon = True  # as SQLAlchemy's dialect sets it
     try:
         return await connection
@@ -169,7 +169,7 @@ def _lock_and_migrate(connection: Connection) -> None:
 
 
 def _check_history(connection: Connection) -> None:
-    """Refuse tables without our version table: the migration would create them a second time."""
+    """Refuse dualsql's tables without its version table, because the migration would create them again."""
     if _read_revision(connection) is None and inspect(connection).has_table(resources.name):
         raise ConfigurationError(
             f"The table {resources.name} was not made by `dualsql migrate`.",

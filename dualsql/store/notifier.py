@@ -21,7 +21,7 @@ ChangeListener = Callable[[], Awaitable[None]]
 """Called when the resource that it is subscribed to has changed."""
 
 _SHORTEST_PAUSE = 0.05
-"""Seconds: resources that expire one right after the other are looked at together."""
+"""Seconds. Resources that expire within this time are checked together."""
 
 _LISTENER_TIMEOUT = 10.0
 """Seconds that one listener may take."""
@@ -102,7 +102,7 @@ class ChangeNotifier:
             subscribed = list(self._listeners)
             try:
                 found = await self._store.standings(subscribed)
-            # A store of someone else's may raise anything; the next change must still be noticed.
+            # A custom store may raise anything, and later changes have to be noticed.
             except Exception as error:  # noqa: BLE001
                 outage.failed(error)
                 await asyncio.sleep(self._interval)

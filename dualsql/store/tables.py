@@ -35,7 +35,7 @@ from dualsql.settings import TABLE_PREFIX
 from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 VERSION_TABLE = "dualsql_alembic_version"
-"""Where Alembic notes the revision, apart from the application's own `alembic_version`."""
+"""The table with the revision, separate from the application's own `alembic_version`."""
 
 MAXIMUM_ID_LENGTH = 64
 
@@ -178,7 +178,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 def is_storable_id(resource_id: str) -> bool:
     """Whether a resource can have this id. Any other id is unknown without a query.
 
-    A NUL or a lone surrogate in a URL would otherwise be an error of the driver, and look like an outage.
+    A NUL or a lone surrogate in a URL would otherwise raise an error in the driver, which would look like an outage.
     """
     return _ID.fullmatch(resource_id) is not None
 
@@ -265,7 +265,7 @@ def _to_json(name: str, value: Any) -> str:
 
 
 def size_of(resource: Resource) -> int:
-    """Bytes the resource takes at rest."""
+    """The size of the stored resource in bytes."""
     size: int = to_row(resource)["size"]
     return size
 
