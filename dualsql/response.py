@@ -94,6 +94,7 @@ class DualResponse:
         profile_notes: notes on columns that the sample misrepresents.
         text_budget: characters of the sample in the text.
         results_budget: characters of the sample in the structured content.
+        page_in_text: the text names `resource_url`, which is a page for a person.
     """
 
     resource_id: str
@@ -115,6 +116,7 @@ class DualResponse:
     sampled: str = "head"
     profile: Profile | None = None
     profile_notes: ProfileNotes | None = None
+    page_in_text: bool = False
 
     def to_text(self, *, text_format: TextFormat = "markdown") -> str:
         """The result for a model that sees text only."""
@@ -127,6 +129,8 @@ class DualResponse:
             link = f"Rows for the application: {self.resource_uri}"
         else:
             link = f"The application gets {every_row} ({self._lifetime()})."
+        if self.page_in_text:
+            link += f"\nPage for the person: {self.resource_url}"
         return "\n\n".join(part for part in (heading, about, rows, self._noted(), link) if part)
 
     def _noted(self) -> str:

@@ -224,6 +224,11 @@ class Settings:
         "Answer a browser's GET of a result, and of the list of results, with a page (docs/pages.md). "
         "Programs still get JSON. Needs the extra `web`.",
     )
+    pages_in_text: bool = setting(
+        False,
+        "With `pages`, the text of a result ends in the URL of its page. A person can open it, if they may read the "
+        "result.",
+    )
     pages_show_sql: bool = setting(
         False,
         "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns.",
@@ -349,10 +354,15 @@ def takes(
         made: makes the dataclass from the arguments; by default its constructor.
 
     Raises:
-        TypeError: a keyword is not a field. The message names the most similar field.
+        TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing.
     """
     signature = _signature_of(options)
     make: Callable[..., Options] = made or options
+    names = list(signature.parameters)
+    without_default = [
+        each for each in names[1:] if signature.parameters[each].default is inspect.Parameter.empty
+    ]
+    required = without_default if made is None else []
 
     def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
         name = method.__qualname__
@@ -360,6 +370,11 @@ def takes(
         @wraps(method)
         def call(*given: Any, **keywords: Any) -> T:
             refuse_unknown_keywords(name, keywords, list(signature.parameters))
+            lacking = [each for each in required if each not in keywords and each not in names[: len(given)]]
+            if lacking:
+                raise TypeError(
+                    f"{name}() requires {lacking[0]}: {name.split('.')[-1]}(..., {lacking[0]}=...)"
+                )
             return method(given[0], make(*given[1:], **keywords))
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)

@@ -190,6 +190,14 @@ class ServeOptions:
             help="File of notes for the model about tables and terms: part of the instructions, and found by search.",
         ),
     ] = None
+    pages_in_text: Annotated[
+        bool,
+        typer.Option(
+            "--pages-in-text",
+            envvar="DUALSQL_PAGES_IN_TEXT",
+            help="The text of each answer names the page of the result, for the person who reads it.",
+        ),
+    ] = False
     cors_origins: Annotated[
         str | None,
         typer.Option(

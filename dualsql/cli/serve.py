@@ -186,6 +186,7 @@ def _settings(options: ServeOptions) -> dict[str, Any]:
             )
     found: dict[str, Any] = {
         "pages": True,
+        "pages_in_text": options.pages_in_text,
         "cors_origins": origins,
         "allowed_hosts": _listed(options.allowed_hosts),
     }

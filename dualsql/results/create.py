@@ -366,6 +366,7 @@ class Creator:
             sampled=sample.taken,
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
+            page_in_text=self._settings.pages and self._settings.pages_in_text,
         )
 
 

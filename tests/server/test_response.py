@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import jsonschema
 import pytest
 from sqlalchemy import literal, select
 
-from dualsql import ConfigurationError, DualResponse, DualResponseServer
+from dualsql import ConfigurationError, DualResponse, DualResponseServer, ResourceExpiredError
 from tests.schools import School
 from tests.server.conftest import BASE_URL, MakeServer
 
@@ -126,3 +127,29 @@ async def test_the_structure_fits_its_published_shape(response: DualResponse) ->
 
     schema: dict[str, Any] = TypeAdapter(StructuredContent).json_schema()
     jsonschema.validate(response.to_structured_content(), schema)
+
+
+@pytest.mark.parametrize("pages", [True, False])
+async def test_the_text_names_the_page_where_the_operator_allows_it(
+    make_server: MakeServer, pages: bool
+) -> None:
+    allowed = await make_server(pages=pages, pages_in_text=True).create_response(
+        select(School.id), name="Schools"
+    )
+    assert allowed.to_text().endswith(f"\nPage for the person: {allowed.resource_url}") is pages
+    silent = await make_server(pages=pages).create_response(select(School.id), name="Schools")
+    assert silent.resource_url not in silent.to_text()
+
+
+async def test_a_response_without_a_name_is_told_what_to_write(dual: DualResponseServer) -> None:
+    with pytest.raises(
+        TypeError, match=r"create_response\(\) requires name: create_response\(\.\.\., name=\.\.\.\)"
+    ):
+        await dual.create_response(select(School.id))  # type: ignore[call-arg]
+
+
+async def test_an_expired_link_says_to_run_the_query_again(dual: DualResponseServer) -> None:
+    response = await dual.create_response(select(School.id), name="Schools", expiration=timedelta(0))
+    with pytest.raises(ResourceExpiredError) as refusal:
+        await dual.read_page(response.resource_id, None)
+    assert "Run the query again" in (refusal.value.hint or "")
