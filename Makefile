@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive test-sdks test-apps test-sqlalchemy check bench constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive fuzz test-sdks test-apps test-sqlalchemy check bench constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,6 +34,10 @@ test-all: ## the quick tests and the long ones
 test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
 	@scripts/environment dev
 	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/serve/hosts --ignore tests/web/bridge $(ARGS)
+
+fuzz: ## requests made of the OpenAPI document, 5,000 on each database; CASES for more
+	@scripts/environment dev
+	DUALSQL_FUZZ_CASES=$(or $(CASES),5000) .venv/bin/pytest -n 2 tests/http/test_openapi_fuzz.py -m long $(ARGS)
 
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev

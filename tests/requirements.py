@@ -128,6 +128,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "http/test_openapi.py::test_it_has_the_routes_and_their_methods",
             "http/test_openapi.py::test_each_parameter_is_known_and_no_other",
             "http/test_openapi.py::test_every_error_is_described_with_its_status_and_an_example",
+            "http/test_openapi_fuzz.py::test_answers_are_as_described",
         ),
     },
     "5 Client": {

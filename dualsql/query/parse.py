@@ -227,6 +227,11 @@ def _spelled(word: Any) -> Any:
     return "_".join(word.lower().replace("-", " ").split()) if isinstance(word, str) else word
 
 
+def _looked_up(table: Mapping[str, Any], given: Any) -> Any:
+    """What the table has for a word, or else the value itself; JSON's lists and objects are in no table."""
+    return table.get(given, given) if isinstance(given, str) else given
+
+
 def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
     if not isinstance(parts, list | tuple) or not parts:
         raise _malformed(f'"{word}" takes a list of conditions, one at least.', key)
@@ -235,6 +240,8 @@ def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
 
 def _comparison(value: Mapping[str, Any], key: str) -> Comparison | Negation:
     given = _spelled(value.get("op", "eq"))
+    if not isinstance(given, str):
+        return _compared({**value, "op": given}, key)
     if given in _NEGATIONS:
         return Negation(_compared({**value, "op": _NEGATIONS[given]}, key))
     if given in _OPPOSITES and value.get("value", True) in (True, None):
@@ -296,7 +303,7 @@ def _aggregate(value: Any) -> AggregateColumn:
     value = _with_names(value, _AGGREGATE_KEYS)
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
     given = _spelled(value.get("function"))
-    function = _word(_FUNCTIONS.get(given, given), tuple(AGGREGATES), "function")
+    function = _word(_looked_up(_FUNCTIONS, given), tuple(AGGREGATES), "function")
     if value.get("column") == "*" and function == "count":
         value = {**value, "column": None}
     column = None if value.get("column") is None else _name(value["column"], "aggregates")
@@ -355,7 +362,7 @@ def _order_key(value: Any) -> QuerySort:
     value = _with_names(value, _ORDER_KEYS)
     refuse_unknown(value, ("column", "order"), "key of order_by")
     given = _spelled(value.get("order", "asc"))
-    direction = _word(_DIRECTIONS.get(given, given), ("asc", "desc"), "order")
+    direction = _word(_looked_up(_DIRECTIONS, given), ("asc", "desc"), "order")
     return QuerySort(_name(value.get("column"), "order_by"), direction == "desc")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.http.application import Application, problem_of
@@ -70,3 +72,21 @@ async def test_an_unknown_member_of_a_body_is_refused_with_the_nearest_known(
     problem = problem_of(await application.http.post(path + below, json=body), 400)
     assert problem["message"].startswith("Unknown ")
     assert problem["hint"] == f"Did you mean '{near}'?"
+
+
+@pytest.mark.parametrize("given", [{}, [], {"a": [1]}, 1, True])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda given: {"filters": [{"column": "id", "op": given, "value": 1}]},
+        lambda given: {"group_by": [{"column": "founded", "bucket": given}]},
+        lambda given: {"aggregates": [{"function": given, "column": "id"}]},
+        lambda given: {"order_by": [{"column": "id", "order": given}]},
+    ],
+    ids=["op", "bucket", "function", "order"],
+)
+async def test_a_word_that_is_no_text_is_refused(application: Application, body: Any, given: Any) -> None:
+    path = await application.create()
+    problem = problem_of(await application.http.post(f"{path}/query", json=body(given)), 400)
+    assert problem["code"] == "BAD_PARAMETER"
+    assert " is one of: " in problem["message"]

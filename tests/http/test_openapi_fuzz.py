@@ -1,0 +1,270 @@
+"""Requests that are made of the OpenAPI document: no answer is a failure, and none is another than it says.
+
+`make fuzz` runs more cases than the long tests do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from dualsql.http.openapi import OPENAPI
+from dualsql.identity import static_tokens
+from dualsql.resource import WELL_KNOWN, Principal
+from tests.http.application import ALL, BASE_URL, Application, fill, running
+
+CASES = int(os.environ.get("DUALSQL_FUZZ_CASES", "300"))
+STEPS = 20
+TOKENS = {"a" * 20: Principal(id="ann", tenant="x"), "b" * 20: Principal(id="bob", tenant="x")}
+CHECKS: Any = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+OF_ANY_ANSWER = {"content-type", "content-length"}
+
+UNDERSTOOD = {"/{id}/query", "/{id}/sql", "/{id}/refine"}
+"""Questions take more spellings than the document lists, and so requests that break its schema.
+
+A page does, too: with a signed link it is a button, whatever else the address holds.
+"""
+
+LEARNED = {"cursor": r'"(?:next|previous)_cursor":"([^"]+)"'}
+"""Values of answers that later requests send, by parameter."""
+
+KNOWN: dict[str, list[Any]] = {
+    "columns": [["id"], ["name", "id"]],
+    "text_columns": [["budget"]],
+    "sort": [{"field": "enrollment", "order": "desc"}, [{"field": "state"}, {"field": "id"}]],
+    "filters": [
+        [{"column": "state", "op": "eq", "value": "NJ"}],
+        {"not": {"column": "enrollment", "op": "is_null"}},
+    ],
+    "group_by": [["state"], [{"column": "founded", "bucket": "year"}]],
+    "aggregates": [["count"], [{"function": "avg", "column": "tuition"}]],
+    "having": [[{"column": "count", "op": "gt", "value": 1}]],
+    "order_by": [["count"], ["-id"]],
+    "sql": [
+        "SELECT state, count(*) AS n FROM data GROUP BY state",
+        "SELECT id FROM data WHERE state = :state",
+    ],
+    "parameters": [{"state": "NJ"}],
+    "limit": [1, 20],
+}
+"""Values that fit these results, of bodies. Strings of no meaning would be refused nearly always."""
+
+KNOWN_TEXTS: dict[str, list[Any]] = {
+    "columns": ["id", "name,id"],
+    "text_columns": ["budget"],
+    "sort": ["-enrollment,name", "state"],
+    "limit": ["1", "20"],
+}
+"""The same in query strings."""
+
+
+class Fuzzed(RuleBasedStateMachine):
+    """One caller's session: results, and requests about them that use what earlier answers said."""
+
+    application: ClassVar[Application]
+    loop: ClassVar[asyncio.AbstractEventLoop]
+    cases: ClassVar[tuple[st.SearchStrategy[Any], st.SearchStrategy[Any]]]
+    document: ClassVar[dict[str, Any]]
+    answered: ClassVar[Counter[tuple[str, str, int]]] = Counter()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.learned: dict[str, list[str]] = {}
+
+    @initialize()
+    def begin(self) -> None:
+        for principal in (None, *TOKENS.values()):
+            made = self.loop.run_until_complete(self._create(principal))
+            self.ids.append(made)
+            chart = self.application.server.charts.create(
+                made,
+                {"mark": "bar", "x": "state", "y": {"aggregate": "avg", "field": "tuition"}},
+                principal=principal,
+            )
+            self.ids.append(self.loop.run_until_complete(chart).resource_id)
+        link = self.application.server.links.create
+        signed = self.loop.run_until_complete(link(self.ids[2], TOKENS["a" * 20]))
+        self.learned["link"] = [signed.partition("link=")[2]]
+
+    async def _create(self, principal: Principal | None) -> str:
+        made = await self.application.server.create_response(ALL, name="All", principal=principal)
+        return made.resource_id
+
+    @rule(data=st.data())
+    def ask_as_described(self, data: st.DataObject) -> None:
+        self._ask(data.draw(self.cases[0]), data, is_negative=False)
+
+    @rule(data=st.data())
+    def ask_otherwise(self, data: st.DataObject) -> None:
+        self._ask(data.draw(self.cases[1]), data, is_negative=True)
+
+    def _ask(self, case: Any, data: st.DataObject, *, is_negative: bool) -> None:
+        if not is_negative:
+            self._use_what_is_known(case, data)
+        elif case.path_parameters and data.draw(st.booleans()):
+            case.path_parameters["id"] = data.draw(st.sampled_from(self.ids))
+        try:
+            response = self.loop.run_until_complete(self._send(case, data))
+        except httpx.InvalidURL:
+            return  # httpx sends none so long
+        path = response.request.url.path
+        if not path.startswith("/resources") or "\n" in path:
+            return  # beside the router: an id such as "..", or a line break, for which Starlette's Mount has no route
+        self.answered[case.method, case.path, response.status_code] += 1
+        checks = CHECKS
+        is_page = response.headers.get("content-type", "").startswith("text/html")
+        if is_negative and response.status_code < 400 and not (case.path in UNDERSTOOD or is_page):
+            checks = [*CHECKS, negative_data_rejection]
+        case.validate_response(response, checks=checks)
+        self._check_headers(case, response)
+        self._learn(response)
+
+    def _use_what_is_known(self, case: Any, data: st.DataObject) -> None:
+        """Put values in that fit: all that are described would be another test, so each by chance."""
+        if case.path_parameters:
+            case.path_parameters["id"] = data.draw(st.sampled_from(self.ids))
+        for held, known in ((case.query, KNOWN_TEXTS), (case.body, KNOWN)):
+            for name in list(held) if isinstance(held, dict) else ():
+                values: list[Any] = [*known.get(name, ()), *self.learned.get(name, ())]
+                chosen: Any = data.draw(st.sampled_from([*values, None]))
+                if chosen is not None:
+                    held[name] = chosen
+            if isinstance(held, dict) and "cursor" in held and data.draw(st.booleans()):
+                del held["cursor"]
+
+    async def _send(self, case: Any, data: st.DataObject) -> httpx.Response:
+        sent = case.as_transport_kwargs(base_url=BASE_URL)
+        headers = {
+            name: value for name, value in sent["headers"].items() if name.lower() != "accept-encoding"
+        }
+        headers["Accept-Encoding"] = data.draw(st.sampled_from(["gzip", "identity"]))  # what httpx can read
+        token = data.draw(st.sampled_from([None, "c" * 20, *TOKENS, *TOKENS]))
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        accepted = data.draw(
+            st.sampled_from([None, "text/html", "text/csv", "application/vnd.vegalite+json"])
+        )
+        if accepted is not None:
+            headers["Accept"] = accepted
+        body = {"json": sent["json"]} if sent.get("json") is not None else {"content": sent.get("data")}
+        if isinstance(sent.get("data"), dict):
+            body = {"data": sent["data"]}
+        encoded = {name: value.encode("latin-1", "replace") for name, value in headers.items()}
+        request = self.application.http.build_request(
+            sent["method"], sent["url"], params=sent.get("params"), headers=encoded, **body
+        )
+        return await self.application.http.send(request)
+
+    def _check_headers(self, case: Any, response: httpx.Response) -> None:
+        described = self.document["paths"][case.path][case.method.lower()]["responses"]
+        answer = described[str(response.status_code)]
+        if "$ref" in answer:
+            answer = self.document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+        known = {name.lower() for name in answer.get("headers", ())} | OF_ANY_ANSWER
+        assert set(response.headers) <= known, (case.method, case.path, response.status_code)
+
+    def _learn(self, response: httpx.Response) -> None:
+        text = response.text if "json" in response.headers.get("content-type", "") else ""
+        for name, pattern in LEARNED.items():
+            self.learned.setdefault(name, []).extend(re.findall(pattern, text)[:2])
+        if "dualsql-resume" in response.headers:
+            self.learned.setdefault("resume", []).append(response.headers["dualsql-resume"])
+        if response.status_code == 201:
+            self.ids.append(response.headers["location"].rpartition("/")[2])
+
+
+def closed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, by which no answer has a member that is not described."""
+    for schema in document["components"]["schemas"].values():
+        if "properties" in schema and schema.get("type") == "object":
+            schema.setdefault("additionalProperties", False)
+    return document
+
+
+@contextmanager
+def serving(url: str) -> Iterator[type[Fuzzed]]:
+    """The machine, for a server on an empty database."""
+    loop = asyncio.new_event_loop()
+    engine = create_async_engine(url)
+    loop.run_until_complete(fill(engine))
+    opened = running(
+        engine,
+        pages=True,
+        signed_links=True,
+        secrets=["s" * 40],
+        authenticate=static_tokens(TOKENS),
+        quota_resources=None,
+    )
+    application = loop.run_until_complete(opened.__aenter__())
+    try:
+        document = closed(json.loads(json.dumps(application.server.openapi())))
+        # What lists methods or describes the service is the same every time: it is asked in the other tests.
+        schema = (
+            schemathesis.openapi.from_dict(document)
+            .exclude(method="OPTIONS")
+            .exclude(path=[WELL_KNOWN, OPENAPI])
+        )
+        cases = tuple(
+            schema.as_strategy(generation_mode=mode)
+            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+        )
+        named = {
+            "application": application, "loop": loop, "cases": cases, "document": document, "answered": Counter(),
+        }  # fmt: skip
+        yield type("Session", (Fuzzed,), named)
+    finally:
+        loop.run_until_complete(opened.__aexit__(None, None, None))
+        loop.run_until_complete(engine.dispose())
+        loop.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0 if CASES > 300 else 600)
+def test_answers_are_as_described(database_url: str) -> None:
+    with serving(database_url) as machine:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=max(1, CASES // STEPS * 2),
+                stateful_step_count=STEPS,
+                deadline=None,
+                derandomize=CASES <= 300,
+                database=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    answered = machine.answered
+    assert sum(answered.values()) > CASES * 0.7, "an example may end early"
+    paths = {path for _, path, status in answered if status < 400}
+    assert len(paths) >= 5, "most requests were refused"
