@@ -55,6 +55,9 @@ HANDED_OVER: dict[tuple[str, str], dict[str, Any]] = {
     ("google_adk", "google_adk"): dict.fromkeys(["events", "events as JSON", "session"], ALL),
     ("strands", "strands_agent"): dict.fromkeys(["events", "messages", "raw call"], ALL),
     ("agno", "agno_agent"): {"run output": URI, "messages": URI, "kept": ALL},
+    ("autogen", "autogen_tools"): dict.fromkeys(["tool result", "its text", "workbench"], URI),
+    ("crewai", "crewai_adapter"): {"tool result": URI},
+    ("smolagents", "smolagents_tools"): {"text": URI, "structured_output": ALL},
     ("agent_framework", "microsoft_agent"): dict.fromkeys(
         [
             f"{mode}: {form}"
@@ -68,6 +71,7 @@ HANDED_OVER: dict[tuple[str, str], dict[str, Any]] = {
 # What changes when the result has a resource_link block, too.
 WITH_LINK: dict[str, dict[str, Any]] = {
     "pydantic_ai": dict.fromkeys(["run result", "messages", "messages as JSON"], URI),
+    "autogen": {"workbench": None},
     "anthropic": {"watched: next request": None},  # an error message of its own
 }
 
