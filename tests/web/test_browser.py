@@ -243,14 +243,14 @@ class TestFailures:
     async def test_a_busy_database(self, flights: AsyncEngine, browser: Browser) -> None:
         options: dict[str, Any] = {"maximum_concurrent_queries": 1, "maximum_queued_queries": 0}
         async with listening(flights, **options) as site:
-            url = await site.create(ENDLESS_TO_SORT, count="none")
+            endless = await site.create(ENDLESS_TO_SORT, count="none")
             async with tab(browser) as page:
-                await page.goto(url)
+                await page.goto(await site.create(BY_ID, count="exact"))
                 await expect(page.get_by_role("grid")).to_be_visible()
                 wanted = PageRequest(sort=[{"field": "mixed"}])
-                other = asyncio.create_task(site.server.read_page(url.rpartition("/")[2], None, wanted))
+                other = asyncio.create_task(site.server.read_page(endless.rpartition("/")[2], None, wanted))
                 await asyncio.wait([other], timeout=0.1)
-                await page.get_by_label("Go to row").fill("5000")
+                await page.get_by_label("Go to row").fill("50000")
                 await page.keyboard.press("Enter")
                 await expect(page.locator("#message")).to_contain_text("busy")
                 other.cancel()
@@ -398,12 +398,56 @@ async def test_a_shared_link_is_opened_by_its_button(site: Site, browser: Browse
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [320, 1280, 2560])
-async def test_nothing_is_wider_than_the_window(site: Site, browser: Browser, width: int) -> None:
+async def test_every_tool_works_at_every_width(site: Site, browser: Browser, width: int) -> None:
     async with tab(browser, width=width) as page:
         await page.goto(await site.create(BY_ID))
         await expect(page.get_by_role("grid")).to_be_visible()
-        wide = await page.locator("html").evaluate("element => element.scrollWidth")
-        assert wide <= width
+        await fits(page, width)
+        await page.get_by_role("button", name="Options of carrier").click()
+        await fits(page, width)
+        await page.get_by_label("Value", exact=True).fill("UA")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("20,000 rows")
+        await page.get_by_role("searchbox").fill("weather")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).not_to_have_text("20,000 rows")
+        await page.get_by_role("button", name="Columns", exact=True).press("Enter")
+        await page.get_by_role("checkbox", name="carrier").uncheck()
+        await page.get_by_role("button", name="Apply").press("Enter")
+        await expect(page.get_by_role("columnheader", name="carrier")).to_have_count(0)
+        await page.get_by_role("button", name="Group", exact=True).click()
+        await page.get_by_label("Group by").select_option("dest")
+        await page.get_by_role("dialog").get_by_role("button", name="Group").click()
+        await expect(page.locator("#chart")).to_be_visible()
+        await fits(page, width)
+        await page.get_by_role("button", name="Profile", exact=True).click()
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await fits(page, width)
+
+
+async def fits(page: Page, width: int) -> None:
+    assert await page.locator("html").evaluate("element => element.scrollWidth") <= width
+
+
+@pytest.mark.long
+async def test_a_cell_in_full(site: Site, browser: Browser) -> None:
+    async with tab(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+        await page.goto(await site.create(select(HOSTILE).order_by(HOSTILE.c.id)))
+        longest = 1 + CELLS.index("x" * 1_000_000)
+        for number in (1, longest, 1 + CELLS.index("\u202eevil\u202c")):
+            await page.get_by_label("Go to row").fill(str(number))
+            await page.keyboard.press("Enter")
+            await expect(page.locator("td.active")).to_have_text(str(number))
+            await page.keyboard.press("ArrowRight")
+            await page.keyboard.press("Enter")
+            cell = CELLS[number - 1] or ""
+            await expect(page.get_by_role("dialog")).to_contain_text(f"{len(cell):,} characters")
+            await page.get_by_role("button", name="Copy").click()
+            await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+            assert await page.evaluate("navigator.clipboard.readText()") == cell
+            await fits(page, 1280)
+            await page.keyboard.press("Escape")
+            await page.keyboard.press("Home")
 
 
 SERIOUS = ("serious", "critical")
@@ -430,6 +474,9 @@ async def test_no_serious_findings_of_axe(site: Site, browser: Browser, scheme: 
     async with tab(browser, bypass_csp=True, color_scheme=scheme) as page:
         await page.route("**/result.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
         await page.goto(url)
+        await findings_are_none(page)
+        await page.get_by_role("link", name="Profile").click()
+        await expect(page.get_by_role("heading")).to_contain_text("Profile of")
         await findings_are_none(page)
 
 
