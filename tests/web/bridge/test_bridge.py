@@ -59,7 +59,7 @@ async def test_it_sorts_filters_and_groups(host: Bridged) -> None:
             "aria-sort", "descending"
         )
         await app.get_by_role("button", name="Options of carrier").click()
-        await app.get_by_label("Value").fill("UA")
+        await app.get_by_label("Value", exact=True).fill("UA")
         await bridge.page.keyboard.press("Enter")
         await expect(app.locator("#total")).to_have_text("20,000 rows")
         await app.get_by_role("button", name="Group", exact=True).click()
