@@ -33,7 +33,7 @@ def test_a_free_port_is_not_mentioned() -> None:
 
 def test_make_demo_looks_at_the_port_before_it_installs() -> None:
     ran = subprocess.run(
-        ["make", "--dry-run", "demo", "ARGS=--port 0"],
+        ["make", "--no-print-directory", "--dry-run", "demo", "ARGS=--port 0"],
         cwd=SCRIPTS.parent,
         capture_output=True,
         text=True,
