@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -46,6 +46,48 @@ async def test_a_result_opens_as_a_grid(site: Site, browser: Browser) -> None:
         await page.get_by_label("Go to row").fill("90000")
         await page.keyboard.press("Enter")
         await expect(page.locator("tbody th").first).to_have_text("90,000")
+
+
+class TestGoToRow:
+    """In a result whose rows were not counted, the grid knows the end of what it has read."""
+
+    async def test_a_row_behind_the_known_ones(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(await site.create(BY_ID, count="none"))
+            await expect(page.get_by_role("grid")).to_be_visible()
+            await expect(page.locator("#total")).to_have_text("rows not counted")
+            await go_to(page, "5000")
+            await expect(page.locator("tbody th").first).to_have_text("5,000")
+            await expect(page.locator("td.active")).to_have_text("5000")
+            await page.wait_for_url("**#row=5000")
+            await page.reload()
+            await expect(page.locator("tbody th").first).to_have_text("5,000")
+
+    @pytest.mark.parametrize("count", ["none", "exact"])
+    async def test_a_row_that_is_not_there(
+        self, site: Site, browser: Browser, count: Literal["none", "exact"]
+    ) -> None:
+        few = select(FLIGHTS).where(FLIGHTS.c.id <= 1000).order_by(FLIGHTS.c.id)
+        async with tab(browser) as page:
+            url = await site.create(few, count=count)
+            await page.goto(url)
+            await expect(page.get_by_role("grid")).to_be_visible()
+            await go_to(page, "5000")
+            await expect(page.locator("#message")).to_have_text("There is no row 5,000.")
+            await expect(page.locator("tbody th").first).to_have_text("1")
+            await page.goto("about:blank")
+            await page.goto(f"{url}#row=5000")
+            await expect(page.locator("#message")).to_have_text("There is no row 5,000.")
+            await expect(page.locator("tbody th").first).to_have_text("1")
+            await go_to(page, "1000")
+            await expect(page.locator("#message")).to_be_empty()
+            await expect(page.locator("tbody th").last).to_have_text("1,000")
+            await expect(page.locator("#total")).to_have_text("1,000 rows")
+
+
+async def go_to(page: Page, row: str) -> None:
+    await page.get_by_label("Go to row").fill(row)
+    await page.keyboard.press("Enter")
 
 
 @pytest.mark.long
@@ -433,6 +475,7 @@ async def fits(page: Page, width: int) -> None:
 async def test_a_cell_in_full(site: Site, browser: Browser) -> None:
     async with tab(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
         await page.goto(await site.create(select(HOSTILE).order_by(HOSTILE.c.id)))
+        await expect(page.get_by_role("grid")).to_be_visible()
         longest = 1 + CELLS.index("x" * 1_000_000)
         for number in (1, longest, 1 + CELLS.index("\u202eevil\u202c")):
             await page.get_by_label("Go to row").fill(str(number))

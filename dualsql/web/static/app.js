@@ -134,11 +134,11 @@ async function load(wait = SHORTEST_WAIT) {
   try {
     await mine.read(0);
   } catch (error) {
-    return mine === rows ? unread(error, wait) : undefined;
+    return mine === rows && error.name !== "AbortError" ? unread(error, wait) : undefined;
   } finally {
     clearTimeout(slow);
   }
-  if (mine !== rows || !mine.columns) return undefined;
+  if (mine !== rows) return undefined;
   say(mine.count ? "" : "There are no rows.");
   if (!isAsked(state)) ({ columns } = mine);
   await show(mine);

@@ -89,9 +89,14 @@ export class Grid {
     await this.table.draw({ invalid_viewport: true });
   }
 
-  /** Bring a row to the top of the grid and make it the active one. */
+  /** Bring a row to the top of the grid and make it the active one. Rejects as reading its page does. */
   async goTo(y) {
-    this.active = { ...this.active, y: Math.max(0, Math.min(y, this.rows.count - 1)) };
+    const { rows } = this;
+    const isThere = await rows.has(y);
+    if (rows !== this.rows) return;
+    this.on.said(isThere ? "" : `There is no row ${grouped(y + 1)}.`);
+    if (!isThere) return;
+    this.active = { ...this.active, y };
     this.anchor = null;
     this.top = this.active.y;
     await this.draw();

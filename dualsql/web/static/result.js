@@ -137,14 +137,18 @@ async function load() {
     failed: (error) => { if (mine === rows) failed(error); },
   });
   rows = mine;
-  const first = Math.floor(state.row / limit);
-  const isRead = await attempt(async () => { await mine.read(first); return true; }, () => mine.stop());
-  if (mine !== rows || !isRead || !mine.columns) return;
+  const { row } = state; // what the grid draws changes it
+  const isRead = await attempt(async () => {
+    await mine.read(Math.floor(row / limit));
+    if (row && !(await mine.has(row))) await mine.read(0);
+    return true;
+  }, () => mine.stop());
+  if (mine !== rows || !isRead) return;
   say("");
   if (!isAsked(state)) columns = mine.columns;
   if (!grid) start();
-  await grid.show(mine, described(mine), { keepsPlace: state.row > 0, widths: state.widths });
-  if (state.row) await grid.goTo(state.row);
+  await grid.show(mine, described(mine), { keepsPlace: row > 0, widths: state.widths });
+  if (row) await grid.goTo(row);
   chart(mine);
   tools();
   attempt(() => mine.countAll(), () => mine.counting.abort());
@@ -269,7 +273,7 @@ function goTo() {
   return make("form", { onsubmit: (event) => {
     event.preventDefault();
     const row = Number(input.value.replace(/\D/g, ""));
-    if (row) attempt(() => grid.goTo(row - 1)).then(() => grid.focus());
+    if (row) attempt(() => grid.goTo(row - 1), () => rows.callOff()).then(() => grid.focus());
   } }, input);
 }
 

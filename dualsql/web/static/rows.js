@@ -75,6 +75,7 @@ export class Rows {
     this.total = null; // { rows, kind } as the server says it
     this.pages = new Map(); // by number, the one that was used last at the end
     this.running = new Map();
+    this.needed = null; // the page that is read whatever is on the screen
     this.counting = new AbortController();
     this.wanted = [];
     this.isStopped = false;
@@ -114,14 +115,26 @@ export class Rows {
     if (first > 0) numbers.push(first - 1);
     for (const number of numbers) this.#touch(number);
     this.wanted = numbers.filter((number) => !this.pages.has(number) && !this.running.has(number));
-    for (const [number, controller] of this.running) if (!numbers.includes(number)) controller.abort();
+    for (const [number, controller] of this.running) if (number !== this.needed && !numbers.includes(number)) controller.abort();
     this.#start();
   }
 
-  /** Read one page now. */
+  /** Read one page now. Rejects with an AbortError when it is called off. */
   async read(number) {
     this.wanted = [];
-    await this.#load(number);
+    this.needed = number;
+    try {
+      await this.#load(number);
+    } finally {
+      if (this.needed === number) this.needed = null;
+    }
+  }
+
+  /** Whether there is such a row; its page is read where the end is not known. */
+  async has(index) {
+    const number = Math.floor(index / this.limit);
+    if (!this.isCounted && !this.pages.has(number)) await this.read(number);
+    return this.isCounted ? index < this.count : this.row(index) !== undefined;
   }
 
   /** Count the rows of an answer of /query, which has no total of its own until its last page. */
@@ -172,7 +185,8 @@ export class Rows {
       const body = { ...this.body, ...where, limit: this.limit, big_integers: "string" };
       this.#take(number, await this.send(this.address, { body, signal: controller.signal }));
     } catch (error) {
-      if (!controller.signal.aborted) throw error;
+      controller.signal.throwIfAborted(); // what was called off has not failed
+      throw error;
     } finally {
       this.running.delete(number);
       this.#start();
@@ -191,12 +205,14 @@ export class Rows {
       previous: page.previous_cursor,
     });
     while (this.pages.size > MOST_PAGES) this.pages.delete(this.pages.keys().next().value);
-    this.#measure(number * this.limit + page.data.length, page);
+    this.#measure(number * this.limit, page);
     this.changed();
   }
 
-  #measure(end, page) {
-    if (!page.has_next && (page.data.length || end === 0)) {
+  #measure(start, page) {
+    const isBehind = start > 0 && !page.data.length; // of the last row: the page says nothing of where that is
+    const end = isBehind ? 0 : start + page.data.length;
+    if (!page.has_next && !isBehind) {
       this.count = end;
       this.isCounted = true;
     } else if (!this.isCounted) {
