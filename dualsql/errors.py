@@ -352,7 +352,7 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
             raise
         if error.is_of_a_value and reads_conversions():
             raise QueryExecutionError(_UNCONVERTED.message, hint=_UNCONVERTED.hint) from error
-        mistake, message, hint = _MISTAKES[asked]
+        mistake, message, hint = _CONVERSION if asked == "text" and error.is_of_a_value else _MISTAKES[asked]
         raise mistake(message, hint=hint) from error
 
 
@@ -361,6 +361,13 @@ _UNCONVERTED = CallerMessage(
     "Leave out the columns, conditions or conversions of the question one by one. If the result's own rows cannot be "
     "read either, its query is wrong for the data: tell the operator.",
 )
+_CONVERSION = (
+    InvalidSQLError,
+    "The query converts a value to a type that it does not fit, or compares the two.",
+    "Convert only values that fit, by CASE WHEN ... THEN CAST(x AS INTEGER) END, or compare them as texts.",
+)
+"""The database has this conversion, and a value of the data or of the text has none."""
+
 _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
     "question": (
         BadParameterError,

@@ -169,6 +169,10 @@ class FailureKind(Enum):
     """The statement divides by zero."""
     OVERFLOW = auto()
     """A number that the statement computes is out of the range of its type."""
+    ARGUMENT = auto()
+    """A function of the statement is not defined for a value that it is given."""
+    SEVERAL_ROWS = auto()
+    """A subquery that stands for one value gives more than one row."""
     VALUE = auto()
     """A value is none of the type that it is converted to, or compared with."""
     SIZE = auto()

@@ -64,6 +64,14 @@ such processes would exceed the memory. Data beyond the limit is written to file
 _UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
 """Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""
 
+_INPUTS: Mapping[str, FailureKind] = {
+    "Invalid Input Error: Division by zero": FailureKind.DIVISION,
+    "Invalid Input Error: More than one row returned by a subquery": FailureKind.SEVERAL_ROWS,
+    "Invalid Input Error: Could not parse string": FailureKind.ARGUMENT,
+    "Invalid Input Error: Malformed JSON": FailureKind.ARGUMENT,
+}
+"""Errors of one class, by the beginning of their message: what follows may quote the data."""
+
 _IS_CLOSED = "dualsql_is_closed"
 _ASK = "SELECT current_setting('enable_external_access'), current_setting('lock_configuration')"
 
@@ -104,6 +112,8 @@ class DuckDBGuard(Guard):
             return FailureKind.VALUE
         if kind in _UNSUITED and "not found" not in str(error):
             return FailureKind.UNSUITED
+        if kind == "InvalidInputException" and str(error).startswith(tuple(_INPUTS)):
+            return next(fault for words, fault in _INPUTS.items() if str(error).startswith(words))
         return FailureKind.WRITE if "read-only mode" in str(error) else None
 
 

@@ -90,6 +90,14 @@ _OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
         "The query computes a number that is out of the range of its type.",
         "Write CAST(x AS DOUBLE PRECISION) before adding up or multiplying.",
     ),
+    FailureKind.ARGUMENT: (
+        "A function of the query is not defined for a value that it is given.",
+        "Keep such values from it, for example by CASE WHEN x > 0 THEN ln(x) END.",
+    ),
+    FailureKind.SEVERAL_ROWS: (
+        "A subquery that stands for one value gives more than one row.",
+        "Write IN instead of =, aggregate its rows, for example by max(x), or join it.",
+    ),
 }
 """Failures that only the data cause: their class is told, and no value."""
 

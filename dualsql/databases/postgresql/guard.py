@@ -42,6 +42,20 @@ _FAULTS = {
     "57P04": FailureKind.BROKEN,  # database_dropped: also a standby's conflict with a dropped database
     "22003": FailureKind.OVERFLOW,  # numeric_value_out_of_range
     "22012": FailureKind.DIVISION,  # division_by_zero
+    "21000": FailureKind.SEVERAL_ROWS,  # cardinality_violation
+    **dict.fromkeys(
+        (
+            "22011",  # substring_error
+            "22014",  # invalid_argument_for_ntile_function
+            "22016",  # invalid_argument_for_nth_value_function
+            "2201B",  # invalid_regular_expression
+            "2201E",  # invalid_argument_for_logarithm
+            "2201F",  # invalid_argument_for_power_function
+            "2201G",  # invalid_argument_for_width_bucket_function
+            "22025",  # invalid_escape_sequence
+        ),
+        FailureKind.ARGUMENT,
+    ),
     "08000": FailureKind.BROKEN,  # connection_exception
     "08003": FailureKind.BROKEN,  # connection_does_not_exist
     "08006": FailureKind.BROKEN,  # connection_failure

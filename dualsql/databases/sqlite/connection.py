@@ -144,6 +144,12 @@ _FAULTS = {
     14: FailureKind.UNREACHABLE,
 }
 
+_FAULTS_BY_MESSAGE = {
+    "integer overflow": FailureKind.OVERFLOW,
+    "malformed JSON": FailureKind.ARGUMENT,
+}
+"""Those that have the code of any other error."""
+
 
 class SQLiteGuard(Guard):
     """For aiosqlite, and sqlite3 in a thread."""
@@ -187,9 +193,8 @@ class SQLiteGuard(Guard):
     def fault_of(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.fault_of`."""
         code = getattr(error, "sqlite_errorcode", None)
-        if str(error) == "integer overflow":  # which has the code of any other error
-            return FailureKind.OVERFLOW
-        return None if code is None else _FAULTS.get(code & 0xFF)
+        told = _FAULTS_BY_MESSAGE.get(str(error))
+        return told if told or code is None else _FAULTS.get(code & 0xFF)
 
 
 def readable_text(stored: bytes) -> Any:
