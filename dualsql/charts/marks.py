@@ -2,7 +2,7 @@
 
 points         a random sample of the marks, whatever order is asked for
 bars           the largest categories, and one bar for all others where their values add up
-anything else  the first marks in the chart's order
+anything else  the first marks in the chart's order, of which the chart and the model's answer say that they are not all
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.formats import json
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key
+from dualsql.response import DualResponse
 from dualsql.results.view import View
-from dualsql_client.wire import Function, Row
+from dualsql_client.wire import Column, Function, Row
 
 MOST_MARKS = 1_000
 MOST_BARS = 40
@@ -53,12 +54,29 @@ async def marks_of(chart: Chart, view: View) -> Marks:
     found = await view.answer(select, timeout=view.settings.query_timeout)
     rows = _records(view, view.columns, found[:MOST_MARKS])
     is_cut = len(found) > MOST_MARKS
-    if chart.mark == "bar" and _has_bars(view):
+    if chart.mark == "bar" and _has_bars([column.describe() for column in view.columns]):
         is_crowded = len({json.dumps(row[X]) for row in rows}) > MOST_BARS
         return await _largest(chart, view) if is_cut or is_crowded else Marks(rows)
     if not is_cut:
         return Marks(rows)
-    return await _sampled(view) if chart.mark == "point" else Marks(rows, f"The first {MOST_MARKS:,} of more")
+    ((total,),) = await view.answer(plan.count(view.shape), timeout=view.settings.query_timeout)
+    if chart.mark == "point":
+        return await _sampled(view, total)
+    return Marks(rows, f"Not all: only the first {MOST_MARKS:,} of {total:,} marks")
+
+
+def limits_of(chart: Chart, response: DualResponse) -> str:
+    """Which of the marks are drawn, for the model."""
+    total = response.total_count or 0
+    if chart.mark == "bar" and total > MOST_BARS and _has_bars(response.columns):
+        largest = "smallest" if chart.sort == "y" else "largest"
+        return f"beyond {MOST_BARS} categories, only the {largest} are drawn by name."
+    if total <= MOST_MARKS or chart.mark == "histogram":
+        return f"at most {MOST_MARKS:,} marks are drawn."
+    of = f"{MOST_MARKS:,} of {total:,}" if response.total_count_kind == "exact" else f"{MOST_MARKS:,} of more"
+    if chart.mark == "point":
+        return f"a random sample is drawn, {of} points."
+    return f"not all are drawn, only the first {of} marks: take a larger bucket to show them all."
 
 
 async def bins_of(view: View) -> Marks:
@@ -87,18 +105,17 @@ def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) 
     return plain
 
 
-async def _sampled(view: View) -> Marks:
+async def _sampled(view: View, total: int) -> Marks:
     timeout = view.settings.query_timeout
     sample = plan.scattered(view.ordered(), MOST_MARKS, _SEED)
     rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))
-    ((total,),) = await view.answer(plan.count(view.shape), timeout=timeout)
     rows.sort(key=lambda row: -row.get(TIMES, 0))  # small points are drawn last, and are not covered
     return Marks(rows, f"A random sample: {len(rows):,} of {total:,} points")
 
 
-def _has_bars(view: View) -> bool:
+def _has_bars(columns: Sequence[Column]) -> bool:
     """Whether each bar stands for a category, and has a height: dates lie on an axis of time."""
-    kinds = {column.name: column.describe()["type"] for column in view.columns}
+    kinds = {column["name"]: column["type"] for column in columns}
     return kinds[X] != "date" and kinds[Y] == "number"
 
 

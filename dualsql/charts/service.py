@@ -14,7 +14,7 @@ from typing import Any
 
 from dualsql.charts import render
 from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.marks import MOST_MARKS, bins_of, marks_of
+from dualsql.charts.marks import bins_of, limits_of, marks_of
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
@@ -102,7 +102,7 @@ class ChartService:
             picture = await self.picture_unchecked(resource, image, principal=principal)
         return replace(
             response,
-            description=f"{chart.words}, computed from all rows; at most {MOST_MARKS:,} marks are drawn.",
+            description=f"{chart.words}, computed from all rows; {limits_of(chart, response)}",
             mime_type=MEDIA_TYPE,
             image=picture,
         )

@@ -131,6 +131,23 @@ async def test_more_points_than_fit_are_a_random_sample(application: Application
     assert (await drawn_of(application, chart, pairs))["data"] == drawn["data"], "the same at each read"
 
 
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("mark", ["line", "bar"])
+async def test_more_dates_than_fit_are_said_not_to_be_all(application: Application, mark: str) -> None:
+    hours = union_all(
+        *(select((things.c.big + more).label("big"), things.c.born, things.c.ratio) for more in (0, 1))
+    )
+    chart = {"mark": "line", "x": "big", "y": {"aggregate": "count"}}
+    if mark == "bar":
+        chart = {"mark": mark, "x": "born", "y": {"aggregate": "count"}, "color": "big"}
+    result = await application.server.create_response(hours.subquery().select(), name="Things")
+    response = await application.server.charts.create(result, chart)
+    drawn = (await application.http.get(f"/resources/{response.resource_id}/chart")).json()
+    assert len(drawn["data"]["values"]) == 1_000
+    assert drawn["title"]["subtitle"] == "Not all: only the first 1,000 of 1,200 marks"
+    assert "not all are drawn, only the first 1,000 of 1,200 marks" in response.to_text()
+
+
 CROWDED = {"mark": "bar", "x": "small", "y": {"aggregate": "count"}}
 
 
