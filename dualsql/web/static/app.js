@@ -2,13 +2,13 @@
 // its frame. Without that tool it shows the rows that the tool's answer holds.
 
 import { answerOf, asPage } from "./answers.js";
-import { barsOf } from "./bars.js";
-import { askForColumn, askForGroups, inWords, showCell } from "./dialogs.js";
+import { drawBars } from "./bars.js";
+import { askForColumn, askForGroups, chips, inWords, showCell } from "./dialogs.js";
 import { make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
-import { Problem, Rows, isAsked } from "./rows.js";
-import { exact, grouped, shown, visible } from "./values.js";
+import { Problem, Rows, isAsked, sortedBy } from "./rows.js";
+import { exact, grouped, shown, totalInWords, visible } from "./values.js";
 
 const PAGE_TOOL = "dualsql_app_rows";
 const TALLEST = 480; // pixels inline
@@ -180,11 +180,10 @@ function wayToAll() {
 async function show(mine) {
   body.hidden = false;
   grid ??= start();
-  const order = Object.fromEntries(state.sort.map((key) => [key.field, key.order]));
   tell();
-  chart(mine);
+  drawBars(mine, state.group, body);
   tools();
-  await grid.show(mine, mine.columns.map((column, index) => ({ ...column, index, order: order[column.name] })));
+  await grid.show(mine, state);
   fit();
 }
 
@@ -206,17 +205,15 @@ function change(changes) {
 function tell() {
   const { total_count: count, total_count_kind: worth } = answer.metadata ?? {};
   const { rows: number, kind } = isSample ? { rows: count, kind: worth } : rows.total ?? {};
-  const words = { estimated: "about ", capped: "at least " }[kind] ?? "";
-  const noun = `${state.group ? "group" : "row"}${number === 1 ? "" : "s"}`;
-  total.textContent = number === null || number === undefined ? "rows not counted" : `${words}${grouped(number)} ${noun}`;
+  total.textContent = totalInWords(number, kind, state.group);
 }
 
 function start() {
   return new Grid(body, {
-    sort: (column, isAdded) => sortBy(column, column.order === "asc" ? "desc" : column.order ? undefined : "asc", isAdded),
+    sort: sortBy,
     menu: async (column) => {
       const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(column.index) }, { canFilter: !state.group, canHide: false });
-      if (chosen?.sort) sortBy(column, chosen.sort, false);
+      if (chosen?.sort) sortBy(column, chosen.sort);
       if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
     },
     cell: showCell,
@@ -226,14 +223,7 @@ function start() {
 }
 
 function sortBy(column, order, isAdded) {
-  const others = isAdded ? state.sort.filter((key) => key.field !== column.name) : [];
-  return change({ sort: order ? [...others, { field: column.name, order }] : others });
-}
-
-function chart(mine) {
-  document.getElementById("chart")?.remove();
-  const figure = barsOf(mine, state.group?.by.length, body.clientWidth);
-  if (figure) body.before(figure);
+  return change({ sort: sortedBy(state.sort, column, order, isAdded) });
 }
 
 // What a person can do.
@@ -250,13 +240,8 @@ function tools() {
     can.openLinks && hasPages && answer.resource?.url && button("Open in the browser", open),
     isRead && can.downloadFile && button("Save as CSV", save),
     can.updateModelContext && answer.resource && button("Tell the model", tellModel),
-    ...state.filters.map((filter, index) => chip(inWords(filter), () => change({ filters: state.filters.filter((_, other_) => other_ !== index) }))),
-    state.group && chip("Back to the rows", () => change({ group: null, sort: [] })),
+    ...chips(state, change),
   ].filter(Boolean));
-}
-
-function chip(text, onclick) {
-  return make("button", { className: "chip", onclick, "aria-label": `Remove: ${text}` }, make("bdi", {}, text), " ✕");
 }
 
 async function group() {

@@ -18,12 +18,19 @@ function shape(tag, attributes, text) {
 }
 
 /**
- * The bars of an answer with groups: the last number of each of the first groups; null where there is nothing to draw.
+ * Draw the bars of an answer with groups, in the place of those of an earlier one: the last number of each of the first groups.
  * @param {Rows} rows of the answer, of which the first page was read
- * @param {number} keys how many of its columns are groups
- * @param {number} width pixels that there are
+ * @param {object?} group of the question
+ * @param {HTMLElement} place they stand before it, and are as wide
  */
-export function barsOf(rows, keys, width) {
+export function drawBars(rows, group, place) {
+  document.getElementById("chart")?.remove();
+  const figure = barsOf(rows, group?.by.length, place.clientWidth);
+  if (figure) place.before(figure);
+}
+
+/** Null where there is nothing to draw. The first `keys` columns are groups. */
+function barsOf(rows, keys, width) {
   const value = rows.columns.findLastIndex((column) => isNumber(column));
   if (!keys || !rows.count || value < keys) return null;
   const marks = [];

@@ -1,6 +1,6 @@
 // The dialogs of a result's page. Each resolves to what was chosen, or to null when it was closed.
 
-import { make, openDialog, option } from "./dom.js";
+import { copyButton, make, openDialog, option } from "./dom.js";
 import { exact, grouped, isNumber, visible, wholeText } from "./values.js";
 
 const OPERATORS = [
@@ -50,6 +50,15 @@ function valueOf(column, text) {
     return text.trim() !== "" && Number.isFinite(number) && String(number) === text.trim() ? number : text.trim();
   }
   return text;
+}
+
+/** A button for each filter and for the groups of a question, which takes it away. */
+export function chips({ filters, group }, change) {
+  const chip = (text, changes) => make("button", { className: "chip", onclick: () => change(changes), "aria-label": `Remove: ${text}` }, make("bdi", {}, text), " ✕");
+  return [
+    ...filters.map((filter) => chip(inWords(filter), { filters: filters.filter((other) => other !== filter) })),
+    ...(group ? [chip("Back to the rows", { group: null, sort: [] })] : []),
+  ];
 }
 
 /** A condition in words, for its chip. */
@@ -189,13 +198,7 @@ export function showCell(value, column, index) {
   openDialog(`${column.name}, row ${grouped(index + 1)}`,
     make("p", { className: "facts" }, `${column.type}: ${words}`),
     make("pre", { className: "cell", tabIndex: 0, dir: "auto" }, shown),
-    make("div", { className: "tools" }, make("button", { onclick: (event) => copy(text, event.currentTarget) }, "Copy")));
-}
-
-/** Copy a text, and say on the button whether that was allowed: a host's sandbox may keep the clipboard shut. */
-async function copy(text, button) {
-  const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
+    make("div", { className: "tools" }, copyButton(text)));
 }
 
 export function confirmDeletion() {

@@ -24,6 +24,15 @@ export function openDialog(title, ...children) {
   return dialog;
 }
 
+/** A button that copies a text and says whether that was allowed: a host's sandbox may keep the clipboard shut. */
+export function copyButton(text, properties = {}) {
+  const button = make("button", { ...properties, onclick: async () => {
+    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
+  } }, "Copy");
+  return button;
+}
+
 export function option(value, text, isSelected = false) {
   return make("option", { value, selected: isSelected }, text);
 }

@@ -10,11 +10,12 @@ import { exact, grouped, isNumber } from "./values.js";
 export const ROW = 29; // pixels, as in style.css
 const TALLEST = 5_000_000; // pixels of the scroll bar's content
 const MOST_COPIED = 100_000; // cells
+const FOLLOWING = { asc: "desc", desc: undefined }; // orders, by clicks on a header
 
 export class Grid {
   /**
    * @param {HTMLElement} host the element that the grid fills
-   * @param {object} on sort(column, isAdded), menu(column, button), cell(value, column, index), drawn(first), said(text),
+   * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index), drawn(first), said(text),
    *   resized(widths) by the names of columns
    */
   constructor(host, on) {
@@ -46,10 +47,14 @@ export class Grid {
     document.addEventListener("mouseup", () => this.#resized());
   }
 
-  /** Show these rows; each column has name, encoding, index, order (asc, desc or none) and isHidden. */
-  async show(rows, columns, { keepsPlace = false, widths = {} } = {}) {
+  /** Show these rows, of which the first were read; `hidden` has names, `widths` pixels by names. */
+  async show(rows, { sort, hidden = [], widths = {}, keepsPlace = false }) {
+    const order = Object.fromEntries(sort.map((key) => [key.field, key.order]));
     this.rows = rows;
-    this.columns = columns.filter((column) => !column.isHidden).map((column) => ({ ...column, header: this.#header(column) }));
+    this.columns = rows.columns
+      .map((column, index) => ({ ...column, index, order: order[column.name] }))
+      .filter((column) => !hidden.includes(column.name))
+      .map((column) => ({ ...column, header: this.#header(column) }));
     this.anchor = null;
     if (!keepsPlace) {
       this.active = { x: 0, y: 0 };
@@ -183,10 +188,10 @@ export class Grid {
   #header(column) {
     const arrow = { asc: " ▲", desc: " ▼" }[column.order] ?? "";
     return make("span", { className: "header" },
-      make("button", { className: "sort", title: column.name, onclick: (event) => this.on.sort(column, event.shiftKey) },
+      make("button", { className: "sort", title: column.name, onclick: (event) => this.on.sort(column, column.order ? FOLLOWING[column.order] : "asc", event.shiftKey) },
         make("bdi", {}, column.name), arrow),
       make("button", { className: "more", "aria-label": `Options of ${column.name}`, "aria-haspopup": "dialog",
-        onclick: (event) => this.on.menu(column, event.currentTarget) }, "⋮"));
+        onclick: () => this.on.menu(column) }, "⋮"));
   }
 
   #style() {

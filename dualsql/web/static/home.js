@@ -1,14 +1,10 @@
 // The home page: copy buttons beside the snippets, and a field that finds tables.
 
-import { make } from "./dom.js";
+import { copyButton, make } from "./dom.js";
 
 for (const snippet of document.querySelectorAll("pre.snippet")) {
   const name = snippet.previousElementSibling?.textContent ?? "";
-  const button = make("button", { className: "copy", "aria-label": `Copy: ${name}`, onclick: async () => {
-    const isCopied = await navigator.clipboard?.writeText(snippet.textContent).then(() => true, () => false);
-    button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
-  } }, "Copy");
-  snippet.before(button);
+  snippet.before(copyButton(snippet.textContent, { className: "copy", "aria-label": `Copy: ${name}` }));
 }
 
 const FEW = 8; // tables that need no search

@@ -1,11 +1,11 @@
 // The page of a result: a grid in the place of the table, and the tools above it.
 
 import { make } from "./dom.js";
-import { askForColumn, askForColumns, askForGroups, confirmDeletion, inWords, showCell, showProfile } from "./dialogs.js";
+import { askForColumn, askForColumns, askForGroups, chips, confirmDeletion, showCell, showProfile } from "./dialogs.js";
 import { Grid } from "./grid.js";
-import { Problem, Rows, isAsked, send } from "./rows.js";
-import { grouped, shown } from "./values.js";
-import { barsOf } from "./bars.js";
+import { Problem, Rows, isAsked, send, sortedBy } from "./rows.js";
+import { shown, totalInWords } from "./values.js";
+import { drawBars } from "./bars.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
@@ -23,6 +23,7 @@ const root = document.getElementById("result");
 const url = root.dataset.url;
 const isLink = root.dataset.link === "yes";
 const may = { query: !isLink, pin: root.dataset.pin === "yes", delete: root.dataset.delete === "yes" };
+const body = document.getElementById("rows");
 const message = document.getElementById("message");
 const limit = Math.min(PAGE, Number(root.dataset.limit));
 
@@ -147,38 +148,30 @@ async function load() {
   say("");
   if (!isAsked(state)) columns = mine.columns;
   if (!grid) start();
-  await grid.show(mine, described(mine), { keepsPlace: row > 0, widths: state.widths });
+  await grid.show(mine, { ...state, keepsPlace: row > 0 });
   if (row) await grid.goTo(row);
-  chart(mine);
+  drawBars(mine, state.group, body);
   tools();
   attempt(() => mine.countAll(), () => mine.counting.abort());
 }
 
-function described(mine) {
-  const order = Object.fromEntries(state.sort.map((key) => [key.field, key.order]));
-  return mine.columns.map((column, index) => ({ ...column, index, order: order[column.name], isHidden: state.hidden.includes(column.name) }));
-}
-
 function tell() {
   const { rows: total, kind } = rows.total ?? {};
-  const words = { estimated: "about ", capped: "at least " }[kind] ?? "";
-  const what = state.group ? "groups" : total === 1 ? "row" : "rows";
-  document.getElementById("total").textContent = total === null || total === undefined ? "rows not counted" : `${words}${grouped(total)} ${what}`;
+  document.getElementById("total").textContent = totalInWords(total, kind, state.group);
 }
 
 function start() {
   document.documentElement.classList.add("fills");
   document.getElementById("pages")?.remove();
-  const host = document.getElementById("rows");
-  host.removeAttribute("tabindex");
-  host.classList.add("grid");
-  grid = new Grid(host, {
-    sort: (column, isAdded) => sortBy(column, { asc: "desc", desc: undefined }[column.order] ?? (column.order ? undefined : "asc"), isAdded),
+  body.removeAttribute("tabindex");
+  body.classList.add("grid");
+  grid = new Grid(body, {
+    sort: sortBy,
     menu: async (column) => {
       const known = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
       const chosen = await askForColumn(known, { canFilter: may.query && !state.group });
       if (chosen && "width" in chosen) change({ widths: { ...state.widths, [column.name]: chosen.width ?? undefined }, row: state.row });
-      if (chosen?.sort) sortBy(column, chosen.sort, false);
+      if (chosen?.sort) sortBy(column, chosen.sort);
       if (chosen?.hide) change({ hidden: [...state.hidden, column.name], row: state.row });
       if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
     },
@@ -222,8 +215,7 @@ function stopWaiting() {
 }
 
 function sortBy(column, order, isAdded) {
-  const others = isAdded ? state.sort.filter((key) => key.field !== column.name) : [];
-  return change({ sort: order ? [...others, { field: column.name, order }] : others });
+  return change({ sort: sortedBy(state.sort, column, order, isAdded) });
 }
 
 // Tools.
@@ -243,8 +235,7 @@ function tools() {
     may.pin && make("button", { onclick: pin }, isPinned() ? "Unpin" : "Pin"),
     may.pin && !isPinned() && make("button", { onclick: renew, title: "Start its lifetime again" }, "Renew"),
     may.delete && make("button", { onclick: remove }, "Delete"),
-    ...state.filters.map((filter, index) => chip(inWords(filter), () => change({ filters: state.filters.filter((_, other) => other !== index) }))),
-    state.group && chip("Back to the rows", () => change({ group: null, sort: [] })),
+    ...chips(state, change),
   ].filter(Boolean));
   for (const link of download?.querySelectorAll("a") ?? []) {
     const address = new URL(link.href);
@@ -253,10 +244,6 @@ function tools() {
     else address.searchParams.delete("sort");
     link.href = address.href;
   }
-}
-
-function chip(text, onclick) {
-  return make("button", { className: "chip", onclick, "aria-label": `Remove: ${text}` }, make("bdi", {}, text), " ✕");
 }
 
 function search() {
@@ -293,8 +280,7 @@ async function profile() {
 }
 
 async function keep() {
-  const { offset, limit: _, big_integers: __, ...body } = rows.body;
-  const made = await attempt((signal) => send(`${url}/refine`, { body: { ...body, name: document.title }, signal }));
+  const made = await attempt((signal) => send(`${url}/refine`, { body: { ...rows.body, name: document.title }, signal }));
   if (made) location.assign(new URL(made.resource.uri.replace(/^.*:\/\//, "./"), new URL(url, location.href)).href);
 }
 
@@ -334,7 +320,7 @@ async function remove() {
   const answer = await attempt(() => send(url, { method: "DELETE" }));
   if (answer === null) {
     rows.stop();
-    document.getElementById("rows").replaceChildren();
+    body.replaceChildren();
     bar.replaceChildren();
     say("The result is deleted.");
   }
@@ -360,13 +346,6 @@ async function ended() {
   tick();
   const answer = await attempt(() => send(url, { method: "GET" }));
   if (answer) lives(answer.expires_at);
-}
-
-function chart(mine) {
-  document.getElementById("chart")?.remove();
-  const place = document.getElementById("rows");
-  const figure = barsOf(mine, state.group?.by.length, place.clientWidth);
-  if (figure) place.before(figure);
 }
 
 setInterval(tick, 20_000);

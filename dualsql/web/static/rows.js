@@ -52,6 +52,12 @@ export function isAsked(question) {
   return question.filters.length > 0 || Boolean(question.group);
 }
 
+/** A sort with another order of one column; alone, or added to the others. Without an order the column is no key. */
+export function sortedBy(sort, { name }, order, isAdded) {
+  const others = isAdded ? sort.filter((key) => key.field !== name) : [];
+  return order ? [...others, { field: name, order }] : others;
+}
+
 /** The rows of one question: those that were read are kept, those that are missing are asked for. */
 export class Rows {
   /**

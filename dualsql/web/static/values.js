@@ -79,3 +79,10 @@ function format(key, make) {
 export function grouped(number) {
   return format("count", () => new Intl.NumberFormat()).format(number);
 }
+
+/** A total of rows, or of groups, with what it is worth; undefined or null where nobody counted. */
+export function totalInWords(total, kind, isOfGroups) {
+  if (total === undefined || total === null) return "rows not counted";
+  const worth = { estimated: "about ", capped: "at least " }[kind] ?? "";
+  return `${worth}${grouped(total)} ${isOfGroups ? "group" : "row"}${total === 1 ? "" : "s"}`;
+}
