@@ -44,12 +44,13 @@ def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, re
     """Whether all of `rows` fit in a Markdown table of `text_budget` and in JSON of `results_budget` characters."""
     if len(dumps(rows)) > results_budget:
         return False
-    shown = table(names, rows, budget=text_budget)
-    return (
-        shown.rows == len(rows)
-        and shown.columns == len(names)
-        and shown.width in (None, _SAMPLE_CELL_WIDTHS[0])
-    )
+    layout, width = LAYOUTS["markdown"], _SAMPLE_CELL_WIDTHS[0]
+    room = text_budget + 1 - sum(map(layout.size, layout.head(names, width)))
+    for row in rows:
+        room -= layout.size(layout.line(names, row, width))
+        if room < 0:
+            return False
+    return room >= 0
 
 
 def _within(rows: Sequence[Row], budget: int) -> list[Row]:
@@ -111,6 +112,10 @@ class Layout(NamedTuple):
         """The text of `lines`."""
         return "\n".join(f"{self.before}{self.between.join(line)}{self.behind}" for line in lines)
 
+    def line(self, names: Sequence[str], row: Row, width: int) -> Line:
+        """The cells of one row."""
+        return [self.cell(name, row[name], width) for name in names]
+
     def size(self, line: Line) -> int:
         """Characters of one line, its line break included."""
         around = len(self.before) + len(self.behind) + 1
@@ -153,7 +158,7 @@ def table(
     layout = LAYOUTS[text_format]
     for width in _SAMPLE_CELL_WIDTHS:
         head = layout.head(names, width)
-        lines = head + [[layout.cell(name, row[name], width) for name in names] for row in rows]
+        lines = head + [layout.line(names, row, width) for row in rows]
         room = _without_rows(lines, layout, budget, kept=len(head) + _SAMPLE_KEPT_ROWS)
         if room >= 0:
             break

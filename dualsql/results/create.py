@@ -15,7 +15,7 @@ from sqlalchemy import util
 
 from dualsql import plan
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases import Rows, Sample, Source, chosen_source
+from dualsql.databases import Sample, Source, chosen_source
 from dualsql.errors import (
     DatabaseBusyError,
     DualResponseError,
@@ -47,7 +47,7 @@ from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
 from dualsql.results.options import CreateOptions, checked_size
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
-from dualsql_client.wire import Profile, ProfileKind, ProfileNotes, Row
+from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
 
 
 async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
@@ -156,6 +156,25 @@ Profiler = Callable[[View, ProfileKind, Sequence[Sequence[Any]]], Awaitable[Prof
 """Profiles the columns of a view; the third argument is the sample, rows as the database gave them."""
 
 
+NOTHING = Sample((), UNCOUNTED)
+"""The sample of a query whose rows were not read."""
+
+
+class ShownSample(NamedTuple):
+    """A sample, and what a response shows of it: rows as plain JSON values, and their columns."""
+
+    sample: Sample
+    rows: list[Row]
+    columns: list[Column]
+
+
+def _shown(view: View, sample: Sample) -> ShownSample:
+    inexact = json.inexact_columns(view.columns, sample.rows)
+    rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+    plain: list[Row] = json.loads(_written(view, rows))
+    return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact))
+
+
 def _written(view: View, rows: list[Row]) -> bytes:
     try:
         return json.dumps(rows)
@@ -208,11 +227,11 @@ class Creator:
             return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
         view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
-        sample = await self._sampled(view, options)
-        profiled = await self._profiled(view, options, sample)
-        resource = self._resource(view, document, options, sample.total)
-        answered = self._answered(resource, view, sample, profiled)
-        await self._access.keep(answered.resource, options.principal, rows=len(sample.rows))
+        shown = await self._sampled(view, options)
+        profiled = await self._profiled(view, options, shown.sample)
+        resource = self._resource(view, document, options, shown.sample.total)
+        answered = self._answered(resource, shown, profiled)
+        await self._access.keep(answered.resource, options.principal, rows=len(shown.rows))
         return answered.response
 
     async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
@@ -230,12 +249,12 @@ class Creator:
             return replace(response, expires_at=resource.expires_at)
         source = chosen_source(self._sources, resource.source)
         view = self._views.open(source, resource.document, principal)
-        rows: Rows = ()
+        shown = _shown(view, NOTHING)
         with suppress(QueryTimeoutError, DatabaseBusyError):
             size = checked_size(None, self._settings)
-            rows = (await self._whole_or_head(view, size, CountMethod("none"))).rows
-        await self._access.note("read", principal, resource=resource, rows=len(rows))
-        return self._respond(resource, view, Sample(rows, UNCOUNTED))
+            shown = await self._whole_or_head(view, size, CountMethod("none"))
+        await self._access.note("read", principal, resource=resource, rows=len(shown.rows))
+        return self._respond(resource, shown)
 
     async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
         """Stop the query of a pending resource, in any process; False if it had ended.
@@ -258,29 +277,29 @@ class Creator:
 
         async def run() -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                sample = await self._sampled(background, options)
-                profiled = await self._profiled(background, options, sample)
+                shown = await self._sampled(background, options)
+                profiled = await self._profiled(background, options, shown.sample)
             lasted = datetime.now(UTC) - pending.created_at
             ready = replace(
                 pending,
                 status="ready",
-                total_count=sample.total.rows,
-                total_count_kind=sample.total.kind,
+                total_count=shown.sample.total.rows,
+                total_count_kind=shown.sample.total.kind,
                 expires_at=self._expiry(pending, lasted + options.lifetime),
             )
-            return self._answered(ready, view, sample, profiled)
+            return self._answered(ready, shown, profiled)
 
-        response = self._respond(pending, view, Sample((), UNCOUNTED))
+        response = self._respond(pending, _shown(view, NOTHING))
         return QueryWork(resource=pending, response=response, principal=options.principal, run=run)
 
-    async def _sampled(self, view: View, options: CreateOptions) -> Sample:
+    async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)
         count, method = options.count_method, options.sample_method
         if options.sample_size is None and size > 0 and method.way == "head":
             return await self._whole_or_head(view, size, count)
-        return await take_sample(view, size, count, method)
+        return _shown(view, await take_sample(view, size, count, method))
 
-    async def _whole_or_head(self, view: View, size: int, count: CountMethod) -> Sample:
+    async def _whole_or_head(self, view: View, size: int, count: CountMethod) -> ShownSample:
         """All rows if they fit both budgets, else the first `size`.
 
         One statement reads as many rows as could fit. It tells the total of a small result, so that no count runs.
@@ -290,18 +309,21 @@ class Creator:
             sample = await view.sample(self._most_whole(view, size), count)
         if sample is None:
             gc.collect()  # the error and its frames, which refer to each other, hold what was read
-            return await view.sample(size, count)
-        if len(sample.rows) <= size:
-            return sample
-        is_whole = sample.total == Total(len(sample.rows), "exact")
-        if is_whole and shows_all(
-            [column.name for column in view.columns],
-            self._shown(view, sample),
+            sample = await view.sample(size, count)
+        is_small = len(sample.rows) <= size
+        if is_small or sample.total == Total(len(sample.rows), "exact"):
+            shown = _shown(view, sample)
+            if is_small or self._shows_all(shown):
+                return shown
+        return _shown(view, sample._replace(rows=sample.rows[:size]))
+
+    def _shows_all(self, shown: ShownSample) -> bool:
+        return shows_all(
+            [column["name"] for column in shown.columns],
+            shown.rows,
             text_budget=self._settings.text_budget,
             results_budget=self._settings.results_budget,
-        ):
-            return sample
-        return sample._replace(rows=sample.rows[:size])
+        )
 
     def _most_whole(self, view: View, size: int) -> int:
         settings = self._settings
@@ -332,38 +354,30 @@ class Creator:
         )
 
     def _answered(
-        self, resource: Resource, view: View, sample: Sample, profiled: ProfiledSample | None
+        self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None
     ) -> FinishedQuery:
-        response = self._respond(resource, view, sample, profiled)
+        response = self._respond(resource, shown, profiled)
         kept = response.sample if self._settings.keep_sample else None
         return FinishedQuery(replace(resource, sample=kept), response)
 
-    def _shown(self, view: View, sample: Sample) -> list[Row]:
-        """The rows of the sample as plain JSON values."""
-        inexact = json.inexact_columns(view.columns, sample.rows)
-        rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
-        shown: list[Row] = json.loads(_written(view, rows))
-        return shown
-
     def _respond(
-        self, resource: Resource, view: View, sample: Sample, profiled: ProfiledSample | None = None
+        self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None = None
     ) -> DualResponse:
-        inexact = json.inexact_columns(view.columns, sample.rows)
         return DualResponse(
             resource_id=resource.id,
             resource_uri=self._addresses.uri(resource.id),
             resource_url=self._addresses.url(resource.id),
             name=resource.name,
-            sample=self._shown(view, sample),
+            sample=shown.rows,
             total_count=resource.total_count,
             total_count_kind=resource.total_count_kind,
-            columns=json.describe(view.columns, integer_strings=inexact),
+            columns=shown.columns,
             created_at=resource.created_at,
             expires_at=resource.expires_at,
             text_budget=self._settings.text_budget,
             results_budget=self._settings.results_budget,
             status="pending" if resource.status == "pending" else "ready",
-            sampled=sample.taken,
+            sampled=shown.sample.taken,
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
             page_in_text=self._settings.pages and self._settings.pages_in_text,
