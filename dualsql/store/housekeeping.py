@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
@@ -32,30 +32,29 @@ class AccessLog:
         self._store = store
         self._maximum = maximum
         self._pending: dict[str, Access] = {}
+        self._writing: list[dict[str, Access]] = []
         self._refused: set[str] = set()
         self._forgotten = 0
 
-    def note(self, resource_id: str, now: datetime) -> Access:
+    def note(self, resource_id: str, now: datetime) -> None:
         """Record one access. The next flush writes it to the store."""
-        access = Access(self.pending(resource_id) + 1, now)
-        self._pending.pop(resource_id, None)
-        self._pending[resource_id] = access
+        self._add(resource_id, Access(1, now))
         self._keep_within_bounds()
-        return access
 
     def pending(self, resource_id: str) -> int:
         """How many accesses of this resource are not yet written to the store."""
-        access = self._pending.get(resource_id)
-        return access.number if access else 0
+        return sum(access.number for access in self._unwritten(resource_id))
 
     def last(self, resource_id: str) -> datetime | None:
         """The last access of this resource that is not yet written to the store."""
-        access = self._pending.get(resource_id)
-        return access.last if access else None
+        return max((access.last for access in self._unwritten(resource_id)), default=None)
 
     def total(self) -> int:
         """How many accesses of all resources are not yet written to the store."""
-        return sum(access.number for access in self._pending.values())
+        return sum(access.number for part in (*self._writing, self._pending) for access in part.values())
+
+    def _unwritten(self, resource_id: str) -> list[Access]:
+        return [part[resource_id] for part in (*self._writing, self._pending) if resource_id in part]
 
     async def flush(self) -> None:
         """Write the pending accesses. A resource that the store refuses does not delay the others.
@@ -78,7 +77,7 @@ class AccessLog:
                     self._refused.update(batch)
         if failure is not None:
             raise failure
-        self._confess()
+        self._log_forgotten()
 
     def _batches(self) -> Iterable[Sequence[str]]:
         """The pending accesses in batches. Resources that were refused before come last, one by one."""
@@ -90,20 +89,26 @@ class AccessLog:
         taken = {name: self._pending.pop(name) for name in batch if name in self._pending}
         if not taken:  # another flush has written them
             return
+        self._writing.append(taken)
         try:
             await self._store.add_accesses(taken)
         except BaseException:
             self._take_back(taken)
             raise
+        finally:
+            self._writing.remove(taken)
         self._refused.difference_update(taken)
 
-    def _take_back(self, taken: dict[str, Access]) -> None:
-        newer, self._pending = self._pending, taken
+    def _take_back(self, taken: Mapping[str, Access]) -> None:
+        newer, self._pending = self._pending, dict(taken)
         for resource_id, access in newer.items():
-            number = access.number + self.pending(resource_id)
-            self._pending.pop(resource_id, None)
-            self._pending[resource_id] = Access(number, access.last)
+            self._add(resource_id, access)
         self._keep_within_bounds()
+
+    def _add(self, resource_id: str, access: Access) -> None:
+        """Add accesses later than all others of this process."""
+        earlier = self._pending.pop(resource_id, Access(0, access.last))
+        self._pending[resource_id] = Access(earlier.number + access.number, access.last)
 
     def _keep_within_bounds(self) -> None:
         while len(self._pending) > self._maximum:
@@ -111,7 +116,7 @@ class AccessLog:
             self._forgotten += self._pending.pop(longest_unused).number
             self._refused.discard(longest_unused)
 
-    def _confess(self) -> None:
+    def _log_forgotten(self) -> None:
         """Log by how much the counts are too low, once the store accepts counts again."""
         if self._forgotten:
             logger.warning("%d accesses were not counted: too many waited for the store.", self._forgotten)

@@ -80,6 +80,39 @@ async def test_logs_that_flush_at_once_add_up(sql_store: SQLResourceStore) -> No
         assert (found.access_count, found.last_accessed_at) == (20, NOW + timedelta(seconds=5))
 
 
+class WaitingStore(MemoryStore):
+    """A store that begins to write accesses, and ends when it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        self.begun.set()
+        await self.may_end.wait()
+        await super().add_accesses(accesses)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_accesses_are_seen_while_they_are_written(*, is_cancelled: bool) -> None:
+    store = WaitingStore()
+    (saved,) = await _saved(store, 1)
+    log = AccessLog(store)
+    log.note(saved.id, NOW)
+    log.note(saved.id, NOW)
+    flush = asyncio.create_task(log.flush())
+    await store.begun.wait()
+    assert (log.pending(saved.id), log.last(saved.id), log.total()) == (2, NOW, 2)
+    log.note(saved.id, NOW + timedelta(seconds=1))
+    assert (log.pending(saved.id), log.last(saved.id), log.total()) == (3, NOW + timedelta(seconds=1), 3)
+    if is_cancelled:
+        flush.cancel()
+    store.may_end.set()
+    await asyncio.gather(flush, return_exceptions=True)
+    assert (log.pending(saved.id), log.total()) == (1, 1)
+    assert await _counts(store, [saved]) == [2]
+
+
 async def test_a_batch_may_name_what_is_gone_or_never_was(sql_store: SQLResourceStore) -> None:
     saved = resource()
     await sql_store.save(saved)
