@@ -640,9 +640,9 @@ class DualResponseServer:
             yield
 
 
-async def _is_done(deed: Awaitable[None]) -> bool:
+async def _is_done(operation: Awaitable[None]) -> bool:
     try:
-        await deed
+        await operation
     except (ResourceNotFoundError, ResourceExpiredError):
         return False
     return True

@@ -104,15 +104,15 @@ class Catalogue:
 
     def seen_by(self, principal: Principal | None) -> CatalogueView:
         """The catalogue as `principal` sees it now."""
-        sights = {source: self._rules.visible_names(principal, source) for source in self.sources}
+        visible = {source: self._rules.visible_names(principal, source) for source in self.sources}
         allowed = [placed for placed in self._placed if self._shows(principal, placed)]
         tables = {
             placed.at(source): placed
-            for source, sight in sights.items()
+            for source, names in visible.items()
             for placed in allowed
-            if placed.key in sight.tables
+            if placed.key in names.tables
         }
-        return CatalogueView(self, tables, self._runnable(tables), sights)
+        return CatalogueView(self, tables, self._runnable(tables), visible)
 
     def dialect_of(self, source: str) -> str:
         """The SQL dialect of a source: "sqlite", "postgresql", "mysql", "duckdb"."""
@@ -164,7 +164,7 @@ class CatalogueView:
     Attributes:
         tables: by their addresses; views too.
         queries: by their addresses.
-        sights: the tables and columns that the rules allow, by source.
+        visible: the tables and columns that the rules allow, by source.
     """
 
     def __init__(
@@ -172,12 +172,12 @@ class CatalogueView:
         catalogue: Catalogue,
         tables: Mapping[Address, PlacedTable],
         queries: Mapping[Address, SavedQuery],
-        sights: Mapping[str, VisibleNames],
+        visible: Mapping[str, VisibleNames],
     ) -> None:
         self.catalogue = catalogue
         self.tables = tables
         self.queries = queries
-        self.sights = sights
+        self.visible = visible
 
     @cached_property
     def entries(self) -> Sequence[Entry]:

@@ -153,9 +153,9 @@ def read(seen: CatalogueView, address: Address) -> Reading | list[Content] | Non
 
 def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
     """The definition of a visible table or view."""
-    placed, sight = seen.tables[address], seen.sights[address.source]
+    placed, names = seen.tables[address], seen.visible[address.source]
     facts = seen.catalogue.facts(address.source, placed)
-    masked = sight.masked.get(placed.key, frozenset())
+    masked = names.masked.get(placed.key, frozenset())
     columns = [
         _masked(column) if key in masked else column
         for key, column in list(facts.columns.items())[:MOST_COLUMNS]
@@ -167,7 +167,7 @@ def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
         name=placed.name,
         sql_name=facts.sql_name,
         comment=facts.comment,
-        rows="filtered" if placed.key in sight.filtered else "all",
+        rows="filtered" if placed.key in names.filtered else "all",
         column_count=len(facts.columns),
         columns=columns,
         primary_key=facts.primary_key,

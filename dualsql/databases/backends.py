@@ -38,7 +38,7 @@ from dualsql.errors import ConfigurationError, LimitExceededError, QueryExecutio
 from dualsql.formats.cells import Processor
 
 if TYPE_CHECKING:
-    from dualsql.databases.streams import Lane, StreamJob
+    from dualsql.databases.streams import StreamBackend, StreamJob
 
 
 _NUMBER = re.compile(r"(?:_+[0-9]+)+$")
@@ -117,10 +117,10 @@ def driver_statement(
     if not internals.has_columns_by_position(compiled):
         return None
     own: Any = type(dialect)
-    nowhere: Any = _Nowhere(dialect)
+    no_connection: Any = _NoConnection(dialect)
     bindings = [dict(values)] if values else []
     context = internals.unsent_context(
-        _context(own), nowhere, statement=statement, found=found, values=bindings
+        _context(own), no_connection, statement=statement, found=found, values=bindings
     )
     types = tuple(column.type for column in internals.result_columns_of(compiled))
     bound = context.parameters[0]
@@ -128,7 +128,7 @@ def driver_statement(
     return DriverStatement(context.statement, parameters, types, dialect, described)
 
 
-class _Nowhere(NamedTuple):
+class _NoConnection(NamedTuple):
     """The attributes of a connection that an execution context reads before it executes."""
 
     dialect: Dialect
@@ -437,7 +437,7 @@ class Backend:
     has_pool: Callable[[URL], bool] = _has_pool
     page_reader: Callable[[Engine], PageReader | None] = _no_reader
     stream_backends: Mapping[
-        str, Callable[[StreamJob, AsyncConnection, DriverStatement], Awaitable[Lane]]
+        str, Callable[[StreamJob, AsyncConnection, DriverStatement], Awaitable[StreamBackend]]
     ] = field(default_factory=dict)
     exact_fetches: Mapping[str, ExactFetch] = field(default_factory=dict)
 

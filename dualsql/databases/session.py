@@ -156,7 +156,7 @@ async def read_only(
             DatabaseUnreachableError: none could be opened.
     """
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(source.limits.place(for_stream=limit is None))
+        await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
         connection = await _connected(source, stack)
         on_connect(connection)
         await stack.enter_async_context(source.guard.kept(connection, _terms(source, rules, limit)))
@@ -174,7 +174,7 @@ async def apart(
     Raises:
         TooManyQueriesError: no slot for a session was free.
     """
-    async with source.limits.place(for_stream=limit is None):
+    async with source.limits.slot(for_stream=limit is None):
         yield _terms(source, rules, limit)
 
 
@@ -188,9 +188,9 @@ def _terms(source: Source, rules: ActiveRules | None, limit: timedelta | None) -
 async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
     """A connection of the source's pool, returned when `stack` ends."""
     try:
-        async with asyncio.timeout(source.limits.patience.total_seconds()):
-            if source.turn is not None:
-                await stack.enter_async_context(source.turn)
+        async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
+            if source.lock is not None:
+                await stack.enter_async_context(source.lock)
             return await stack.enter_async_context(source.engine.connect())
     except (TimeoutError, PoolTimeoutError) as error:
         raise DatabaseBusyError("No database connection became free in time.") from error

@@ -42,7 +42,7 @@ class QueryLimits:
     Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
 
     Attributes:
-        patience: how long a session waits for a connection of the pool.
+        connection_timeout: how long a session waits for a connection of the pool.
         page_bytes: the maximum bytes of the rows of a page.
         longest_stream: the time limit of a statement whose session has no limit of its own.
         connections: how many connections all slots together use at most.
@@ -51,16 +51,16 @@ class QueryLimits:
 
     def __init__(self, settings: Settings) -> None:
         queue = _Queue(settings.maximum_queued_queries, settings.queue_timeout)
-        self._queries = _Places(settings.maximum_concurrent_queries, queue)
-        self._streams = _Places(settings.maximum_streams, queue)
-        self.patience = settings.queue_timeout
+        self._queries = _Slots(settings.maximum_concurrent_queries, queue)
+        self._streams = _Slots(settings.maximum_streams, queue)
+        self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
         self.connections = sum(_pool(settings).values())
-        self.background: QueryLimits = _Background(self, _Places(settings.maximum_pending, queue))
+        self.background: QueryLimits = _Background(self, _Slots(settings.maximum_pending, queue))
 
     @asynccontextmanager
-    async def place(self, *, for_stream: bool = False) -> AsyncIterator[None]:
+    async def slot(self, *, for_stream: bool = False) -> AsyncIterator[None]:
         """A slot for one session during the block.
 
         Raises:
@@ -75,9 +75,9 @@ class QueryLimits:
 
 
 class _Background(QueryLimits):
-    def __init__(self, limits: QueryLimits, places: _Places) -> None:
+    def __init__(self, limits: QueryLimits, slots: _Slots) -> None:
         vars(self).update(vars(limits))
-        self._queries, self.background = places, self
+        self._queries, self.background = slots, self
 
     def has_room(self) -> bool:
         """Always false: a count beside the sample would take another query's slot."""
@@ -87,25 +87,25 @@ class _Background(QueryLimits):
 class _Queue:
     """The queue of queries that wait for any slot."""
 
-    def __init__(self, most: int, patience: timedelta) -> None:
+    def __init__(self, most: int, timeout: timedelta) -> None:
         self._most = most
-        self._seconds = patience.total_seconds()
+        self._seconds = timeout.total_seconds()
         self._waiting = 0
 
-    async def wait_for(self, places: asyncio.Semaphore) -> None:
+    async def wait_for(self, slots: asyncio.Semaphore) -> None:
         if self._waiting >= self._most:
             raise TooManyQueriesError("Too many queries are running and waiting.")
         self._waiting += 1
         try:
             async with asyncio.timeout(self._seconds):
-                await places.acquire()
+                await slots.acquire()
         except TimeoutError:
             raise TooManyQueriesError("Too many queries are running, and none ended in time.") from None
         finally:
             self._waiting -= 1
 
 
-class _Places:
+class _Slots:
     """A number of slots, given in the order of requests."""
 
     def __init__(self, number: int, queue: _Queue) -> None:
@@ -143,7 +143,7 @@ class Source:
         backend: the kind of database.
         limits: the limits of concurrent queries.
         owns_engine: it was made here from a URL, and is disposed here.
-        turn: a lock for every session if the pool has a single connection.
+        lock: held by every session if the pool has a single connection.
         quick: reads pages without the pool, if the database supports it.
         role: the role that its sessions take.
         meanings: how the application's own types convert values.
@@ -156,7 +156,7 @@ class Source:
     backend: Backend
     limits: QueryLimits
     owns_engine: bool
-    turn: asyncio.Lock | None
+    lock: asyncio.Lock | None
     quick: PageReader | None = None
     role: str | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
@@ -192,8 +192,8 @@ class Source:
 
     def is_full(self) -> bool:
         """Whether no connection is free, as far as can be told without waiting for one."""
-        if self.turn is not None:
-            return self.turn.locked()
+        if self.lock is not None:
+            return self.lock.locked()
         pool = self.engine.pool
         if not self.owns_engine or not isinstance(pool, QueuePool):
             return False
@@ -215,7 +215,7 @@ class Source:
         return replace(
             self,
             limits=QueryLimits(settings),
-            turn=None if self.turn is None else asyncio.Lock(),
+            lock=None if self.lock is None else asyncio.Lock(),
             quick=None if self.quick is None else self.backend.page_reader(self.engine.sync_engine),
             finishing=set(),
         )
@@ -275,7 +275,7 @@ def open_source(
         owns_engine=owned,
         quick=backend.page_reader(engine.sync_engine) if owned else None,
         role=role,
-        turn=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
+        lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
         meanings=Meanings(
             engine.dialect,
             keeps_zones=capabilities.keeps_zones,

@@ -49,7 +49,7 @@ BATCH_BYTES = 256 * 1024
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
 
 
-class ReaderGone(Exception):  # noqa: N818 - no error: the lane ends
+class ReaderGone(Exception):  # noqa: N818 - no error: the backend ends
     """The reader of the stream has left."""
 
 
@@ -81,7 +81,7 @@ class StreamJob:
         return self.writer.rows([[row[place] for place in self.places] for row in rows])
 
 
-Lane = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
+StreamBackend = Callable[[StreamJob, AsyncConnection, Put], Awaitable[None]]
 
 
 class Pace:
@@ -151,8 +151,8 @@ def _encoded(job: StreamJob, rows: Rows, processors: Sequence[tuple[int, Process
     return job.encode(processed(rows, processors)) if rows else None
 
 
-async def chosen_lane(job: StreamJob, connection: AsyncConnection) -> Lane:
-    """The fastest lane that is exact for this statement, this format and the driver of this connection."""
+async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> StreamBackend:
+    """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
     opened = connection.sync_connection
     if not connection.dialect.is_async:
@@ -182,9 +182,9 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
     channel = _Channel()
 
     async def produce(connection: AsyncConnection) -> None:
-        lane = await chosen_lane(job, connection)
+        stream = await chosen_stream_backend(job, connection)
         try:
-            await lane(job, connection, channel.put)
+            await stream(job, connection, channel.put)
         except ReaderGone:
             return
 

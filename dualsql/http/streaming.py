@@ -129,12 +129,12 @@ class _TimedSend:
     def __init__(self, send: Send, settings: Settings) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._patience = settings.stream_stall_timeout.total_seconds()
+        self._stall_timeout = settings.stream_stall_timeout.total_seconds()
         self._end = self._loop.time() + settings.maximum_stream_duration.total_seconds()
 
     async def send(self, message: Message) -> None:
         """Send a message when the socket has room for it."""
-        async with asyncio.timeout_at(min(self._loop.time() + self._patience, self._end)):
+        async with asyncio.timeout_at(min(self._loop.time() + self._stall_timeout, self._end)):
             await self._send(message)
 
 

@@ -145,7 +145,7 @@ class ResultPages:
             plan.require_keyset(rows)
             start = self._cursors.read(request.cursor, scope)
             select = plan.page_beside(rows, start.place, limit=request.limit + 1)
-        found, is_cached = await view.turn(select)
+        found, is_cached = await view.page(select)
         leaf = _leaf(found, request.limit, request.offset, start)
         ahead, behind = _marks(leaf, select, rows, start)
         following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)

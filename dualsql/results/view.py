@@ -230,16 +230,16 @@ class View:
         """The result's columns, in order."""
         return self.shape.columns
 
-    async def turn(self, page: KeyedSelect) -> tuple[Rows, bool]:
+    async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
-        select = page.select
+        select = keyed.select
         question = None if self.results is None else question_of(select, self.rules, self.source)
         if self.results is None or question is None:
-            return await self.fetch(select, added=page.added), False
+            return await self.fetch(select, added=keyed.added), False
         kept = self.results.get(question)
         if kept is not None:
             return kept, True
-        rows = await self.fetch(select, added=page.added)
+        rows = await self.fetch(select, added=keyed.added)
         self.results.keep(question, rows)
         return rows, False
 

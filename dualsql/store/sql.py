@@ -40,7 +40,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql.databases.engines import new_synchronous_engine
-from dualsql.databases.sqlite import BLINK, TimeLimit
+from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
 from dualsql.resource import Principal, Resource, Total
 from dualsql.store.engines import borrowed_engine, own_engine, storage_errors, watch_file
@@ -99,7 +99,7 @@ class FastRowReader:
         self._thread = self._thread or get_ident()
         if now < self._rests_until or self._thread != get_ident():
             return None
-        self._clock.ends_at = now + BLINK
+        self._clock.ends_at = now + LOOP_LIMIT
         # Errors of the database or its file, or a value that does not have the type of its column.
         failures = suppress(SQLAlchemyError, sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
         with failures, self._engine.connect() as connection:
@@ -125,7 +125,7 @@ class FastRowReader:
         if mode != "wal":
             # In other modes, readers wait for writers. The store sets WAL when it opens the file.
             raise sqlite3.OperationalError("not in WAL mode yet")
-        self._clock.install(connection, for_a_blink=True)
+        self._clock.install(connection, on_event_loop=True)
 
 
 class Connections:
@@ -209,11 +209,11 @@ class SQLResourceStore:
     ) -> None:
         if isinstance(database, AsyncEngine):
             self._connections = Connections(borrowed_engine(database), is_ours=False)
-            self._glance = None
+            self._fast_reader = None
         else:
             engine = own_engine(database, timeout)
             self._connections = Connections(engine, is_ours=True)
-            self._glance = FastRowReader(engine.url) if engine.dialect.name == "sqlite" else None
+            self._fast_reader = FastRowReader(engine.url) if engine.dialect.name == "sqlite" else None
 
     async def save(self, resource: Resource) -> str:
         await self._change(insert(resources).values(to_row(resource)))
@@ -224,7 +224,7 @@ class SQLResourceStore:
             return None
         is_visible = () if viewer is None else _is_there_for(viewer)
         statement = select(*_ROW).where(_t.id == resource_id, *is_visible)
-        rows = None if self._glance is None else self._glance.rows(statement)
+        rows = None if self._fast_reader is None else self._fast_reader.rows(statement)
         if rows is None:
             rows = await self._rows(statement)
         return from_row(rows[0]) if rows else None
@@ -335,12 +335,12 @@ class SQLResourceStore:
 
     async def open(self) -> None:
         self._connections.reopen()
-        if self._glance is not None:
-            self._glance.reopen()
+        if self._fast_reader is not None:
+            self._fast_reader.reopen()
 
     async def close(self) -> None:
-        if self._glance is not None:
-            self._glance.close()
+        if self._fast_reader is not None:
+            self._fast_reader.close()
         await self._connections.close()
 
     async def _change(self, statement: Executable) -> int:

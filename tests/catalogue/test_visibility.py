@@ -79,7 +79,7 @@ def test_rows_left_to_postgresql_are_said_to_be_filtered() -> None:
         Shared(*_all(books)),
     ]
     found = catalogue(rules)
-    assert found.seen_by(ANA).sights["main"].filtered == {"books"}
+    assert found.seen_by(ANA).visible["main"].filtered == {"books"}
     assert not found.seen_by(None).tables
 
 
@@ -121,7 +121,7 @@ def test_a_filter_of_a_tenant_hides_no_table() -> None:
     rule = TenantFilter(column="tenant", value=lambda who: who.tenant)
     found = catalogue([rule, Shared(*_all(authors))])
     assert names_of(found, BOB) == EVERYTHING
-    assert found.seen_by(BOB).sights["main"].filtered == {"authors"}
+    assert found.seen_by(BOB).visible["main"].filtered == {"authors"}
 
 
 def _all(*but: Any) -> list[Any]:

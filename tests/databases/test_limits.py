@@ -33,7 +33,7 @@ class Crowd:
         self.arrived: list[int] = []
 
     async def session(self, number: int = 0) -> None:
-        async with self._limits.place(for_stream=self._for_stream):
+        async with self._limits.slot(for_stream=self._for_stream):
             self.arrived.append(number)
             self.inside += 1
             self.most = max(self.most, self.inside)
@@ -105,7 +105,7 @@ async def test_slow_readers_of_streams_keep_no_page_waiting() -> None:
     tasks = await streams.enter(2)
     with pytest.raises(TooManyQueriesError):
         await streams.session()
-    async with found.place():
+    async with found.slot():
         assert not found.has_room()
     assert found.has_room()
     streams.let_go()

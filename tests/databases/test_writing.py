@@ -33,7 +33,7 @@ WRITES = (
 
 
 async def test_what_the_driver_runs_itself_is_in_the_same_transaction(driver: str, source: Source) -> None:
-    """The fast lanes use the driver's own connection."""
+    """The fast stream backends use the driver's own connection."""
     async with read_only(source, None) as connection:
         with pytest.raises(Exception, match=r"(?i)read.?only"):
             await _write(driver_of(connection), driver)

@@ -205,7 +205,7 @@ async def test_queries_that_wait_do_not_make_a_database_unready(
     institutions_url: str, not_kept: None
 ) -> None:
     server = server_of(institutions_url, maximum_concurrent_queries=1)
-    async with server, probing(server) as http, server._sources["default"].limits.place():
+    async with server, probing(server) as http, server._sources["default"].limits.slot():
         assert await state_of(http, ready=True) == FIRST_AGAIN
 
 

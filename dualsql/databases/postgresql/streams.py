@@ -23,7 +23,7 @@ from dualsql.columns.exact import has_float, read_document, reads_floats, reads_
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.backends import DriverStatement, ExactFetch, driver_of, require_described
-from dualsql.databases.streams import Lane, Pace, Put, StreamJob
+from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.arrow import BatchWriter, is_list
 from dualsql.formats.cells import Processor, Unfit, processed
@@ -390,7 +390,7 @@ def _of(expression: str, place: int) -> str:
     return expression.replace("{c}", f"r.c{place}")
 
 
-async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> Lane:
+async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
     """The stream backend for a statement on asyncpg: COPY if it is exact, otherwise a cursor."""
     prepared = await prepare(connection, sent.sql)
     require_described([attribute.name for attribute in prepared.get_attributes()], sent.described)
@@ -401,10 +401,10 @@ async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: Drive
     return by_asyncpg_cursor(readable, prepared, sent.parameters)
 
 
-def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> Lane:
+def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Sequence[Any]) -> StreamBackend:
     """Stream with a cursor of asyncpg over a prepared statement."""
 
-    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         processors = readable.processors()
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
@@ -412,7 +412,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
             pace.note(chunk)
             await put(chunk)
 
-    return lane
+    return backend
 
 
 PARSED_BYTES = 512 * 1024
@@ -424,7 +424,7 @@ _NO_TIMEOUT = 30 * 24 * 3600.0
 _Sink = Callable[[bytes], Any]
 
 
-def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -> Lane | None:
+def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -> StreamBackend | None:
     """Stream with COPY, which needs no Python objects; None if the format, a type or a value does not allow it.
 
     Args:
@@ -432,9 +432,9 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
     """
     speller = TextConverter(sent.dialect, driver.get_settings().DateStyle)
     if isinstance(job.writer, DatabaseCSVWriter):
-        spelling, lane = speller.for_csv, _as_csv
+        spelling, backend = speller.for_csv, _as_csv
     elif isinstance(job.writer, BatchWriter):
-        spelling, lane = speller.for_arrow, _as_batches
+        spelling, backend = speller.for_arrow, _as_batches
     else:
         return None
     attributes = prepared.get_attributes()
@@ -447,7 +447,7 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
     if plain is None or not written or None in written:
         return None
     query = _written_as(plain, len(job.columns), job.written, cast("list[str]", written))
-    return lane(query, sent, prepared.get_parameters())
+    return backend(query, sent, prepared.get_parameters())
 
 
 def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:
@@ -459,8 +459,8 @@ def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequen
     return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"
 
 
-def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
-    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         writer = cast("DatabaseCSVWriter", job.writer)
 
         async def pass_on(lines: bytes) -> None:
@@ -468,11 +468,11 @@ def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
 
         await _copy(job, connection, query, pass_on, sent=sent, types=types)
 
-    return lane
+    return backend
 
 
-def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane:
-    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         parsing = _Parsing(job, put)
         try:
             await _copy(job, connection, query, parsing.take, sent=sent, types=types)
@@ -480,7 +480,7 @@ def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> Lane
         finally:
             await parsing.settle()
 
-    return lane
+    return backend
 
 
 async def _copy(

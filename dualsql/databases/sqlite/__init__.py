@@ -9,7 +9,7 @@ from sqlalchemy import URL
 from dualsql.databases.backends import Backend
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
 from dualsql.databases.sqlite.connection import (
-    BLINK,
+    LOOP_LIMIT,
     SQLiteGuard,
     TimeLimit,
     choose_stream,
@@ -18,7 +18,7 @@ from dualsql.databases.sqlite.connection import (
 )
 from dualsql.errors import ConfigurationError
 
-__all__ = ["BACKEND", "BLINK", "SQLiteGuard", "TimeLimit", "connect"]
+__all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect"]
 
 
 def _is_in_memory(url: URL) -> bool:

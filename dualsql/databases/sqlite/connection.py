@@ -34,18 +34,18 @@ from dualsql.databases.backends import (
     repeated_until_over,
     require_described,
 )
-from dualsql.databases.streams import Lane, Pace, Put, StreamJob, next_chunk
+from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.writer import Rows
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
 
-BLINK = 0.005
+LOOP_LIMIT = 0.005
 """Seconds that an event loop may wait for SQLite itself."""
 
 # Less than a millisecond.
-_INSTRUCTIONS_IN_A_BLINK = 10_000
+_INSTRUCTIONS_ON_LOOP = 10_000
 
 
 class TimeLimit:
@@ -64,13 +64,13 @@ class TimeLimit:
         """SQLite's progress handler: true stops the statement."""
         return time.monotonic() > self.ends_at
 
-    def install(self, driver: Any, *, for_a_blink: bool = False) -> Any:
+    def install(self, driver: Any, *, on_event_loop: bool = False) -> Any:
         """Install the progress handler on a connection of sqlite3 or aiosqlite; for aiosqlite, await the result.
 
         Args:
-            for_a_blink: check so often that a statement can be stopped within `BLINK`.
+            on_event_loop: check so often that a statement can be stopped within `LOOP_LIMIT`.
         """
-        every = _INSTRUCTIONS_IN_A_BLINK if for_a_blink else _INSTRUCTIONS
+        every = _INSTRUCTIONS_ON_LOOP if on_event_loop else _INSTRUCTIONS
         return driver.set_progress_handler(self.is_over, every)
 
 
@@ -275,23 +275,23 @@ def is_file(engine: Engine) -> bool:
     return engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
 
 
-def connect(engine: Engine, *, for_a_blink: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
+def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
     """A connection for the calling thread, and its time limit.
 
     Args:
-        for_a_blink: it is for the event loop: the time is checked more often, and it does not wait for locks.
+        on_event_loop: it is for the event loop: the time is checked more often, and it does not wait for locks.
     """
     arguments: Any
     arguments, options = engine.dialect.create_connect_args(engine.url)
     own: dict[str, Any] = {**options, "check_same_thread": True, "isolation_level": None}
-    connection = sqlite3.connect(*arguments, **own | ({"timeout": 0} if for_a_blink else {}))
+    connection = sqlite3.connect(*arguments, **own | ({"timeout": 0} if on_event_loop else {}))
     prepare: Any = engine.dialect.on_connect()
     if prepare is not None:  # the functions that its SQL relies on
         prepare(connection)
     connection.execute(FORBID_WRITES).close()
     confine(connection)
     clock = TimeLimit()
-    clock.install(connection, for_a_blink=for_a_blink)
+    clock.install(connection, on_event_loop=on_event_loop)
     return connection, clock
 
 
@@ -312,7 +312,7 @@ class EventLoopReader:
     """A connection of the event loop's own, and the statements that may use it.
 
     A page costs less than two thread switches. A statement that was fast in the thread runs on the event loop the next
-    time. If it is slow there (another offset, a cold disk, a lock), SQLite stops it after `BLINK` seconds, and the
+    time. If it is slow there (another offset, a cold disk, a lock), SQLite stops it after `LOOP_LIMIT` seconds, and the
     thread runs it again.
     """
 
@@ -324,7 +324,7 @@ class EventLoopReader:
 
     def learn(self, sent: DriverStatement, work: float, wait: float) -> None:
         """Record the time of a statement in the thread: seconds of work, and seconds in total."""
-        if work > _QUICK or wait > BLINK:
+        if work > _QUICK or wait > LOOP_LIMIT:
             self._quick.pop(sent.sql, None)
             return
         self._quick[sent.sql] = None
@@ -338,16 +338,16 @@ class EventLoopReader:
             return None
         begun = time.monotonic()
         try:
-            found = self._fetch(sent, begun + min(BLINK, limit.total_seconds()))
+            found = self._fetch(sent, begun + min(LOOP_LIMIT, limit.total_seconds()))
         except sqlite3.Error:
             found = None
-        if found is None or time.monotonic() - begun > BLINK:
+        if found is None or time.monotonic() - begun > LOOP_LIMIT:
             self._quick.pop(sent.sql, None)
         return found
 
     def _fetch(self, sent: DriverStatement, ends_at: float) -> Rows | None:
         if self._opened is None:
-            self._opened, self._thread = connect(self._engine, for_a_blink=True), get_ident()
+            self._opened, self._thread = connect(self._engine, on_event_loop=True), get_ident()
         if self._thread != get_ident():
             return None
         connection, clock = self._opened
@@ -364,7 +364,7 @@ class EventLoopReader:
 _HELD_UP = 0.02
 """Seconds after which a statement delays others too long."""
 
-_PATIENCE = 0.1
+_LONGEST_WAIT = 0.1
 """Seconds that a statement waits for the thread."""
 
 _MOST_WAITING = 32
@@ -413,7 +413,7 @@ class FileReader:
         task = _Task(sent, limit)
         self._waiting += 1
         self._tasks.put(task)
-        patience = asyncio.get_running_loop().call_later(_PATIENCE, task.withdraw)
+        withdrawal = asyncio.get_running_loop().call_later(_LONGEST_WAIT, task.withdraw)
         try:
             rows = await task.answer
             self._immediate.learn(sent, *task.took)
@@ -422,7 +422,7 @@ class FileReader:
             task.abandon()
             raise
         finally:
-            patience.cancel()
+            withdrawal.cancel()
             self._waiting -= 1
 
     def abandon(self) -> None:
@@ -518,15 +518,15 @@ def file_reader(engine: Engine) -> FileReader | None:
     return FileReader(engine) if is_file(engine) else None
 
 
-async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> Lane:
+async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
     """The stream backend for a statement on aiosqlite."""
     return by_sqlite_thread(sent)
 
 
-def by_sqlite_thread(sent: DriverStatement) -> Lane:
+def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:
     """Fetch and encode in the thread of aiosqlite's connection, with one thread switch and bytes for each batch."""
 
-    async def lane(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         driver = driver_of(connection)
         cursor = await driver._execute(driver._conn.execute, sent.sql, sent.parameters)
         fetching = partial(next_chunk, job, Pace(), partial(next_rows, cursor), sent.processors())
@@ -537,4 +537,4 @@ def by_sqlite_thread(sent: DriverStatement) -> Lane:
         finally:
             await driver._execute(cursor.close)
 
-    return lane
+    return backend

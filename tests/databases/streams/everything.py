@@ -1,4 +1,4 @@
-"""A table of every type and of hard values, and streams of it by a lane of choice."""
+"""A table of every type and of hard values, and streams of it by a stream backend of choice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from sqlalchemy.dialects.postgresql import INET, INT4RANGE, JSONB, REAL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql.databases import streams
-from dualsql.databases.streams import Lane, StreamJob, by_sqlalchemy, chosen_lane
+from dualsql.databases.streams import StreamBackend, StreamJob, by_sqlalchemy, chosen_stream_backend
 
 metadata = MetaData()
 
@@ -191,15 +191,15 @@ async def fill(engine: AsyncEngine, count: int = 60) -> Table:
 
 
 @contextmanager
-def lanes_taken(*, slow: bool = False) -> Iterator[list[str]]:
-    """Names of the lanes that streams take in the block; the one of SQLAlchemy for all of them if `slow`."""
+def backends_taken(*, slow: bool = False) -> Iterator[list[str]]:
+    """Names of the backends that streams take in the block; the one of SQLAlchemy for all of them if `slow`."""
     taken: list[str] = []
 
-    async def choose(job: StreamJob, connection: AsyncConnection) -> Lane:
-        lane = by_sqlalchemy if slow else await chosen_lane(job, connection)
-        taken.append(lane.__qualname__.split(".")[0])
-        return lane
+    async def choose(job: StreamJob, connection: AsyncConnection) -> StreamBackend:
+        backend = by_sqlalchemy if slow else await chosen_stream_backend(job, connection)
+        taken.append(backend.__qualname__.split(".")[0])
+        return backend
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "chosen_lane", choose)
+        patch.setattr(streams, "chosen_stream_backend", choose)
         yield taken

@@ -1,4 +1,4 @@
-"""Attacks on every lane: writing through it, never ending, leaving values behind, rows too wide to hold."""
+"""Attacks on every stream backend: writing through it, never ending, leaving values behind, rows too wide to hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, Rows, WriterOptions
 from dualsql.results.streams import StreamRequest
 from dualsql.tenancy import Policy
-from tests.databases.streams.everything import NASTY, lanes_taken
+from tests.databases.streams.everything import NASTY, backends_taken
 from tests.databases.streams.reading import read_arrow, read_csv
 from tests.engines import opened as opened_engine
 from tests.schools import SCHOOLS, Base, School, fill
@@ -87,7 +87,7 @@ def chunks_of(source: Source, statement: Any, written: str) -> AsyncGenerator[Ch
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("written", NAMES)
 async def test_a_reader_who_leaves_stops_the_database(source: Source, written: str) -> None:
-    with lanes_taken() as taken:
+    with backends_taken() as taken:
         async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
             for _ in range(5):
                 assert (await anext(chunks)).rows
@@ -169,7 +169,7 @@ async def test_no_value_is_in_the_text_of_a_copy(postgresql_url: str, make_engin
     )
     left = text("SELECT current_setting('dualsql.value_1', true)")
     wanted = ENDLESS.add_columns(literal(CANARY).label("canary"))
-    with lanes_taken() as taken:
+    with backends_taken() as taken:
         async with aclosing(chunks_of(source, wanted, "csv")) as chunks:
             assert CANARY.encode() in (await anext(chunks)).data
             async with engine.connect() as connection:
@@ -187,7 +187,7 @@ async def test_values_come_back_as_they_went(postgresql_url: str, make_engine: A
     await fill(engine)
     hostile = [*NASTY, "$1", "'; DROP TABLE schools; --", "\\'", "a\\", "{1}", "%s"]
     async with server_on(engine) as server:
-        with lanes_taken() as taken:
+        with backends_taken() as taken:
             for value in hostile:
                 wanted = select(School.id, literal(value).label("v")).where(
                     literal(value) != "?", School.id <= 2

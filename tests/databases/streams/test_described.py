@@ -1,4 +1,4 @@
-"""No row leaves a lane unless the database returns the columns that are described: as many, under their names."""
+"""No row leaves a stream backend unless the database returns the described columns: as many, under their names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dualsql.databases.backends import require_described
 from dualsql.databases.source import Source, open_source
 from dualsql.formats.table import FORMATS
 from dualsql.tenancy import Policy
-from tests.databases.streams.everything import lanes_taken
+from tests.databases.streams.everything import backends_taken
 from tests.databases.streams.reading import streamed
 from tests.schools import Base, School, fill
 
@@ -49,7 +49,7 @@ async def source(source_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
 async def test_a_stream_of_other_columns_sends_nothing(source: Source, change: str, is_slow: bool) -> None:
     columns = CHANGES[change](ROWS.columns)
     for written in FORMATS:
-        with lanes_taken(slow=is_slow), pytest.raises(QueryExecutionError, match="of the result"):
+        with backends_taken(slow=is_slow), pytest.raises(QueryExecutionError, match="of the result"):
             await streamed(source, ROWS.select, RULES, columns, written)
 
 

@@ -1,4 +1,4 @@
-"""Every lane gives the values that SQLAlchemy gives, cell by cell, on every type and in every format."""
+"""Every stream backend gives the values that SQLAlchemy gives, cell by cell, on every type and in every format."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from dualsql import Registry, plan
 from dualsql.databases.source import Source, open_source
 from dualsql.formats.table import FORMATS
 from dualsql.tenancy import ActiveRules, Policy
-from tests.databases.streams.everything import fill, lanes_taken
+from tests.databases.streams.everything import backends_taken, fill
 from tests.databases.streams.reading import read, streamed
 
 FAST = {
@@ -68,12 +68,12 @@ def statement_of(source: Source, statement: Any) -> tuple[Any, Any]:
 
 
 async def compare(source: Source, statement: Any, written: str, table: Table) -> list[str]:
-    """Names of the lanes taken, the first of which is the fast one."""
+    """Names of the backends taken, the first of which is the fast one."""
     select_, columns = statement_of(source, statement)
     rules: ActiveRules = Policy(Registry(table.metadata)).rules_for(None)
-    with lanes_taken() as taken:
+    with backends_taken() as taken:
         fast = read(written, await streamed(source, select_, rules, columns, written), columns)
-    with lanes_taken(slow=True):
+    with backends_taken(slow=True):
         slow = read(written, await streamed(source, select_, rules, columns, written), columns)
     for column in columns:
         assert fast[column.name] == slow[column.name], column.name
@@ -142,7 +142,7 @@ async def test_numbers_that_are_none(postgresql_url: str, make_engine: Any, writ
     )
     select_, columns = statement_of(source, rows.subquery().select())
     rules = Policy(Registry(table.metadata)).rules_for(None)
-    with lanes_taken(slow=True):
+    with backends_taken(slow=True):
         slow = read(written, await streamed(source, select_, rules, columns, written), columns)
     fast = read(written, await streamed(source, select_, rules, columns, written), columns)
     assert fast == slow
@@ -242,7 +242,7 @@ async def test_a_database_without_a_lane_of_its_own(mariadb_url: str, make_engin
     source = open_source("x", engine, Registry(metadata))
     select_, columns = statement_of(source, select(table))
     rules = Policy(Registry(metadata)).rules_for(None)
-    with lanes_taken() as taken:
+    with backends_taken() as taken:
         found = read(written, await streamed(source, select_, rules, columns, written), columns)
     assert found == {name: [row[name] for row in filled] for name in found}
     assert taken == ["by_sqlalchemy"]

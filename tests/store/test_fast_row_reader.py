@@ -29,54 +29,54 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def glance(path: Path) -> Iterator[FastRowReader]:
-    glance = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
-    yield glance
-    glance.close()
+def reader(path: Path) -> Iterator[FastRowReader]:
+    reader = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
+    yield reader
+    reader.close()
 
 
-def test_a_row_is_read_while_another_process_writes(path: Path, glance: FastRowReader) -> None:
+def test_a_row_is_read_while_another_process_writes(path: Path, reader: FastRowReader) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE numbers SET n = 2")
-        assert glance.rows(ONE) == [{"n": 1}]
+        assert reader.rows(ONE) == [{"n": 1}]
         writer.execute("COMMIT")
-        assert glance.rows(ONE) == [{"n": 2}]
+        assert reader.rows(ONE) == [{"n": 2}]
 
 
-def test_what_takes_long_is_stopped_and_rests(glance: FastRowReader) -> None:
+def test_what_takes_long_is_stopped_and_rests(reader: FastRowReader) -> None:
     begun = time.monotonic()
-    assert glance.rows(ENDLESS) is None
+    assert reader.rows(ENDLESS) is None
     assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
-    assert glance.rows(ONE) is None
+    assert reader.rows(ONE) is None
 
 
-def test_nothing_is_written(path: Path, glance: FastRowReader) -> None:
-    assert glance.rows(text("DELETE FROM numbers RETURNING n")) is None
+def test_nothing_is_written(path: Path, reader: FastRowReader) -> None:
+    assert reader.rows(text("DELETE FROM numbers RETURNING n")) is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
 
 
-def test_a_file_that_went_is_not_read_on(path: Path, glance: FastRowReader) -> None:
-    assert glance.rows(ONE) == [{"n": 1}]
+def test_a_file_that_went_is_not_read_on(path: Path, reader: FastRowReader) -> None:
+    assert reader.rows(ONE) == [{"n": 1}]
     path.rename(path.with_suffix(".gone"))
-    assert glance.rows(ONE) is None
+    assert reader.rows(ONE) is None
     assert not path.exists()
 
 
 def test_a_file_whose_readers_wait_for_writers_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
-    glance = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
-    assert glance.rows(ONE) is None
-    glance.close()
+    reader = FastRowReader(make_url(f"sqlite+aiosqlite:///{path}"))
+    assert reader.rows(ONE) is None
+    reader.close()
 
 
-async def test_another_thread_takes_the_long_way(glance: FastRowReader) -> None:
-    assert glance.rows(ONE) == [{"n": 1}]
-    assert await asyncio.to_thread(glance.rows, ONE) is None
+async def test_another_thread_takes_the_long_way(reader: FastRowReader) -> None:
+    assert reader.rows(ONE) == [{"n": 1}]
+    assert await asyncio.to_thread(reader.rows, ONE) is None
 
 
-def test_nothing_is_read_after_the_end(glance: FastRowReader) -> None:
-    glance.close()
-    assert glance.rows(ONE) is None
+def test_nothing_is_read_after_the_end(reader: FastRowReader) -> None:
+    reader.close()
+    assert reader.rows(ONE) is None

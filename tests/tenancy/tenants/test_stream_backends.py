@@ -1,4 +1,4 @@
-"""On every lane, a tenant gets the bytes that its own database would give, and no others."""
+"""On every stream backend, a tenant gets the bytes that its own database would give, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from dualsql import DualResponseServer, Principal
 from dualsql.freeze.document import Statement
 from dualsql.results.streams import StreamRequest
-from tests.databases.streams.everything import lanes_taken
+from tests.databases.streams.everything import backends_taken
 from tests.tenancy.tenants.answers import answer
 from tests.tenancy.tenants.databases import principal_of
 from tests.tenancy.tenants.rules import HOOKS
@@ -39,7 +39,7 @@ async def stream(
 @pytest.mark.parametrize("name", SOME)
 async def test_a_stream_is_that_of_the_tenant_s_own_database(site: Site, name: str) -> None:
     for written in FORMATS:
-        with lanes_taken() as taken:
+        with backends_taken() as taken:
             found = await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
             expected = await stream(site.plain[TENANT], PORTABLE[name], None, written)
         assert found == expected
@@ -84,13 +84,13 @@ async def lines(
 
 @ON_POSTGRESQL
 async def test_the_tenants_go_by_copy(site: Site) -> None:
-    """The comparison above means that lane, too."""
+    """The comparison above means that backend, too."""
     taken: set[str] = set()
     for name in SOME:
         for written in ("csv", "arrow"):
-            with lanes_taken() as lanes:
+            with backends_taken() as backends:
                 await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
-            taken.update(lanes)
+            taken.update(backends)
     assert {"_as_csv", "_as_batches"} <= taken
 
 
