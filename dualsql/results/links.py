@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import NamedTuple
 
 import orjson
@@ -48,6 +49,11 @@ class Grant:
 def new_link_id() -> str:
     """160 random bits."""
     return secrets.token_urlsafe(20)
+
+
+def _opened_id(link_id: str) -> str:
+    """The id of the token that a single-use link is exchanged for: whoever revokes the link can name it."""
+    return _encode(sha256(f"opened {link_id}".encode()).digest()[:20])
 
 
 def checked_formats(formats: Iterable[str]) -> frozenset[str]:
@@ -188,16 +194,21 @@ class Links:
             ResourceNotFoundError: the link is not valid for this request. The answer does not say why.
             ResourceExpiredError: the link is valid, and the resource has expired.
         """
+        grant, resource = await self._granted(resource_id, token, wanted)
+        await self._use(grant, resource, takes=takes and resource.status == "ready")
+        return grant.principal, resource
+
+    async def _granted(self, resource_id: str, token: str, wanted: str) -> tuple[Grant, Resource]:
         grant = read_token(token, self.seal) if self.settings.signed_links else None
         if grant is None or not grant.is_good_for(resource_id, wanted, datetime.now(UTC)):
             await self.access.load(resource_id, self.access.viewer(None))  # takes as long as an unknown id
             raise await self._refusal(resource_id, grant, "not a link")
-        resource = await self.access.open(resource_id, grant.principal, "read")
-        is_taken = takes and grant.is_single_use and resource.status == "ready"
-        if not await self.store.has_link(grant.link, take=is_taken):
-            raise await self._refusal(resource_id, grant, "link ended")
+        return grant, await self.access.open(resource_id, grant.principal, "read")
+
+    async def _use(self, grant: Grant, resource: Resource, *, takes: bool) -> None:
+        if not await self.store.has_link(grant.link, take=takes and grant.is_single_use):
+            raise await self._refusal(resource.id, grant, "link ended")
         await self.access.note("follow", grant.principal, resource=resource, link_id=grant.link.id)
-        return grant.principal, resource
 
     async def exchange(self, resource_id: str, token: str) -> ExchangedLink:
         """Use a link once, for a token that reads until the link would have ended.
@@ -207,11 +218,12 @@ class Links:
         Raises:
             ResourceNotFoundError, ResourceExpiredError: see `open`.
         """
-        await self.open(resource_id, token)
-        grant = read_token(token, self.seal)
-        assert grant is not None  # it was opened
+        grant, resource = await self._granted(resource_id, token, "json")
+        await self._use(
+            grant, resource, takes=True
+        )  # also of a pending result, whose rows the token will read
         if grant.is_single_use:
-            link = replace(grant.link, id=new_link_id())
+            link = replace(grant.link, id=_opened_id(grant.link.id))
             await self.store.save_link(link)
             grant = replace(grant, link=link, is_single_use=False)
         return ExchangedLink(write_token(grant, self.seal), grant.link.expires_at)
@@ -222,14 +234,18 @@ class Links:
         return frozenset() if grant is None else grant.formats
 
     async def revoke(self, link: str) -> bool:
-        """Revoke a link, given as the URL that `create` returned. False if it had ended or was not made here."""
+        """Revoke a link, given as the URL that `create` returned, and the token that it was exchanged for.
+
+        False if both had ended, or it was not made here.
+        """
         grant = read_token(link.rpartition(_PARAMETER)[2], self.seal)
         if grant is None:
             return False
         await self.access.note(
             "revoke", grant.principal, resource_id=grant.link.resource_id, link_id=grant.link.id
         )
-        return await self.store.delete_links(link_id=grant.link.id) == 1
+        ids = (grant.link.id, _opened_id(grant.link.id))
+        return sum([await self.store.delete_links(link_id=link_id) for link_id in ids]) > 0
 
     async def revoke_all(self, resource_id: str, principal: Principal | None) -> int:
         """Revoke all links of a resource that `principal` may read. Returns their number.

@@ -16,8 +16,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from dualsql.catalogue.catalogue import PlacedTable
+from dualsql.catalogue.addresses import Address
+from dualsql.catalogue.catalogue import CatalogueView, PlacedTable
 from dualsql.catalogue.definitions import query_definition, table_definition
+from dualsql.catalogue.describe import TableDefinition
 from dualsql.errors import DualResponseError, InvalidSQLError
 from dualsql.http.parameters import preferred_media_type
 from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
@@ -35,6 +37,8 @@ SIGN_IN = "sign-in"
 
 _MOST_TABLES = 200
 """Tables that are listed with their columns."""
+_MOST_COLUMNS = 4_000
+"""Columns of all tables that are listed with theirs; each takes 15 to 30 µs."""
 _MOST_NAMES = 2_000
 _RECENT = 10
 _SESSION_SECONDS = 12 * 3600
@@ -189,8 +193,8 @@ class Home:
     ) -> Response:
         seen = self.server.catalogue().seen_by(principal)
         addresses = sorted(seen.tables, key=lambda address: seen.tables[address].name.lower())
-        tables = [table_definition(seen, address) for address in addresses[:_MOST_TABLES]]
-        others = [_full_name(seen.tables[address]) for address in addresses[_MOST_TABLES:_MOST_NAMES]]
+        tables = _described(seen, addresses)
+        others = [_full_name(seen.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]
         shown = {
             "title": self.title,
             "tables": tables,
@@ -219,6 +223,19 @@ class Home:
             }
             for each in listing.resources
         ]
+
+
+def _described(seen: CatalogueView, addresses: Sequence[Address]) -> list[TableDefinition]:
+    """The first tables with their columns, as many as a page may have."""
+    tables: list[TableDefinition] = []
+    left = _MOST_COLUMNS
+    for address in addresses[:_MOST_TABLES]:
+        table = table_definition(seen, address)
+        left -= len(table["columns"])
+        if left < 0:
+            break
+        tables.append(table)
+    return tables
 
 
 def _full_name(table: PlacedTable) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,6 +55,8 @@ PROFILE_VIEW_METHODS = ("GET", "HEAD")
 HTML = "text/html"
 ROWS = 50
 """Rows of a page without JavaScript."""
+MOST_CELLS = 5_000
+"""Cells of such a page. A cell takes 20 to 90 µs."""
 
 _PENDING_SECONDS = 5
 
@@ -140,17 +143,24 @@ class WebPages:
         principal, resource = await open_result(self.server, request, link, takes=False)
         if request.method == "HEAD":
             return Response(media_type=HTML)
-        wanted = _wanted(query)
+        wanted = _wanted(query, self.server.settings)
+        wanted = replace(wanted, limit=_rows_of(resource, wanted.size(self.server.settings)))
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
             shown = self._tools_shown(resource, principal, link)
             return render("waiting.html", root_of(request), shown, headers=headers)
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
-        shown = self._rows_shown(page, wanted) | self._tools_shown(resource, principal, link)
+        shown = self._tools_shown(resource, principal, link)
         if link is None:
             shown |= await self._question_shown(resource, principal)
-        return render("result.html", root_of(request), shown)
+        # Other callers are answered meanwhile.
+        return await asyncio.to_thread(self._rendered_rows, request, page, wanted, shown)
+
+    def _rendered_rows(
+        self, request: Request, page: ResultPage, wanted: PageRequest, shown: Mapping[str, Any]
+    ) -> Response:
+        return render("result.html", root_of(request), {**shown, **self._rows_shown(page, wanted)})
 
     async def profile(self, request: Request) -> Response:
         """GET of a result's profile: as over REST, not by a signed link."""
@@ -206,6 +216,7 @@ class WebPages:
     def _rows_shown(self, page: ResultPage, wanted: PageRequest) -> dict[str, Any]:
         """The table, and what is beside it."""
         sort = sort_words(wanted.sort)
+        size = _rows_of(page, ROWS)
         end = page.offset + len(page.rows)
         return {
             "total": total_in_words(page.total_count, page.total_count_kind),
@@ -215,7 +226,7 @@ class WebPages:
             "first": page.offset + 1,
             "last": end,
             "is_partial": page.order == "partial",
-            "previous": _turn(page.previous_cursor, page.has_previous, max(0, page.offset - ROWS), sort),
+            "previous": _turn(page.previous_cursor, page.has_previous, max(0, page.offset - size), sort),
             "following": _turn(page.next_cursor, page.has_next, end, sort),
             "sort": sort,
         }
@@ -264,7 +275,7 @@ _TITLES = {
 }
 
 
-def _wanted(query: bytes) -> PageRequest:
+def _wanted(query: bytes, settings: Settings) -> PageRequest:
     """The rows of a page: as over REST, or from `row` on, which counts from 1.
 
     Raises:
@@ -279,7 +290,14 @@ def _wanted(query: bytes) -> PageRequest:
                 "row must be a whole number from 1.", hint="The first row is 1.", details={"name": "row"}
             )
         wanted = replace(wanted, offset=int(row) - 1, cursor=None)
-    return wanted if wanted.limit is not None else replace(wanted, limit=ROWS)
+    return (
+        wanted if wanted.limit is not None else replace(wanted, limit=min(ROWS, settings.maximum_page_size))
+    )
+
+
+def _rows_of(result: Resource | ResultPage, limit: int) -> int:
+    """Rows of its page: at most `limit`, and fewer of a wide result. The others are on the next pages."""
+    return min(limit, max(1, MOST_CELLS // max(1, len(result.columns))))
 
 
 def _chart(resource: Resource) -> Mapping[str, Any] | None:

@@ -13,6 +13,9 @@ from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
 """Characters of one cell in a page without JavaScript."""
+_SHORTEST_CELL = 50
+_MOST_CHARACTERS = 250_000
+"""Characters of all cells of a page, about: of many cells, each is cut earlier."""
 
 # As HIDDEN in static/values.js. The tags of a flag (England's) are no secret, and neither are joiners between letters
 # that join; behind a Latin one, nothing joins.
@@ -39,12 +42,14 @@ class Cell(NamedTuple):
 
 def cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[Cell]]:
     """The cells of each row, as the JSON of a page has their values."""
+    longest = _MOST_CHARACTERS // max(1, len(columns) * len(rows))
+    longest = min(LONGEST_CELL, max(_SHORTEST_CELL, longest))
     # Floats keep the digits that the JSON has.
     plain: list[Row] = json.loads(dumps(list(rows)), parse_float=str)
-    return [[_cell(column, row[column["name"]]) for column in columns] for row in plain]
+    return [[_cell(column, row[column["name"]], longest) for column in columns] for row in plain]
 
 
-def _cell(column: Column, value: Any) -> Cell:
+def _cell(column: Column, value: Any, longest: int) -> Cell:
     if value is None:
         return Cell("null", "NULL")
     if value == "":
@@ -53,7 +58,7 @@ def _cell(column: Column, value: Any) -> Cell:
         return Cell("text", "true" if value else "false")
     kind: CellKind = "number" if is_number(column) else "json" if column["encoding"] == "json" else "text"
     text = exact(value)
-    return Cell(kind, visible(text[:LONGEST_CELL]), max(0, len(text) - LONGEST_CELL))
+    return Cell(kind, visible(text[:longest]), max(0, len(text) - longest))
 
 
 def exact(value: Any) -> str:

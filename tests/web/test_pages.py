@@ -13,7 +13,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql.resource import Principal
 from dualsql.web.assets import assets
+from dualsql.web.routes import MOST_CELLS
 from tests.http.application import INSTITUTIONS, Application, by_header, running
+from tests.results.pending.conftest import FOREVER, MOMENT
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 ANA = Principal(id="ana")
@@ -70,6 +72,40 @@ async def test_the_first_rows_and_the_neighbouring_pages(pages: Application) -> 
     assert [row[0] for row in cells_of(second)] == [str(number) for number in range(51, 61)]
     assert 'rel="next"' not in second.text
     assert 'rel="prev"' in second.text
+
+
+async def test_a_wide_result_has_fewer_rows_on_a_page_and_all_of_them_on_its_pages(
+    pages: Application,
+) -> None:
+    """No GET keeps the server busy with cells without end, whatever limit it names."""
+    columns = [literal("\u200b" * 600).label(f"c{index}") for index in range(499)]
+    few = select(INSTITUTIONS.c.id, *columns).where(INSTITUTIONS.c.id <= 25).order_by(INSTITUTIONS.c.id)
+    path = await pages.create(few)
+    found, following = [], "?limit=10000"
+    while following:
+        page = await pages.http.get(path + following, headers=BROWSER)
+        rows = cells_of(page)
+        assert len(rows) * 500 <= MOST_CELLS
+        assert len(page.content) < 5_000_000
+        assert re.search(r"5[05]0 more characters$", rows[0][1])
+        found += [row[0] for row in rows]
+        link = re.search(r'rel="next" href="([^"]*)"', page.text)
+        following = unescape(link[1]) if link else ""
+    assert found == [str(number) for number in range(1, 26)]
+    back = await pages.http.get(f"{path}?offset=20", headers=BROWSER)
+    previous = re.search(r'rel="prev" href="([^"]*)"', back.text)
+    assert previous is not None
+    before = await pages.http.get(path + unescape(previous[1]), headers=BROWSER)
+    assert [row[0] for row in cells_of(before)] == [str(number) for number in range(11, 21)]
+    assert (await pages.http.get(f"{path}?limit=10001", headers=BROWSER)).status_code == 400
+
+
+async def test_a_page_where_the_operator_allows_few_rows(institutions_url: str) -> None:
+    engine = create_async_engine(institutions_url)
+    async with running(engine, pages=True, maximum_page_size=7) as shop:
+        page = await shop.http.get(await shop.create(), headers=BROWSER)
+        assert (page.status_code, len(cells_of(page))) == (200, 7)
+    await engine.dispose()
 
 
 async def test_a_header_sorts(pages: Application) -> None:
@@ -241,6 +277,30 @@ async def test_a_signed_link_is_opened_by_a_button(pages: Application, single_us
     assert (await pages.http.post(path, json={"limit": 1})).status_code == 200
     again = await pages.http.post(f"{path}/view", data={"link": token})
     assert again.status_code == (404 if single_use else 303)
+
+
+async def test_a_single_use_link_of_a_pending_result_is_exchanged_once(pages: Application) -> None:
+    """The token that it is exchanged for reads the rows once they are there."""
+    pending = await pages.server.create_response(FOREVER, name="Slow", principal=ANA, wait=MOMENT)
+    assert pending.resource_id is not None
+    link = await pages.server.links.create(pending.resource_id, ANA, single_use=True)
+    form = {"link": link.partition("link=")[2]}
+    path = f"/resources/{pending.resource_id}/view"
+    answers = [await pages.http.post(path, data=form) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [303, 404, 404]
+
+
+@pytest.mark.parametrize("single_use", [False, True])
+async def test_a_link_that_is_revoked_ends_for_the_browser_that_opened_it(
+    pages: Application, single_use: bool
+) -> None:
+    path = await pages.create(principal=ANA)
+    link = await pages.server.links.create(path.rpartition("/")[2], ANA, single_use=single_use)
+    await pages.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+    assert (await pages.http.get(path, headers=BROWSER)).status_code == 200
+    assert await pages.server.links.revoke(link)
+    assert (await pages.http.get(path, headers=BROWSER)).status_code == 404
+    assert not await pages.server.links.revoke(link)
 
 
 async def test_a_link_s_cookie_only_reads(pages: Application) -> None:
