@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from dualsql_client.conversions import is_count, read_instant
-from dualsql_client.errors import FetchError
+from dualsql_client.errors import FetchError, pages_only
 from dualsql_client.ndjson import decode_rows
 from dualsql_client.object_walk import fields_of
 from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding, Row, TotalCountKind
@@ -180,6 +180,8 @@ def read_metadata(answer: object) -> ResourceMetadata:
         FetchError: it is something else.
     """
     fields = _fields(answer)
+    if "status" not in fields and "data" in fields:
+        raise pages_only(200)
     total = _counted(fields, "total_count", None)
     return ResourceMetadata(
         status=_typed(fields, "status", str),

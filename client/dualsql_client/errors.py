@@ -216,6 +216,15 @@ def fetch_error(status: int, body: object) -> FetchError:
     return error
 
 
+def pages_only(status: int | None) -> FetchError:
+    """The error for what a server that has pages by GET and nothing else cannot do."""
+    return FetchError(
+        "This server has pages by GET and nothing else: no streams, no metadata, no queries, no pins.",
+        status=status,
+        hint="Read the rows with fetch, fetch_all or fetch_stream. A server of dualsql has the rest.",
+    )
+
+
 def failed_with(error: Mapping[str, Any]) -> ResourceFailedError:
     """The error for a resource whose query failed, from its metadata."""
     said = _text(error, "message") or "The server does not say why."

@@ -184,7 +184,7 @@ class ParsedDualResponse(Asking):
             MissingExtraError: it needs dualsql-client[arrow].
         """
         needed("pyarrow", "arrow")
-        return await read_table(self._blocks(ARROW, options))
+        return await read_table(self._required(self._blocks(ARROW, options)))
 
     @checked_keywords(StreamOptions)
     async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
@@ -240,7 +240,7 @@ class ParsedDualResponse(Asking):
         stream = self._stream(format_of(target, file_format), options)
         keeps = partial != "discard" and stream.format.is_resumable
         kept = Partial(target, stream, is_continued=partial == "continue") if keeps else None
-        await write(self._metered(stream, options), target, kept)
+        await write(self._required(self._metered(stream, options)), target, kept)
         return target
 
     async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
@@ -352,6 +352,16 @@ class ParsedDualResponse(Asking):
         self, wanted: DownloadFormat, options: StreamOptions, batch_size: int | None = None
     ) -> AsyncGenerator[Block, None]:
         return self._metered(self._stream(wanted, options), options, batch_size)
+
+    async def _required(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
+        """The blocks of a stream that nothing can replace: an error says so if the server has no streams."""
+        try:
+            async with aclosing(blocks):
+                async for block in blocks:
+                    yield block
+        except FetchError as error:
+            await self._configured().require_more_than_pages(self.resource_uri, error)
+            raise
 
     async def _metered(
         self, stream: RowStream, options: StreamOptions, batch_size: int | None = None

@@ -24,6 +24,7 @@ from dualsql_client.errors import (
     ParseError,
     UntrustedOriginError,
     fetch_error,
+    pages_only,
 )
 from dualsql_client.lifetimes import ServerClock
 
@@ -337,7 +338,27 @@ class Transport:
         """
         asked = f"?{urlencode(query)}" if query else ""
         url, repeats = self.url_of(uri) + below + asked, _is_repeatable(method, below)
-        return (await self._send(method, url, body, repeats=repeats, allowance=allowance))[0]
+        try:
+            return (await self._send(method, url, body, repeats=repeats, allowance=allowance))[0]
+        except FetchError as error:
+            if below or method not in ("GET", "POST"):
+                await self.require_more_than_pages(uri, error)
+            raise
+
+    async def require_more_than_pages(self, uri: str, refused: FetchError) -> None:
+        """Find out whether a request was refused because the server has pages by GET and nothing else.
+
+        Raises:
+            FetchError: it is so.
+        """
+        # The page would spend a link for a single use.
+        if not refused.is_unrouted or self.carries_link:
+            return
+        try:
+            await self._page_by_get(uri, {"limit": 1}, None)
+        except FetchError:
+            return
+        raise pages_only(refused.status) from None
 
     async def page(self, uri: str, body: Mapping[str, Any], *, allowance: Allowance | None = None) -> Any:
         """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server that takes no POST.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ class Reference:
 
     async def __call__(self, request: Request) -> Response:
         self.requests.append((request.method, dict(request.query_params)))
-        if request.method != "GET" or request.url.path.endswith("/rows"):
+        if request.method != "GET" or request.url.path.endswith(("/rows", "/profile")):
             return self.refusal
         if request.path_params["id"] != RESOURCE_ID:
             return JSONResponse({"error": "Resource not found"}, 404)
@@ -88,6 +89,30 @@ async def test_what_pages_by_get_cannot_do_is_an_error(host: Host, open_at: Open
         with pytest.raises(FetchError, match="takes no POST"):
             await parsed.fetch(**asked)
     assert (await parsed.fetch(limit=1)).data == ROWS[:1]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda parsed, folder: parsed.save(folder / "rows.csv"),
+        lambda parsed, _: parsed.to_arrow(),
+        lambda parsed, _: parsed.get_metadata(),
+        lambda parsed, _: parsed.query(aggregates=["count"]),
+        lambda parsed, _: parsed.sql("SELECT 1"),
+        lambda parsed, _: parsed.profile(),
+        lambda parsed, _: parsed.pin(),
+        lambda parsed, _: parsed.delete(),
+        lambda parsed, _: parsed.refine(limit=1),
+    ],
+    ids=["save", "to_arrow", "get_metadata", "query", "sql", "profile", "pin", "delete", "refine"],
+)
+async def test_what_it_lacks_is_said(host: Host, open_at: Open, tmp_path: Path, asked: Any) -> None:
+    parsed = open_at(host.serve(Reference(HTMLResponse("<pre>Cannot POST</pre>", 404))))
+    with pytest.raises(FetchError, match="pages by GET and nothing else") as caught:
+        await asked(parsed, tmp_path)
+    assert "fetch_all" in caught.value.hint
+    assert not (tmp_path / "rows.csv").exists()
+    assert await parsed.fetch_all() == ROWS
 
 
 async def test_a_server_that_ignores_where_to_begin_repeats_no_row(host: Host, open_at: Open) -> None:
