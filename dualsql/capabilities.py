@@ -111,6 +111,7 @@ class TextDialect:
         table_functions: functions in FROM, and their columns.
         absent: functions of all databases that this one lacks in every version; they are refused with a suggestion, and
             not by the database's error.
+        windowed: aggregates that this one has only with OVER.
         since: functions that it has from a version on.
         instead: by name: what to write for a function that this database lacks, or has under another name.
         system_tables: what the names of its own tables and schemas begin with; a model that asks for one is told of
@@ -143,6 +144,7 @@ class TextDialect:
     functions: Mapping[str, FunctionResult] = field(default_factory=dict)
     table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
+    windowed: frozenset[str] = frozenset()
     since: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)
     system_tables: tuple[str, ...] = ()

@@ -285,7 +285,13 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(types.NullType(), "json_array json_object"),
 }
 
+_RANKED = frozenset({"median", "percentile_cont", "percentile_disc"})
 _INSTEAD: Mapping[str, str] = {
+    "median": "Write SELECT DISTINCT y, median(x) OVER (PARTITION BY y).",
+    **dict.fromkeys(
+        ("percentile_cont", "percentile_disc"),
+        "Write SELECT DISTINCT y, percentile_cont(0.5) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY y).",
+    ),
     "any_value": "Write min(x).",
     "bool_and": "Write min(x).",
     "every": "Write min(x).",
@@ -315,6 +321,7 @@ _TEXT = TextDialect(
         regr_intercept regr_r2 regr_slope strpos total trunc typeof unicode""".split()
     ),
     instead=_INSTEAD,
+    windowed=_RANKED,
     interval_hint="date_add is not supported: compute the date first, and pass it as a parameter.",
     sorts_rollups=False,
     names_value_columns=False,

@@ -12,7 +12,15 @@ from sqlglot import exp
 from dualsql.columns.dialect_types import aggregate_order_by
 from dualsql.columns.instants import instant, instants, is_instant
 from dualsql.errors import ForbiddenSQLError
-from dualsql.sql.functions import absent, instead, is_aggregate, known_functions, one_of, result_of
+from dualsql.sql.functions import (
+    absent,
+    instead,
+    is_aggregate,
+    is_windowed,
+    known_functions,
+    one_of,
+    result_of,
+)
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
@@ -62,7 +70,23 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "expressions")
     if not isinstance(found["this"], str):
         forbid_node(node)
+    _require_window(translator, node, found["this"].lower())
     return _called(translator, found["this"], list(found.get("expressions") or ()), scope)
+
+
+def _require_window(translator: Translator, node: Any, name: str) -> None:
+    """Refuse a function without OVER that this database has only with it."""
+    if not is_windowed(name, translator.dialect):
+        return
+    outer = node.parent
+    while isinstance(outer, exp.WithinGroup | exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        outer = outer.parent
+    if isinstance(outer, exp.Window):
+        return
+    invalid(
+        f"On {translator.capabilities.name}, {name}() needs OVER (...).",
+        hint=translator.dialect.instead.get(name) or f"Write {name}(...) OVER (ORDER BY x).",
+    )
 
 
 def _called(translator: Translator, name: str, given: list[Any], scope: Scope) -> Element:

@@ -204,6 +204,11 @@ def is_aggregate(name: str) -> bool:
     return name in _AGGREGATES
 
 
+def is_windowed(name: str, dialect: TextDialect) -> bool:
+    """Whether the database has the function only with OVER."""
+    return name in dialect.windowed or (name in _WINDOWS and name not in dialect.functions)
+
+
 def gathers(name: str, arguments: int, dialect: TextDialect) -> bool:
     """Whether a call with this number of arguments is an aggregate."""
     if dialect.has_scalar_extremes and name in {"max", "min"}:

@@ -107,7 +107,9 @@ async def test_a_statement_that_the_database_refuses(
     async with host.connected(server) as connection:
         result = await connection.call("fails")
     assert result.is_error
-    assert text_of(result).startswith("QUERY_EXECUTION_FAILED: A function of the query is not defined for a value")
+    assert text_of(result).startswith(
+        "QUERY_EXECUTION_FAILED: A function of the query is not defined for a value"
+    )
     assert "no path" not in wire_of(result)
     assert "json" not in wire_of(result).replace("application/json", "")
 

@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Column, MetaData, String, Table, create_engin
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from dualsql.errors import DualResponseError, ForbiddenSQLError
+from dualsql.errors import DualResponseError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import read_select
 from dualsql.sql.functions import known_functions
 from tests.engines import SOURCES, opened, text_of
@@ -197,6 +197,34 @@ async def test_an_error_that_only_the_data_raise_says_its_class(numbers: str) ->
                 assert classes[kind] in caught.value.message, (call, said)
                 assert "log" not in caught.value.hint
                 assert "secret" not in said and not re.search(r"[0-9]{2}", said), call
+
+
+@pytest.mark.parametrize("call", ["median(size)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY size)"])
+async def test_a_median_of_mariadb_has_a_window(call: str, mariadb_url: str) -> None:
+    column = Column("size", BigInteger)
+    table = Table("schools", MetaData(), Column("id", BigInteger, primary_key=True), column)
+    async with opened(mariadb_url) as engine, engine.begin() as connection:
+        await connection.run_sync(table.metadata.create_all)
+        await connection.execute(insert(table), [{"id": number, "size": number} for number in (1, 2, 6)])
+    async with DualResponseServer(
+        mariadb_url, base_url="http://127.0.0.1/resources", tables=table.metadata
+    ) as dual:
+        with pytest.raises(InvalidSQLError, match=r"needs OVER") as caught:
+            dual.sql.resolve(f"SELECT {call} AS x FROM schools")
+        assert "SELECT DISTINCT" in caught.value.hint
+        found = dual.sql.resolve(f"SELECT DISTINCT {call} OVER (PARTITION BY id > 0) AS x FROM schools")
+        response = await dual.create_response(found.select, name="x", is_text=True)
+    assert [float(row["x"]) for row in response.sample] == [2]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+@pytest.mark.parametrize("call", ["rank()", "lag(rate)", "row_number()"])
+def test_a_function_of_windows_has_one(dialect: str, call: str) -> None:
+    error = refused(f"SELECT {call} AS x FROM school", dialect)
+    assert isinstance(error, InvalidSQLError)
+    assert "needs OVER (...)" in error.message
+    read_select(f"SELECT {call} OVER (ORDER BY rate) AS x FROM school", REGISTRY, dialect)
+    read_select(f"SELECT {call} OVER w AS x FROM school WINDOW w AS (ORDER BY rate)", REGISTRY, dialect)
 
 
 def test_what_is_offered_is_served() -> None:
