@@ -97,12 +97,13 @@ def _profile_row(column: Mapping[str, Any]) -> Sequence[str]:
     frequent = (
         f"{_figure(each['value'])} ({each['count']:,})" for each in column.get("most_frequent", [])[:3]
     )
-    figures = (_figure(column.get(name, "")) for name in ("nulls", "distinct", "minimum", "maximum"))
+    known = ("nulls", "distinct", "minimum", "maximum")
+    figures = (_figure(column[name]) if name in column else "" for name in known)
     return (visible(column["name"]), *figures, ", ".join(frequent))
 
 
 def _figure(value: Any) -> str:
-    return "NULL" if value is None else visible(exact(value)[:100])
+    return "NULL" if value is None else visible(exact(value)[:100]) or "empty"
 
 
 def time_left(expires_at: datetime | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import PageRequest, Principal
@@ -171,6 +171,20 @@ class TestQuestions:
             await page.get_by_role("button", name="Show all rows").click()
             await expect(page.locator("#total")).to_have_text("100,000 rows")
             await expect(page.locator("#message")).to_be_empty()
+
+
+@pytest.mark.long
+async def test_the_profile_tells_an_empty_text_from_null(site: Site, browser: Browser) -> None:
+    note = func.coalesce(FLIGHTS.c.note, "").label("note")
+    url = await site.create(select(FLIGHTS.c.id, note).order_by(FLIGHTS.c.id))
+    async with tab(browser) as page:
+        await page.goto(url)
+        await page.get_by_role("button", name="Profile", exact=True).click()
+        row = page.get_by_role("dialog").get_by_role("row").filter(has=page.get_by_text("note", exact=True))
+        await expect(row.get_by_role("cell")).to_contain_text(["0", "2", "empty", "weather", "empty ("])
+        await page.goto(f"{url}/view/profile")
+        row = page.get_by_role("row").filter(has=page.get_by_text("note", exact=True))
+        await expect(row.get_by_role("cell")).to_contain_text(["0", "2", "empty", "weather", "empty ("])
 
 
 @pytest.mark.long

@@ -209,13 +209,13 @@ export function confirmDeletion() {
 
 /** The figures of each column. */
 export function showProfile(profile) {
-  const figure = (value) => (value === undefined ? "" : visible(exact(value ?? "NULL")));
+  const figure = (value) => (value === null ? "NULL" : value === "" ? "empty" : visible(exact(value)));
   const head = ["Column", "NULL", "Distinct", "Lowest", "Highest", "Most frequent"];
   const rows = profile.columns.map((column) => make("tr", {},
     make("th", { scope: "row" }, make("bdi", {}, column.name)),
-    ...[column.nulls, column.distinct, column.minimum, column.maximum,
-      column.most_frequent?.slice(0, 3).map((each) => `${exact(each.value) || "NULL"} (${grouped(each.rows ?? each.count)})`).join(", ")]
-      .map((value) => make("td", {}, column.masked ? "masked" : figure(value)))));
+    ...[...[column.nulls, column.distinct, column.minimum, column.maximum].map((value) => (value === undefined ? "" : figure(value))),
+      column.most_frequent?.slice(0, 3).map((each) => `${figure(each.value)} (${grouped(each.count)})`).join(", ") ?? ""]
+      .map((text) => make("td", {}, column.masked ? "masked" : text))));
   const covers = profile.covers.of === "all" ? "All rows" : `The first ${grouped(profile.covers.rows ?? 0)} rows`;
   openDialog("Profile", make("p", { className: "facts" }, `${covers}${profile.complete ? "" : "; time ran out before everything was computed"}.`),
     make("div", { className: "rows", tabIndex: 0, role: "region", "aria-label": "Profile of the columns" }, make("table", {},
