@@ -180,13 +180,14 @@ class Partial:
     def _token(self) -> str | None:
         try:
             noted = json.loads(self._note.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(noted, dict) or {**noted, "resume": None} != self._asked(None):
             raise ValueError(
                 "What came is of another result or of other options. Begin anew: without --continue."
             )
-        return str(noted["resume"])
+        token = noted.get("resume")
+        return token if isinstance(token, str) else None
 
     def _asked(self, token: str | None) -> dict[str, Any]:
         stream = self._stream
@@ -202,7 +203,9 @@ class Partial:
         token = self._stream.resume_token
         if token != self._noted:
             self._noted = token
-            self._note.write_text(json.dumps(self._asked(token)))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW
+            with os.fdopen(os.open(self._note, flags, 0o666), "w") as file:
+                file.write(json.dumps(self._asked(token)))
 
     def forget(self) -> None:
         """Delete the note: there is nothing to go on with."""

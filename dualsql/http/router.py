@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError
+from dualsql.errors import ForbiddenError, ResourceNotFoundError
 from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_modified
 from dualsql.http.openapi import (
     COLLECTION_METHODS,
@@ -175,7 +175,7 @@ class Routes:
         wanted = parse_query(query) if count is None else None
         if wanted is not None:
             return await self._answer_page(request, wanted, link)
-        principal, resource = await open_result(self.server, request, link, takes=False)
+        principal, resource, _ = await open_result(self.server, request, link, takes=False)
         # HEAD runs no query.
         asked = count if count is not None and request.method != "HEAD" else "none"
         describing = self.server.describe_unchecked(resource, principal, count=asked)
@@ -206,7 +206,9 @@ class Routes:
         else:
             wanted = parse_rows_query(query, request.headers)
         takes = request.method != "HEAD"
-        principal, resource = await open_result(self.server, request, link, wanted=wanted.format, takes=takes)
+        principal, resource, _ = await open_result(
+            self.server, request, link, wanted=wanted.format, takes=takes
+        )
         stream = await self.server.stream_unchecked(resource, principal, wanted)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
@@ -247,7 +249,7 @@ class Routes:
 
     async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
-        principal, resource = await open_result(self.server, request, link, takes=request.method != "HEAD")
+        principal, resource, _ = await open_result(self.server, request, link, takes=request.method != "HEAD")
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         return JSONAnswer(page.to_wire())
@@ -276,6 +278,14 @@ def split_request(server: DualResponseServer, request: Request) -> tuple[SentLin
     return None if token is None else SentLink(token, is_in_address=False), query
 
 
+class Opened(NamedTuple):
+    """A resource, as whom it is read, and the link that gave the right to; None where it is the caller's own."""
+
+    principal: Principal | None
+    resource: Resource
+    link: SentLink | None
+
+
 async def open_result(
     server: DualResponseServer,
     request: Request,
@@ -283,8 +293,10 @@ async def open_result(
     *,
     wanted: str = "json",
     takes: bool,
-) -> tuple[Principal | None, Resource]:
+) -> Opened:
     """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
+
+    A browser keeps the cookie of a link that was revoked. It does not take away the caller's own right.
 
     Args:
         takes: rows will be read, which uses up a single-use link.
@@ -294,9 +306,14 @@ async def open_result(
     """
     resource_id = resource_id_of(request)
     if link is not None:
-        return await server.links.open(resource_id, link.token, wanted=wanted, takes=takes)
+        try:
+            opened = await server.links.open(resource_id, link.token, wanted=wanted, takes=takes)
+            return Opened(*opened, link)
+        except ResourceNotFoundError:
+            if link.is_in_address:
+                raise
     principal = await server.identify(request)
-    return principal, await server.open_resource(resource_id, principal, "read")
+    return Opened(principal, await server.open_resource(resource_id, principal, "read"), None)
 
 
 def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> Endpoint | None:

@@ -140,7 +140,7 @@ class WebPages:
         link, query = split_request(self.server, request)
         if link is not None and link.is_in_address:
             return render("open.html", root_of(request), {"link": link.token, "id": resource_id_of(request)})
-        principal, resource = await open_result(self.server, request, link, takes=False)
+        principal, resource, link = await open_result(self.server, request, link, takes=False)
         if request.method == "HEAD":
             return Response(media_type=HTML)
         wanted = _wanted(query, self.server.settings)
@@ -352,7 +352,7 @@ async def read_form(request: Request, server: DualResponseServer) -> Mapping[str
     """
     origin = request.headers.get("origin")
     own = {request.headers.get("host"), urlsplit(server.base_url).netloc}
-    is_own = origin is None or urlsplit(origin).netloc in own
+    is_own = origin is None or origin.partition("://")[2] in own
     if not is_own or request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise ForeignRequestError(
             "Another site sends this form.", hint="Open the page of this server, and send it there."

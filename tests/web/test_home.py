@@ -96,6 +96,15 @@ async def test_a_site_that_may_read_cannot_ask(institutions_url: str) -> None:
         ).status_code == 403
 
 
+@pytest.mark.parametrize(
+    "origin", ["http://[", "http://[::1", "null", "", "http://127.0.0.1:8000@evil.example"]
+)
+async def test_an_origin_that_is_none_is_another_site(institutions_url: str, origin: str) -> None:
+    async with home(institutions_url, cors_origins=["*"]) as http:
+        asked = await http.post("ask", data={"sql": "SELECT * FROM institutions"}, headers={"Origin": origin})
+        assert asked.status_code == 403
+
+
 async def test_many_tables_are_listed(tmp_path: Path) -> None:
     url = sqlite_url_in(tmp_path)
     engine = create_async_engine(url)

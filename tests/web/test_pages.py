@@ -303,6 +303,25 @@ async def test_a_link_that_is_revoked_ends_for_the_browser_that_opened_it(
     assert not await pages.server.links.revoke(link)
 
 
+async def test_the_cookie_of_a_link_takes_nothing_from_who_owns_the_result(pages: Application) -> None:
+    path = await pages.create(principal=ANA)
+    link = await pages.server.links.create(path.rpartition("/")[2], ANA)
+    await pages.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+    assert (await pages.http.get(f"{path}/rows?format=csv")).status_code == 404  # the link is for JSON
+    assert (await pages.http.get(f"{path}/rows?format=csv", headers=AS_ANA)).status_code == 200
+    await pages.server.links.revoke(link)
+    assert (await pages.http.get(path, headers=BROWSER)).status_code == 404
+    own = await pages.http.get(path, headers=BROWSER | AS_ANA)
+    assert (own.status_code, 'data-delete="yes"' in own.text) == (200, True)
+    for response in (
+        await pages.http.get(path, headers=AS_ANA),
+        await pages.http.post(path, json={}, headers=AS_ANA),
+    ):
+        assert response.status_code == 200
+    in_address = await pages.http.get(link, headers=AS_ANA)
+    assert in_address.status_code == 404
+
+
 async def test_a_link_s_cookie_only_reads(pages: Application) -> None:
     path = await pages.create(principal=ANA)
     link = await pages.server.links.create(path.rpartition("/")[2], ANA)

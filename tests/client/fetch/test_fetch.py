@@ -368,6 +368,33 @@ async def test_what_came_of_another_result_is_not_continued(served: Served, tmp_
     assert sorted(names_in(tmp_path)) == [".rows.csv.part", ".rows.csv.part.json"]
 
 
+@pytest.mark.parametrize("note", ["no resume", '"resume": null', '"resume": 5', "nested"])
+async def test_a_note_that_was_tampered_with_starts_again(served: Served, tmp_path: Path, note: str) -> None:
+    target = tmp_path / "rows.csv"
+    (tmp_path / ".rows.csv.part").write_text("id,name\r\n1,x\r\n2,y\r\n")
+    uri = f"resource://{served.url.rpartition('/')[2]}"
+    said = json.dumps({"uri": uri, "format": "csv", "request": {}})
+    if note.startswith('"'):
+        said = f"{said[:-1]}, {note}}}"
+    (tmp_path / ".rows.csv.part.json").write_text("[" * 100_000 if note == "nested" else said)
+    ran = await fetch(served.url, "-o", target, "--continue")
+    assert (ran.code, ran.told["rows"]) == (0, "3,000"), ran.errors
+    assert "1,x" not in target.read_text().splitlines()
+
+
+async def test_a_note_is_not_written_through_a_link(served: Served, tmp_path: Path) -> None:
+    """In a folder that others write to, they could have any file of the caller's overwritten."""
+    target, other = tmp_path / "rows.csv", tmp_path / "other.json"
+    await stopped_midway(served, target, signal.SIGINT)
+    note = tmp_path / ".rows.csv.part.json"
+    note.rename(other)
+    note.symlink_to(other)
+    before = other.read_bytes()
+    ran = await fetch(served.url, "-o", target, "--continue")
+    assert (ran.code, ran.output, other.read_bytes()) == (1, "", before)
+    assert f"{note.name}: Too many levels of symbolic links" in ran.errors
+
+
 async def test_two_downloads_do_not_write_to_one_file(served: Served, tmp_path: Path) -> None:
     part = tmp_path / ".rows.csv.part"
     with part.open("wb") as held:
