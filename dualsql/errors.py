@@ -404,6 +404,7 @@ _INSTEAD: Mapping[str, Mapping[str, str]] = {
         "function": "The decorator takes the MCP server: @dual.tool(mcp).",
         "str": 'The MCP server comes first: @dual.tool(mcp, name="search_colleges").',
         "Starlette": "Pass the MCP server that the tools are registered on, not the web application.",
+        "DualResponseServer": "The MCP server comes second, as in add_app(dual, mcp).",
     },
     "tables": {
         "str": "Pass the declarative base, the mapped classes or the Tables themselves, not their names.",

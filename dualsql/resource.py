@@ -162,7 +162,7 @@ class Addresses:
         parts = urlsplit(base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ConfigurationError(
-                f"base_url must be an absolute URL, and is {base_url!r}.",
+                f"base_url must be an absolute URL without a query or fragment, and is {base_url!r}.",
                 hint="For example https://api.example.com/resources.",
             )
         return cls(base_url.rstrip("/"), checked_scheme(uri_scheme))

@@ -354,26 +354,35 @@ def takes(
         made: makes the dataclass from the arguments; by default its constructor.
 
     Raises:
-        TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing.
+        TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing, given
+            twice, or given without the name that it needs.
     """
     signature = _signature_of(options)
     make: Callable[..., Options] = made or options
     names = list(signature.parameters)
-    without_default = [
-        each for each in names[1:] if signature.parameters[each].default is inspect.Parameter.empty
+    required = [each for each in names[1:] if signature.parameters[each].default is inspect.Parameter.empty]
+    unnamed = [
+        each for each in names[1:] if signature.parameters[each].kind is not inspect.Parameter.KEYWORD_ONLY
     ]
-    required = without_default if made is None else []
 
     def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
-        name = method.__qualname__
+        name = method.__qualname__.removesuffix(".__init__")
 
         @wraps(method)
         def call(*given: Any, **keywords: Any) -> T:
-            refuse_unknown_keywords(name, keywords, list(signature.parameters))
+            refuse_unknown_keywords(name, keywords, names)
+            if len(given) > 1 + len(unnamed):
+                raise TypeError(
+                    f"Only {' and '.join(unnamed)} can be given to {name}() without a name. Name the others: "
+                    f"{next(each for each in [*required, *names[1:]] if each not in unnamed)}=..."
+                )
+            if doubled := [each for each in names[1 : len(given)] if each in keywords]:
+                raise TypeError(f"{name}() got {doubled[0]} twice.")
             lacking = [each for each in required if each not in keywords and each not in names[: len(given)]]
             if lacking:
+                example = ", ".join(f"{each}=..." for each in lacking)
                 raise TypeError(
-                    f"{name}() requires {lacking[0]}: {name.split('.')[-1]}(..., {lacking[0]}=...)"
+                    f"{name}() requires {', '.join(lacking)}: {name.split('.')[-1]}(..., {example})"
                 )
             return method(given[0], make(*given[1:], **keywords))
 

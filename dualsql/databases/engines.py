@@ -74,13 +74,23 @@ def parsed_url(url: str | URL) -> URL:
     """The parts of a URL.
 
     Raises:
-        ConfigurationError: it is not a URL.
+        ConfigurationError: it is not a URL; or the database is a file, and the URL names a host.
     """
     try:
-        return make_url(url)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):
         # Not chained: the cause contains the URL with its password.
         raise ConfigurationError("The database URL is malformed.", hint=_url_for(url)) from None
+    backend = _backend_of(parsed)
+    if backend is not None and backend.file_suffixes and parsed.host:
+        # sqlite://shop.db: two slashes are followed by a host.
+        path = f"{parsed.host}/{parsed.database or ''}".rstrip("/")[:200]
+        kind = parsed.get_backend_name()
+        raise ConfigurationError(
+            f"The database URL names a host, and a {kind} database is a file.",
+            hint=f"Write three slashes before the path: {kind}:///{path}",
+        )
+    return parsed
 
 
 # The name of a file alone has no password to hide.

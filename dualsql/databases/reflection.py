@@ -238,7 +238,7 @@ def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) 
     if not found:
         raise ConfigurationError(
             "The database user sees no tables.",
-            hint="Check the name of the schema and the rights of the user.",
+            hint="Check the database name (or the file's path) in the URL, the schema, and the rights of the user.",
         )
     if len(found) > MOST_TABLES:
         raise ConfigurationError(

@@ -220,7 +220,7 @@ class Registry:
         else:
             refuse_mistaken("tables", source)
             raise ConfigurationError(
-                f"Registry() does not accept {source!r}."[:200],
+                f"tables cannot be {source!r}."[:200],
                 hint="Pass a declarative base, a MetaData, mapped classes or Tables.",
             )
 

@@ -169,7 +169,7 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
     else:
         refuse_mistaken("server", server)
         raise ConfigurationError(
-            f"A {type(server).__name__} is no MCP server that is known here.", hint=_EXTRAS
+            f"{type(server).__name__} is not the class of a supported MCP server.", hint=_EXTRAS
         )
     try:
         found = import_module(f"dualsql.mcp.{module}")

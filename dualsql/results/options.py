@@ -105,6 +105,12 @@ def checked_wait(wait: Any) -> timedelta | None:
     return wait
 
 
+def checked_principal(principal: Principal | None) -> None:
+    """Raise BadParameterError for a principal of another class."""
+    if principal is not None and not isinstance(principal, Principal):
+        raise BadParameterError("principal must be a Principal.", hint='For example Principal(id="ann").')
+
+
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
     try:
@@ -236,6 +242,7 @@ class CreateOptions(ResultOptions):
         if self.profile != "none":
             checked_profile(self.profile)
         checked_size(self.sample_size, settings)
+        checked_principal(self.principal)
         return replace(
             self,
             expiration=checked_lifetime(self.expiration, settings),

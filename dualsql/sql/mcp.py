@@ -73,7 +73,11 @@ def add_execute_query(
         # Models fill in arguments that they do not need, so an empty text counts as omitted.
         query, query_name, source_name = query or None, query_name or None, source_name or None
         if (query is None) == (query_name is None):
-            raise MalformedCallError("Give exactly one of query and query_name.")
+            raise MalformedCallError(
+                "Give exactly one of query and query_name."
+                if dual.saved_queries
+                else "query must not be empty."
+            )
         resolve = dual.sql.resolve if query_name is None else dual.saved_queries.resolve
         with _suggestions():
             found = resolve(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -208,6 +208,14 @@ class ActiveRules:
         return self.form.dialect(base)
 
 
+def _require_list(hooks: object) -> None:
+    if not isinstance(hooks, Collection) or isinstance(hooks, str):
+        raise ConfigurationError(
+            f"hooks must be a list, and is {hooks!r}."[:200],
+            hint="Write hooks=[...], also for a single hook.",
+        )
+
+
 class Policy:
     """The hooks of a server, checked against its registry.
 
@@ -217,10 +225,12 @@ class Policy:
         has_functions: there are hooks that are functions.
 
     Raises:
-        ConfigurationError: a table is neither filtered nor shared, or a rule names an unknown table or column.
+        ConfigurationError: `hooks` is not a list, a table is neither filtered nor shared, or a rule names an unknown
+            table or column.
     """
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
+        _require_list(hooks)
         self._named = dict(registry.tables)
         self._tables = list(self._named.values())
         self._is_open = not hooks

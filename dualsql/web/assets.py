@@ -108,7 +108,9 @@ def environment() -> Environment:
 def require_templates() -> None:
     """Raises ConfigurationError where the extra `web` is not installed."""
     require_package(
-        "jinja2", "pages=True needs a package that is not installed.", hint='pip install "dualsql[web]"'
+        "jinja2",
+        "Pages and the MCP App need a package that is not installed.",
+        hint='pip install "dualsql[web]"',
     )
 
 

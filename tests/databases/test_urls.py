@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dualsql.databases.engines import async_url
+from dualsql.databases.engines import async_url, parsed_url
 from dualsql.errors import ConfigurationError
 
 
@@ -53,6 +53,21 @@ def test_an_unknown_database_is_refused_without_its_url(given: str) -> None:
     assert caught.value.hint
     assert "hunter2" not in f"{caught.value}{caught.value.__cause__}"
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("sqlite://shop.db", "sqlite:///shop.db"),
+        ("sqlite+aiosqlite://./data/shop.db", "sqlite:///./data/shop.db"),
+        ("sqlite://u:hunter2@shop.db", "sqlite:///shop.db"),
+        ("duckdb://shop.duckdb", "duckdb:///shop.duckdb"),
+    ],
+)
+def test_a_file_after_two_slashes_is_not_a_host(given: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match="names a host") as caught:
+        parsed_url(given)
+    assert caught.value.hint == f"Write three slashes before the path: {hint}"
 
 
 def test_a_port_that_is_no_number_is_refused() -> None:

@@ -54,6 +54,17 @@ def problem(result: CallToolResult) -> dict[str, Any]:
     return found
 
 
+async def test_an_empty_text_is_refused_without_naming_an_argument_that_is_not_there(
+    dual: DualResponseServer, host: Host
+) -> None:
+    server = host.server()
+    add_execute_query(dual, server)
+    async with host.connected(server) as connection:
+        result = await raw(connection, query="")
+    assert "query must not be empty." in text_of(result)
+    assert "query_name" not in text_of(result)
+
+
 @pytest.mark.quick(1)
 async def test_a_text_is_answered_by_a_dual_response(dual: DualResponseServer, host: Host) -> None:
     server = host.server()

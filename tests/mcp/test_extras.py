@@ -54,7 +54,9 @@ def test_an_sdk_that_is_missing_is_named_by_its_extra(
 
 def test_a_server_of_mcp_1_is_told_which_version_is_wanted(dual: DualResponseServer) -> None:
     server = type("FastMCP", (), {"__module__": "mcp.server.fastmcp.server"})()
-    with pytest.raises(ConfigurationError, match="A FastMCP is no MCP server") as refusal:
+    with pytest.raises(
+        ConfigurationError, match="FastMCP is not the class of a supported MCP server"
+    ) as refusal:
         dual.tool(server)
     assert "mcp.server.MCPServer" in refusal.value.hint
 

@@ -17,7 +17,7 @@ from sqlalchemy import select, text, union_all
 
 from dualsql import BadParameterError, ConfigurationError, DualResponse, DualResponseServer
 from dualsql.freeze.document import AnySelect
-from dualsql.mcp import Answer
+from dualsql.mcp import Answer, add_app
 from dualsql.mcp.calls import signature_of
 from dualsql.mcp.decorators import duration
 from tests.mcp.conftest import Host, MakeDual, text_of
@@ -303,7 +303,7 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_made(dual: DualResponseServ
 
 
 def test_a_server_of_no_sdk_is_refused(dual: DualResponseServer) -> None:
-    with pytest.raises(ConfigurationError, match="no MCP server") as refusal:
+    with pytest.raises(ConfigurationError, match="not the class of a supported MCP server") as refusal:
         dual.tool(object())
     assert "dualsql[mcp]" in refusal.value.hint
     assert "dualsql[fastmcp]" in refusal.value.hint
@@ -311,6 +311,9 @@ def test_a_server_of_no_sdk_is_refused(dual: DualResponseServer) -> None:
         with pytest.raises(ConfigurationError, match="cannot be of the class") as refusal:
             dual.tool(mistake)
         assert "@dual.tool(mcp" in refusal.value.hint
+    with pytest.raises(ConfigurationError, match="cannot be of the class DualResponseServer") as refusal:
+        add_app(MCPServer("swapped"), dual)  # type: ignore[arg-type]
+    assert "add_app(dual, mcp)" in refusal.value.hint
 
 
 def test_servers_of_one_s_own_class_are_servers(dual: DualResponseServer) -> None:

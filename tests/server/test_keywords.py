@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 import dualsql
 import dualsql_client
-from dualsql import DualResponseServer, Principal, Settings
+from dualsql import BadParameterError, ConfigurationError, DualResponseServer, Principal, Settings, Shared
 from dualsql.envelope import wrap_dual_mode, wrap_tool_response
 from dualsql.mcp.decorators import make_tool
 from dualsql.results.options import CreateOptions, ResultKeywords, ResultOptions
@@ -103,6 +103,66 @@ def test_a_misspelt_keyword_is_refused(function: Callable[..., Any]) -> None:
             call(function, **{misspelt: None})
     with pytest.raises(TypeError, match=r"has no argument 'zzzzz'\. It has: \w+"):
         call(function, zzzzz=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [
+        ({}, "databases, base_url, tables"),
+        ({"tables": Base}, "databases, base_url"),
+        ({"databases": "sqlite://", "tables": Base}, "base_url"),
+        ({"databases": "sqlite://", "base_url": "http://127.0.0.1/r"}, "tables"),
+    ],
+)
+def test_the_arguments_that_a_server_lacks_are_all_named(given: dict[str, Any], lacking: str) -> None:
+    with pytest.raises(TypeError) as refusal:
+        DualResponseServer(**given)
+    example = f"{lacking.replace(',', '=...,')}=..."
+    assert (
+        str(refusal.value) == f"DualResponseServer() requires {lacking}: DualResponseServer(..., {example})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "keywords", "message"),
+    [
+        (
+            ("sqlite://", Base),
+            {},
+            r"Only databases .* DualResponseServer\(\) without a name.*: base_url=\.\.\.",
+        ),
+        (("sqlite://",), {"databases": "sqlite://"}, r"DualResponseServer\(\) got databases twice"),
+    ],
+)
+def test_arguments_that_need_their_name_are_named(
+    given: tuple[Any, ...], keywords: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        DualResponseServer(*given, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"tables": None}, "tables cannot be None", "declarative base"),
+        ({"hooks": Shared(School)}, "hooks must be a list", "hooks=[...]"),
+        ({"hooks": print}, "hooks must be a list", "hooks=[...]"),
+        ({"base_url": "http://127.0.0.1/r?x=1"}, "without a query", "https://"),
+        ({"databases": "sqlite://shop.db"}, "names a host", "sqlite:///shop.db"),
+    ],
+)
+def test_a_mistaken_argument_of_a_server_is_named(given: dict[str, Any], message: str, hint: str) -> None:
+    usual: dict[str, Any] = {"databases": "sqlite://", "base_url": "http://127.0.0.1/r", "tables": Base}
+    with pytest.raises(ConfigurationError, match=message) as refusal:
+        DualResponseServer(**usual | given)
+    assert hint in (refusal.value.hint or "")
+
+
+async def test_a_principal_of_another_class_is_refused() -> None:
+    async with DualResponseServer("sqlite://", base_url="http://127.0.0.1/r", tables=Base) as dual:
+        create: Any = dual.create_response
+        with pytest.raises(BadParameterError, match="principal must be a Principal"):
+            await create(select(School), name="All", principal="ann")
 
 
 async def test_a_misspelt_principal_makes_no_resource_that_anyone_reads() -> None:

@@ -112,10 +112,13 @@ def _read_json(said: str) -> object:
             raise ParseError(f"The tool result is larger than {MAXIMUM_FILE_BYTES:,} bytes.")
         return json.loads(written)
     except OSError as error:
-        raise ParseError(
-            f"{said} cannot be read: {error.strerror}.",
-            hint="Give the URL of a resource, or a file with a tool result.",
-        ) from error
+        hint = "Give the URL of a resource, or a file with a tool result."
+        if (identifier := resource_id(said)) is not None:
+            hint = (
+                "Give its URL: the base URL of the server and the id, such as "
+                f"https://api.example.com/resources/{identifier}"
+            )
+        raise ParseError(f"{said} cannot be read: {error.strerror}.", hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise ParseError(
             f"{said} is not JSON.", hint="Give the URL of a resource, or a file with a tool result."

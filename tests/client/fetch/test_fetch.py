@@ -246,6 +246,10 @@ async def test_a_server_s_words_are_only_words(host: Host, tmp_path: Path) -> No
 
 BAD = [
     (["ftp://host/x"], "cannot be read"),
+    (
+        ["resource://q4T-9_hXv2ZkLwPmB7sYd1RcE0a"],
+        "https://api.example.com/resources/q4T-9_hXv2ZkLwPmB7sYd1RcE0a",
+    ),
     (["http://127.0.0.1:1/"], "is not the URL of a resource"),
     (["http://127.0.0.1:1/..%2f/rows"], "is not the URL of a resource"),
     (["http://ana:secret@127.0.0.1:1/resources/abc"], "user name or password"),
