@@ -17,86 +17,151 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualsql.catalogue import Catalogue, Visible
-    from dualsql.databases import Database
+    from dualsql.catalogue import (
+        Catalogue as Catalogue,
+        Visible as Visible,
+    )
+    from dualsql.databases import Database as Database
     from dualsql.errors import (
-        Asked,
-        BadCursorError,
-        BadParameterError,
-        CallerMessage,
-        ConfigurationError,
-        CountExecutionError,
-        DatabaseBusyError,
-        DatabaseUnreachableError,
-        DualResponseError,
-        ForbiddenError,
-        ForbiddenSQLError,
-        InsufficientScopeError,
-        InvalidSQLError,
-        LimitExceededError,
-        NotFreezableError,
-        NoTotalOrderError,
-        QueryCancelledError,
-        QueryExecutionError,
-        QueryInterruptedError,
-        QueryTimeoutError,
-        ResourceExpiredError,
-        ResourceFailedError,
-        ResourceNotFoundError,
-        ResourcePendingError,
-        ResultChangedError,
-        StorageError,
-        TamperedError,
-        TooManyQueriesError,
-        UnauthenticatedError,
-        UnknownColumnError,
-        UnknownTableError,
-        ValueNotRepresentableError,
+        Asked as Asked,
+        BadCursorError as BadCursorError,
+        BadParameterError as BadParameterError,
+        CallerMessage as CallerMessage,
+        ConfigurationError as ConfigurationError,
+        CountExecutionError as CountExecutionError,
+        DatabaseBusyError as DatabaseBusyError,
+        DatabaseUnreachableError as DatabaseUnreachableError,
+        DualResponseError as DualResponseError,
+        ForbiddenError as ForbiddenError,
+        ForbiddenSQLError as ForbiddenSQLError,
+        InsufficientScopeError as InsufficientScopeError,
+        InvalidSQLError as InvalidSQLError,
+        LimitExceededError as LimitExceededError,
+        NotFreezableError as NotFreezableError,
+        NoTotalOrderError as NoTotalOrderError,
+        QueryCancelledError as QueryCancelledError,
+        QueryExecutionError as QueryExecutionError,
+        QueryInterruptedError as QueryInterruptedError,
+        QueryTimeoutError as QueryTimeoutError,
+        ResourceExpiredError as ResourceExpiredError,
+        ResourceFailedError as ResourceFailedError,
+        ResourceNotFoundError as ResourceNotFoundError,
+        ResourcePendingError as ResourcePendingError,
+        ResultChangedError as ResultChangedError,
+        StorageError as StorageError,
+        TamperedError as TamperedError,
+        TooManyQueriesError as TooManyQueriesError,
+        UnauthenticatedError as UnauthenticatedError,
+        UnknownColumnError as UnknownColumnError,
+        UnknownTableError as UnknownTableError,
+        ValueNotRepresentableError as ValueNotRepresentableError,
     )
-    from dualsql.formats.samples import TextFormat
-    from dualsql.formats.writer import Chunk, FirstRow, Format, Resuming, WriterFactory, WriterOptions
-    from dualsql.freeze import Registry
-    from dualsql.freeze.document import Statement
-    from dualsql.identity import Audit, AuditEvent, Authenticate
-    from dualsql.mcp.decorators import ToolOptions
-    from dualsql.query import ResultQuery
+    from dualsql.formats.samples import TextFormat as TextFormat
+    from dualsql.formats.writer import (
+        Chunk as Chunk,
+        FirstRow as FirstRow,
+        Format as Format,
+        Resuming as Resuming,
+        WriterFactory as WriterFactory,
+        WriterOptions as WriterOptions,
+    )
+    from dualsql.freeze import Registry as Registry
+    from dualsql.freeze.document import Statement as Statement
+    from dualsql.identity import (
+        Audit as Audit,
+        AuditEvent as AuditEvent,
+        Authenticate as Authenticate,
+    )
+    from dualsql.mcp.decorators import ToolOptions as ToolOptions
+    from dualsql.query import ResultQuery as ResultQuery
     from dualsql.resource import (
-        Count,
-        CountMethod,
-        Principal,
-        Resource,
-        SampleMethod,
-        SampleOption,
-        SampleWay,
-        Status,
-        Total,
-        Way,
+        Count as Count,
+        CountMethod as CountMethod,
+        Principal as Principal,
+        Resource as Resource,
+        SampleMethod as SampleMethod,
+        SampleOption as SampleOption,
+        SampleWay as SampleWay,
+        Status as Status,
+        Total as Total,
+        Way as Way,
     )
-    from dualsql.response import DualResponse, LinkForm, Picture, ResponseStatus, ResultsFormat
-    from dualsql.results.access import Authorize, Listing
-    from dualsql.results.options import CreateOptions, ProfileOption
-    from dualsql.results.pages import PageRequest, ResultPage
-    from dualsql.results.streams import ResultStream, Resumption, StreamEnding, StreamRequest
-    from dualsql.saved_queries import QueryParameter, SavedQuery
-    from dualsql.server import DualResponseServer, ServerOptions
-    from dualsql.settings import Action, ResultCache, Settings, SnapshotTags
-    from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
-    from dualsql.store.protocol import Access, LinkRecord, ListingPosition, Requester, ResourceState, Usage
-    from dualsql.tenancy import Hook, HookContext, Mask, RowFilter, RowSecurity, Shared, TenantFilter
+    from dualsql.response import (
+        DualResponse as DualResponse,
+        LinkForm as LinkForm,
+        Picture as Picture,
+        ResponseStatus as ResponseStatus,
+        ResultsFormat as ResultsFormat,
+    )
+    from dualsql.results.access import (
+        Authorize as Authorize,
+        Listing as Listing,
+    )
+    from dualsql.results.options import (
+        CreateOptions as CreateOptions,
+        ProfileOption as ProfileOption,
+    )
+    from dualsql.results.pages import (
+        PageRequest as PageRequest,
+        ResultPage as ResultPage,
+    )
+    from dualsql.results.streams import (
+        ResultStream as ResultStream,
+        Resumption as Resumption,
+        StreamEnding as StreamEnding,
+        StreamRequest as StreamRequest,
+    )
+    from dualsql.saved_queries import (
+        QueryParameter as QueryParameter,
+        SavedQuery as SavedQuery,
+    )
+    from dualsql.server import (
+        DualResponseServer as DualResponseServer,
+        ServerOptions as ServerOptions,
+    )
+    from dualsql.settings import (
+        Action as Action,
+        ResultCache as ResultCache,
+        Settings as Settings,
+        SnapshotTags as SnapshotTags,
+    )
+    from dualsql.store import (
+        MemoryStore as MemoryStore,
+        ResourceChanges as ResourceChanges,
+        ResourceStore as ResourceStore,
+        SQLResourceStore as SQLResourceStore,
+    )
+    from dualsql.store.protocol import (
+        Access as Access,
+        LinkRecord as LinkRecord,
+        ListingPosition as ListingPosition,
+        Requester as Requester,
+        ResourceState as ResourceState,
+        Usage as Usage,
+    )
+    from dualsql.tenancy import (
+        Hook as Hook,
+        HookContext as HookContext,
+        Mask as Mask,
+        RowFilter as RowFilter,
+        RowSecurity as RowSecurity,
+        Shared as Shared,
+        TenantFilter as TenantFilter,
+    )
     from dualsql_client.wire import (
-        Column,
-        ColumnarContent,
-        Page,
-        PageOrder,
-        Profile,
-        ProfileKind,
-        ProfileNotes,
-        ResourceDescription,
-        Row,
-        SortKey,
-        StructuredContent,
-        ToolProblem,
-        TotalCountKind,
+        Column as Column,
+        ColumnarContent as ColumnarContent,
+        Page as Page,
+        PageOrder as PageOrder,
+        Profile as Profile,
+        ProfileKind as ProfileKind,
+        ProfileNotes as ProfileNotes,
+        ResourceDescription as ResourceDescription,
+        Row as Row,
+        SortKey as SortKey,
+        StructuredContent as StructuredContent,
+        ToolProblem as ToolProblem,
+        TotalCountKind as TotalCountKind,
     )
 
 # Modules by name, imported on first use: the command line imports them without garbage collection (docs/serve.md).
@@ -215,120 +280,7 @@ _MODULES = {
     "WriterOptions": "dualsql.formats.writer",
 }
 
-__all__ = [
-    "Access",
-    "Action",
-    "Asked",
-    "Audit",
-    "AuditEvent",
-    "Authenticate",
-    "Authorize",
-    "BadCursorError",
-    "BadParameterError",
-    "CallerMessage",
-    "Catalogue",
-    "Chunk",
-    "Column",
-    "ColumnarContent",
-    "ConfigurationError",
-    "Count",
-    "CountExecutionError",
-    "CountMethod",
-    "CreateOptions",
-    "Database",
-    "DatabaseBusyError",
-    "DatabaseUnreachableError",
-    "DualResponse",
-    "DualResponseError",
-    "DualResponseServer",
-    "FirstRow",
-    "ForbiddenError",
-    "ForbiddenSQLError",
-    "Format",
-    "Hook",
-    "HookContext",
-    "InsufficientScopeError",
-    "InvalidSQLError",
-    "LimitExceededError",
-    "LinkForm",
-    "LinkRecord",
-    "Listing",
-    "ListingPosition",
-    "Mask",
-    "MemoryStore",
-    "NoTotalOrderError",
-    "NotFreezableError",
-    "Page",
-    "PageOrder",
-    "PageRequest",
-    "Picture",
-    "Principal",
-    "Profile",
-    "ProfileKind",
-    "ProfileNotes",
-    "ProfileOption",
-    "QueryCancelledError",
-    "QueryExecutionError",
-    "QueryInterruptedError",
-    "QueryParameter",
-    "QueryTimeoutError",
-    "Registry",
-    "Requester",
-    "Resource",
-    "ResourceChanges",
-    "ResourceDescription",
-    "ResourceExpiredError",
-    "ResourceFailedError",
-    "ResourceNotFoundError",
-    "ResourcePendingError",
-    "ResourceState",
-    "ResourceStore",
-    "ResponseStatus",
-    "ResultCache",
-    "ResultChangedError",
-    "ResultPage",
-    "ResultQuery",
-    "ResultStream",
-    "ResultsFormat",
-    "Resuming",
-    "Resumption",
-    "Row",
-    "RowFilter",
-    "RowSecurity",
-    "SQLResourceStore",
-    "SampleMethod",
-    "SampleOption",
-    "SampleWay",
-    "SavedQuery",
-    "ServerOptions",
-    "Settings",
-    "Shared",
-    "SnapshotTags",
-    "SortKey",
-    "Statement",
-    "Status",
-    "StorageError",
-    "StreamEnding",
-    "StreamRequest",
-    "StructuredContent",
-    "TamperedError",
-    "TenantFilter",
-    "TextFormat",
-    "TooManyQueriesError",
-    "ToolOptions",
-    "ToolProblem",
-    "Total",
-    "TotalCountKind",
-    "UnauthenticatedError",
-    "UnknownColumnError",
-    "UnknownTableError",
-    "Usage",
-    "ValueNotRepresentableError",
-    "Visible",
-    "Way",
-    "WriterFactory",
-    "WriterOptions",
-]
+__all__ = list(_MODULES)
 __version__ = "0.1.0"
 
 

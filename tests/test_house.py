@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import runpy
 import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from statistics import median, quantiles
@@ -179,6 +181,21 @@ def test_a_class_name_has_one_meaning() -> None:
     assert {
         name: files for name, files in found.items() if len(files) > 1
     }.keys() == ON_BOTH_SIDES_OF_THE_WIRE
+
+
+@pytest.mark.parametrize("name", ["dualsql", "dualsql.mcp", "dualsql_client"])
+def test_types_and_run_time_export_the_same_names(name: str) -> None:
+    """Such a package imports a name on first use, by its table, and shows type checkers the same as an import."""
+    module = import_module(name)
+    (block,) = (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If))
+    shown = {
+        (alias.asname, node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert shown == set(module._MODULES.items())
+    assert module.__all__ == sorted(module._MODULES)
 
 
 def test_the_synchronous_client_is_what_its_script_writes() -> None:

@@ -10,7 +10,7 @@
             async for batch in parsed.fetch_stream(batch_size=1000, typed=True):
                 print(f"{len(batch)} rows, the first is {batch[0]}")
 
-The rule: httpx is all it needs to run, and it fetches only from the `base_url` it was given.
+httpx is all that it needs to run. It fetches only from the `base_url` that it was given.
 """
 
 from __future__ import annotations
@@ -19,35 +19,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualsql_client.answers import FetchResult, ResourceMetadata
-    from dualsql_client.client import DualResponseClient
-    from dualsql_client.codemode import CodeMode
-    from dualsql_client.detect import KeptResults
-    from dualsql_client.errors import (
-        DualResponseClientError,
-        FetchError,
-        FetchTimeoutError,
-        MissingExtraError,
-        NotConfiguredError,
-        ParseError,
-        ResourceExpiredError,
-        ResourceFailedError,
-        ResourceNotFoundError,
-        ResourcePendingError,
-        StreamBrokenError,
-        ToolFailedError,
-        UntrustedOriginError,
+    from dualsql_client.answers import (
+        FetchResult as FetchResult,
+        ResourceMetadata as ResourceMetadata,
     )
-    from dualsql_client.markdown import parse_markdown
-    from dualsql_client.ndjson import decode_rows
-    from dualsql_client.origins import Origin
-    from dualsql_client.parsed import ParsedDualResponse
-    from dualsql_client.progress import Progress
-    from dualsql_client.query import Condition, Question, StreamOptions, where
-    from dualsql_client.sync_client import SyncDualResponseClient
-    from dualsql_client.sync_parsed import SyncParsedDualResponse
-    from dualsql_client.tool_answers import ToolAnswer
-    from dualsql_client.transport import Retry
+    from dualsql_client.client import DualResponseClient as DualResponseClient
+    from dualsql_client.codemode import CodeMode as CodeMode
+    from dualsql_client.detect import KeptResults as KeptResults
+    from dualsql_client.errors import (
+        DualResponseClientError as DualResponseClientError,
+        FetchError as FetchError,
+        FetchTimeoutError as FetchTimeoutError,
+        MissingExtraError as MissingExtraError,
+        NotConfiguredError as NotConfiguredError,
+        ParseError as ParseError,
+        ResourceExpiredError as ResourceExpiredError,
+        ResourceFailedError as ResourceFailedError,
+        ResourceNotFoundError as ResourceNotFoundError,
+        ResourcePendingError as ResourcePendingError,
+        StreamBrokenError as StreamBrokenError,
+        ToolFailedError as ToolFailedError,
+        UntrustedOriginError as UntrustedOriginError,
+    )
+    from dualsql_client.markdown import parse_markdown as parse_markdown
+    from dualsql_client.ndjson import decode_rows as decode_rows
+    from dualsql_client.origins import Origin as Origin
+    from dualsql_client.parsed import ParsedDualResponse as ParsedDualResponse
+    from dualsql_client.progress import Progress as Progress
+    from dualsql_client.query import (
+        Condition as Condition,
+        Question as Question,
+        StreamOptions as StreamOptions,
+        where as where,
+    )
+    from dualsql_client.sync_client import SyncDualResponseClient as SyncDualResponseClient
+    from dualsql_client.sync_parsed import SyncParsedDualResponse as SyncParsedDualResponse
+    from dualsql_client.tool_answers import ToolAnswer as ToolAnswer
+    from dualsql_client.transport import Retry as Retry
 
 # Modules by name, imported on first use: a server needs the shapes and errors of this package, not its HTTP library.
 _MODULES = {
@@ -84,39 +92,7 @@ _MODULES = {
     "where": "dualsql_client.query",
 }
 
-__all__ = [
-    "CodeMode",
-    "Condition",
-    "DualResponseClient",
-    "DualResponseClientError",
-    "FetchError",
-    "FetchResult",
-    "FetchTimeoutError",
-    "KeptResults",
-    "MissingExtraError",
-    "NotConfiguredError",
-    "Origin",
-    "ParseError",
-    "ParsedDualResponse",
-    "Progress",
-    "Question",
-    "ResourceExpiredError",
-    "ResourceFailedError",
-    "ResourceMetadata",
-    "ResourceNotFoundError",
-    "ResourcePendingError",
-    "Retry",
-    "StreamBrokenError",
-    "StreamOptions",
-    "SyncDualResponseClient",
-    "SyncParsedDualResponse",
-    "ToolAnswer",
-    "ToolFailedError",
-    "UntrustedOriginError",
-    "decode_rows",
-    "parse_markdown",
-    "where",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

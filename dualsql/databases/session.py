@@ -9,8 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from sqlalchemy.exc import DBAPIError, StatementError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.backends import FailureKind, SessionTerms, too_large

@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
-from sqlalchemy import Column as TableColumn
-from sqlalchemy import Label, types
+from sqlalchemy import Column as TableColumn, Label, types
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import false, null, true
 from sqlalchemy.dialects.mysql import match as mysql_match
-from sqlalchemy.dialects.postgresql import aggregate_order_by
-from sqlalchemy.dialects.postgresql import array as postgresql_array
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array as postgresql_array
 from sqlalchemy.sql import elements, operators, roles
 from sqlalchemy.sql.functions import FunctionAsBinary
 from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGrouping

@@ -14,11 +14,9 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Enum as SQLEnum
-from sqlalchemy import MetaData, inspect
+from sqlalchemy import Enum as SQLEnum, MetaData, inspect
 from sqlalchemy.exc import NoInspectionAvailable
-from sqlalchemy.orm import Bundle, Mapper
-from sqlalchemy.orm import registry as orm_registry
+from sqlalchemy.orm import Bundle, Mapper, registry as orm_registry
 from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.sql import coercions, elements, roles, selectable
 from sqlalchemy.sql.base import SyntaxExtension

@@ -15,22 +15,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualsql.catalogue.mcp import add_catalogue
-    from dualsql.mcp.calls import PrincipalOf
+    from dualsql.catalogue.mcp import add_catalogue as add_catalogue
+    from dualsql.mcp.calls import PrincipalOf as PrincipalOf
     from dualsql.mcp.decorators import (
-        Function,
-        PlainEnvelope,
-        PlainToolOptions,
-        ToolOptions,
-        plain_tool,
-        tool,
+        Function as Function,
+        PlainEnvelope as PlainEnvelope,
+        PlainToolOptions as PlainToolOptions,
+        ToolOptions as ToolOptions,
+        plain_tool as plain_tool,
+        tool as tool,
     )
-    from dualsql.mcp.negotiation import Envelope
-    from dualsql.mcp.resources import add_resources, system_prompt
-    from dualsql.mcp.results import Answer, AnswerKeywords
-    from dualsql.query.mcp import add_data_manager, add_result_tools
-    from dualsql.sql.mcp import add_execute_query, add_query
-    from dualsql.web.mcp import add_app
+    from dualsql.mcp.negotiation import Envelope as Envelope
+    from dualsql.mcp.resources import (
+        add_resources as add_resources,
+        system_prompt as system_prompt,
+    )
+    from dualsql.mcp.results import (
+        Answer as Answer,
+        AnswerKeywords as AnswerKeywords,
+    )
+    from dualsql.query.mcp import (
+        add_data_manager as add_data_manager,
+        add_result_tools as add_result_tools,
+    )
+    from dualsql.sql.mcp import (
+        add_execute_query as add_execute_query,
+        add_query as add_query,
+    )
+    from dualsql.web.mcp import add_app as add_app
 
 # Modules by name, imported on first use: the features import this package, and a server is made without an SDK.
 _MODULES = {
@@ -54,26 +66,7 @@ _MODULES = {
     "tool": "dualsql.mcp.decorators",
 }
 
-__all__ = [
-    "Answer",
-    "AnswerKeywords",
-    "Envelope",
-    "Function",
-    "PlainEnvelope",
-    "PlainToolOptions",
-    "PrincipalOf",
-    "ToolOptions",
-    "add_app",
-    "add_catalogue",
-    "add_data_manager",
-    "add_execute_query",
-    "add_query",
-    "add_resources",
-    "add_result_tools",
-    "plain_tool",
-    "system_prompt",
-    "tool",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -93,8 +93,8 @@ PlainEnvelope = Literal["none", "dual_mode"]
 """The envelope of plain data: none, or the dual-mode answer (specification S8) around it."""
 
 
-class _CommonOptions(TypedDict, total=False):
-    """The options of every tool.
+class RegistrationOptions(TypedDict, total=False):
+    """How a tool is registered: the options of `tool` and of `plain_tool`.
 
     Attributes:
         name, title, description: of the tool; by default those of the function.
@@ -111,24 +111,18 @@ class _CommonOptions(TypedDict, total=False):
     registration: Mapping[str, Any]
 
 
-class PlainToolOptions(_CommonOptions, total=False):
-    """The options of `plain_tool`.
+class PlainToolOptions(RegistrationOptions, total=False):
+    """The options of `plain_tool`: those of `RegistrationOptions`, and one more.
 
     Attributes:
-        name, title, description: of the tool; by default those of the function.
-        principal: gives the principal of a verified access token; by default `principal_of_token`. It must agree with
-            the server's `authenticate`.
-        registration: further keyword arguments of the SDK's own registration: icons, meta; with fastmcp also tags,
-            timeout and auth.
         envelope: "none", the default, or "dual_mode" (see docs/envelope.md).
     """
 
     envelope: PlainEnvelope
 
 
-class ToolOptions(_CommonOptions, ResultKeywords, total=False):
-    """The options of `DualResponseServer.tool`: name, title, description, principal and registration as in
-    `PlainToolOptions`, and these.
+class ToolOptions(RegistrationOptions, ResultKeywords, total=False):
+    """The options of `DualResponseServer.tool`: those of `RegistrationOptions`, and these.
 
     sample_size, sample, expiration, count, profile, source and wait are as for `DualResponseServer.create_response`.
     They hold for every result unless its `Answer` overrides them.

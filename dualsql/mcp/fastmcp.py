@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import AuthorizationError, ToolError
-from fastmcp.exceptions import ValidationError as FastValidationError
+from fastmcp.exceptions import AuthorizationError, ToolError, ValidationError as FastValidationError
 from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
 from fastmcp.tools import FunctionTool, ToolResult
 from mcp.shared.exceptions import MCPError

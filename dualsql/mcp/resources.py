@@ -39,13 +39,13 @@ with extra("mcp"):
         METHOD_NOT_FOUND,
         EmptyResult,
         ReadResourceResult,
+        Resource as ListedResource,
         ResourceTemplate,
         SubscribeRequestParams,
         SubscriptionsListenRequestParams,
         TextResourceContents,
         UnsubscribeRequestParams,
     )
-    from mcp_types import Resource as ListedResource
 
 if TYPE_CHECKING:
     from dualsql.server import DualResponseServer

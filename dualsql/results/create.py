@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import util
 
-from dualsql import plan
-from dualsql import sqlalchemy_internals as internals
+from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.databases import Sample, Source, chosen_source
 from dualsql.errors import (
     DatabaseBusyError,

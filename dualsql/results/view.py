@@ -8,14 +8,12 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from datetime import time as time_of_day
+from datetime import date, datetime, time as time_of_day, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from dualsql import plan
-from dualsql import sqlalchemy_internals as internals
+from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, driver_names

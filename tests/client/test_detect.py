@@ -15,8 +15,7 @@ import mcp
 import mcp_types
 import pytest
 from fastmcp.tools import ToolResult
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict
 

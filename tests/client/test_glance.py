@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 
 from dualsql_client import DualResponseClient, ParsedDualResponse, SyncDualResponseClient

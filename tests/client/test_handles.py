@@ -6,8 +6,7 @@ import secrets
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql_client import DualResponseClient
 from tests.client.hosting import RESOURCE_ID, structured

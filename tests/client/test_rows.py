@@ -8,8 +8,7 @@ from typing import Any, get_args
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql_client import ParseError, decode_rows
 from dualsql_client.answers import read_columns

@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from fastmcp import Client as FastClient
-from fastmcp import Context as FastContext
-from fastmcp import FastMCP
+from fastmcp import Client as FastClient, Context as FastContext, FastMCP
 from hypothesis import given
 from mcp import Client
 from mcp.server import MCPServer

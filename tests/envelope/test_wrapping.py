@@ -12,8 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, get_type_hints
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from dualsql import DualResponse

@@ -54,12 +54,10 @@ from dualsql_client import (
 )
 from dualsql_client.cli.commands import app as client_commands
 from dualsql_client.wire import row_digest
-from tests.client.hosting import listening_socket, origin_of
-from tests.client.hosting import serving as listening
+from tests.client.hosting import listening_socket, origin_of, serving as listening
 from tests.client.recorded import recordings
 from tests.freeze.dialects import DIALECTS
-from tests.freeze.shop import REGISTRY as SHOP
-from tests.freeze.shop import SHAPES
+from tests.freeze.shop import REGISTRY as SHOP, SHAPES
 from tests.schools import Base
 
 BASE_URL = "http://127.0.0.1:8000/resources"

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyarrow import parquet
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, Numeric, String, Table, func, select
 from sqlalchemy.dialects import postgresql

@@ -7,8 +7,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql.formats.text import cell, csv_cell, json_cell, single_line
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dualsql.errors import DualResponseError, NotFreezableError, TamperedError
 from dualsql.freeze import freeze, is_bound_to_dialect, thaw

@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from sqlalchemy import Select, and_, between, bindparam, case, cast, func, not_, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.types import Integer, String

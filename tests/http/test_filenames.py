@@ -7,8 +7,7 @@ from email.message import Message
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql.http.streaming import content_disposition, file_stem
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql.http.parameters import preferred_coding, preferred_media_type
 from dualsql.http.problems import NotAcceptableError

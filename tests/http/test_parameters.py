@@ -8,8 +8,7 @@ from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql.errors import BadParameterError
 from dualsql.http.parameters import (

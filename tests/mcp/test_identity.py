@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
-from fastmcp.server.auth import AccessToken as FastToken
-from fastmcp.server.auth import TokenVerifier as FastVerifier
+from fastmcp.server.auth import AccessToken as FastToken, TokenVerifier as FastVerifier
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings

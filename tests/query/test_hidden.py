@@ -11,8 +11,7 @@ from sqlalchemy import exists, insert, select
 from dualsql import RowFilter
 from tests.engines import opened
 from tests.http.application import Application, by_header, problem_of, running
-from tests.query.readings import ALL, METADATA, READINGS, ROWS, TENANTS, rows_of
-from tests.query.readings import person as principal_of
+from tests.query.readings import ALL, METADATA, READINGS, ROWS, TENANTS, person as principal_of, rows_of
 
 GUESSES: list[dict[str, Any]] = [
     {"filters": [{"column": "secret", "op": "eq", "value": "hidden"}]},

@@ -18,8 +18,7 @@ from dualsql import (
 )
 from dualsql.errors import ConfigurationError
 from tests.http.application import ALL, INSTITUTIONS, ROWS, Application, problem_of, running
-from tests.query.readings import ALL as READINGS_ALL
-from tests.query.readings import TENANTS, person, rows_of
+from tests.query.readings import ALL as READINGS_ALL, TENANTS, person, rows_of
 
 BIG: dict[str, Any] = {"filters": [{"column": "id", "op": "gt", "value": 50}]}
 REFINEMENTS: list[dict[str, Any]] = [

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
-from sqlalchemy import Column, Integer, MetaData, Table, func
-from sqlalchemy import select as plain_select
+from sqlalchemy import Column, Integer, MetaData, Table, func, select as plain_select
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, registry

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastmcp import Client as FastClient
-from fastmcp import FastMCP
+from fastmcp import Client as FastClient, FastMCP
 from fastmcp_tasks import TasksExtension
 from fastmcp_tasks.client import call_tool_task
 from mcp import Client

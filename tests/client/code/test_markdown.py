@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dualsql_client.markdown import MAXIMUM_CHARACTERS, MarkdownAnswer, ParseStrategy, parse_markdown
 from tests.client.code.answers import ANSWERS, ID, Answer

@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from sqlalchemy import Column, DateTime, Integer, MetaData, Table, select
 
 from dualsql import Registry

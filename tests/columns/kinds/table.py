@@ -31,8 +31,7 @@ from sqlalchemy import (
     select,
     types,
 )
-from sqlalchemy.dialects import mysql
-from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.dialects import mysql, postgresql as pg
 
 from tests.columns.kinds.results import Served, table_of, values_of
 

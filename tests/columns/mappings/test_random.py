@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, note, settings, strategies as st
 from sqlalchemy import ForeignKey, Integer, String, TypeDecorator, create_engine, inspect, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import (

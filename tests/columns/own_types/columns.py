@@ -12,8 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy_utils as utils  # type: ignore[import-untyped]
-from sqlalchemy import Column, Integer, MetaData, PickleType, String, Table
-from sqlalchemy import Enum as SQLEnum
+from sqlalchemy import Column, Enum as SQLEnum, Integer, MetaData, PickleType, String, Table
 
 from tests.columns.own_types import types as own
 from tests.columns.own_types.types import Level, Money

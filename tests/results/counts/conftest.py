@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer
 from dualsql.databases import Source
 from tests import engines
-from tests.http.application import Application, running
-from tests.http.application import fill as fill_institutions
+from tests.http.application import Application, fill as fill_institutions, running
 from tests.schools import Base, fill
 
 MANY = 12_345

@@ -35,8 +35,15 @@ from dualsql.errors import BadCursorError
 from dualsql.tenancy import Hook
 from dualsql_client import DualResponseClient
 from tests.engines import ENGINES, opened
-from tests.http.application import ALL, INSTITUTIONS, Application, institution, problem_of, running
-from tests.http.application import fill as fill_institutions
+from tests.http.application import (
+    ALL,
+    INSTITUTIONS,
+    Application,
+    fill as fill_institutions,
+    institution,
+    problem_of,
+    running,
+)
 
 ANA, BEN = Principal(id="ana", tenant="north"), Principal(id="ben", tenant="north")
 SORT = [{"field": "enrollment", "order": "desc"}]

@@ -13,8 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dualsql import BadParameterError, Principal
 from dualsql.errors import BadCursorError

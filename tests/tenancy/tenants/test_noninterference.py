@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dualsql import DualResponseError
 from dualsql.sql.translate import _HANDLERS
