@@ -481,12 +481,12 @@ def refuse_unknown(given: Collection[str], known: Collection[str], what: str) ->
     if unknown is None:
         return
     name = unknown[:_COMPARED]
-    close = _meant(name, known) or get_close_matches(name, known, n=1)
+    close = _synonyms_of(name, known) or get_close_matches(name, known, n=1)
     allowed = f"Allowed here: {', '.join(known)}." if known else "None is allowed here."
     hint = f"Did you mean {close[0]!r}?" if close else allowed
     raise BadParameterError(f"Unknown {what} {name!r}.", hint=hint, details={"name": name, "known": [*known]})
 
 
-def _meant(name: str, known: Collection[str]) -> list[str]:
+def _synonyms_of(name: str, known: Collection[str]) -> list[str]:
     same = next((names for names in _SAME if name.lower() in names), frozenset())
     return [each for each in known if each in same]

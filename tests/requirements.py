@@ -541,7 +541,7 @@ BEYOND: dict[str, str] = {
     "columns/kinds/test_unfit.py": "one cell that cannot be read refuses nothing else",
     "columns/kinds/test_computed.py": "numbers that engines compute, in every format; columns as text",
     "models/test_statements.py": "600 statements over 40 mapped classes give what SQLAlchemy gives",
-    "plan/test_settled.py": "DISTINCT as a word, joins without an ON, text around the columns",
+    "plan/test_normal_form.py": "DISTINCT as a word, joins without an ON, text around the columns",
     "columns/mappings/test_columns.py": "mapped classes: the columns of a plain execution, the rows of a session",
     "columns/mappings/test_random.py": "random mapped classes are served as a session loads them",
     "columns/mappings/test_served.py": "mapped classes as they are served: formats, pages, questions",

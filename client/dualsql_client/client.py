@@ -134,7 +134,7 @@ class DualResponseClient:
         known: dict[str, detect.Detected] = {}
         async for event in events:
             for detected in detect.find(event, in_texts=False, is_configured=self._origins.has):
-                if detect.tells_more(detected, known.get(detected.key)):
+                if detect.is_more_complete(detected, known.get(detected.key)):
                     known[detected.key] = detected
                     yield self._parsed(detected)
 

@@ -173,11 +173,11 @@ def _visit(walk: Walk, found: dict[str, Detected], is_configured: IsConfigured) 
     detected = _structure(fields) or _addressed(fields, is_configured) or _link(fields)
     if detected is None:
         walk.descend(fields)
-    elif tells_more(detected, found.get(detected.key)):
+    elif is_more_complete(detected, found.get(detected.key)):
         found[detected.key] = detected
 
 
-def tells_more(detected: Detected, known: Detected | None) -> bool:
+def is_more_complete(detected: Detected, known: Detected | None) -> bool:
     """Whether a dual response adds to what is known of its resource."""
     return known is None or (known.sample is None and detected.sample is not None)
 

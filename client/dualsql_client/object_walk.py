@@ -160,14 +160,14 @@ class Walk:
 
     def _open(self, text: str | bytes | bytearray) -> None:
         self._characters -= len(text)
-        if self._characters < 0 or self._nesting >= MAXIMUM_JSON_NESTING or not _may_tell(text):
+        if self._characters < 0 or self._nesting >= MAXIMUM_JSON_NESTING or not _may_hold_result(text):
             return
         values = list(_json_in(text))
         self._nesting += 1
         self._push_all(values, is_text=True)
 
 
-def _may_tell(text: str | bytes | bytearray) -> bool:
+def _may_hold_result(text: str | bytes | bytearray) -> bool:
     """Whether the text is worth parsing as JSON: each kind of evidence contains one of these words."""
     return ("resource" in text or "://" in text) if isinstance(text, str) else b"resource" in text
 

@@ -32,9 +32,9 @@ from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import described
 from dualsql_client.preview import html, preview, rich_group
 from dualsql_client.progress import Meter
-from dualsql_client.query import Asking, Sort, StreamOptions, beside, page_request, rows_request
+from dualsql_client.query import QueryMethods, Sort, StreamOptions, page_at, page_request, rows_request
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
-from dualsql_client.transport import Allowance, Transport, settled
+from dualsql_client.transport import Allowance, Transport, wait_until_settled
 from dualsql_client.wire import Column, PageBody, Row, StreamFormat, TotalCountKind
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class ParsedDualResponse(Asking):
+class ParsedDualResponse(QueryMethods):
     """The sample a model saw, and the way to every row.
 
     Attributes:
@@ -122,7 +122,7 @@ class ParsedDualResponse(Asking):
             FetchError: see `dualsql_client.errors`.
             ParseError: with `typed`, a value is not what its column says.
         """
-        start = PageBody(offset=offset) if cursor is None else beside(cursor, offset)
+        start = PageBody(offset=offset) if cursor is None else page_at(cursor, offset)
         return await self._page(page_request(start, limit, sort), typed=typed)
 
     @checked_keywords(StreamOptions)
@@ -273,7 +273,7 @@ class ParsedDualResponse(Asking):
             FetchError: see `dualsql_client.errors`.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        answer = await settled(self._configured(), self.resource_uri, seconds)
+        answer = await wait_until_settled(self._configured(), self.resource_uri, seconds)
         metadata = read_metadata(answer)
         self._note_expiry(answer)
         self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
@@ -370,7 +370,7 @@ class ParsedDualResponse(Asking):
             try:
                 async with self.kept_alive(), aclosing(stream.blocks()) as blocks:
                     async for block in blocks:
-                        await meter.tell(stream.rows, stream.total, stream.bytes)
+                        await meter.report(stream.rows, stream.total, stream.bytes)
                         yield block
             except FetchError:
                 await meter.finish()
@@ -390,7 +390,7 @@ class ParsedDualResponse(Asking):
                     asked = page_request(PageBody(offset=offset), size, options.get("sort"))
                     page = await self._page(asked, typed=typed, allowance=allowance)
                     offset = page.next_offset
-                    await meter.tell(page.offset + len(page.data), page.total_count, 0)
+                    await meter.report(page.offset + len(page.data), page.total_count, 0)
                     yield (
                         page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
                     )

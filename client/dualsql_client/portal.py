@@ -98,7 +98,7 @@ class Portal:
             while (item := self.call(_next, items)) is not _END:
                 yield item
         finally:
-            worker.let_go(items)
+            worker.release(items)
 
     @contextmanager
     def within(self, manager: AbstractAsyncContextManager[T]) -> Generator[T, None, None]:
@@ -166,7 +166,7 @@ class _Worker:
             future.cancel()
             raise
 
-    def let_go(self, items: AsyncGenerator[Any, None]) -> None:
+    def release(self, items: AsyncGenerator[Any, None]) -> None:
         """Close a generator; in the thread of the loop itself, or after its end, without waiting."""
         with suppress(RuntimeError):  # the loop has ended, and closed it
             if self.is_current():

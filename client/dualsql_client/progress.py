@@ -75,7 +75,7 @@ class Meter:
         if self._bar:
             self._bar.stop()
 
-    async def tell(self, rows: int, total: int | None, size: int) -> None:
+    async def report(self, rows: int, total: int | None, size: int) -> None:
         """Say that so many rows and bytes are there."""
         self._last = rows, total, size
         if self._bar:
@@ -135,10 +135,10 @@ class Bar:
         """Draw so much of it."""
         # Of Parquet no row is known before its end: the bar moves to and fro.
         total = progress.total if progress.rows or not progress.bytes else None
-        self._progress.update(self._task, completed=progress.rows, total=total, said=said_of(progress))
+        self._progress.update(self._task, completed=progress.rows, total=total, said=progress_text(progress))
 
 
-def said_of(progress: Progress) -> str:
+def progress_text(progress: Progress) -> str:
     """Such as `1,200/5,000 rows  3.1 MB  48,000 rows/s`; of Parquet `3.1 MB  2.0 MB/s`."""
     if progress.bytes and not progress.rows:
         megabytes = progress.bytes / 1e6

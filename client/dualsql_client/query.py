@@ -100,49 +100,49 @@ class Compared:
 
     def eq(self, value: Value) -> Condition:
         """Equal; texts are compared character by character."""
-        return self._said("eq", value)
+        return self._compared("eq", value)
 
     def ne(self, value: Value) -> Condition:
         """Not equal; NULLs do not match."""
-        return self._said("ne", value)
+        return self._compared("ne", value)
 
     def lt(self, value: Value) -> Condition:
         """Below."""
-        return self._said("lt", value)
+        return self._compared("lt", value)
 
     def le(self, value: Value) -> Condition:
         """Below, or equal."""
-        return self._said("le", value)
+        return self._compared("le", value)
 
     def gt(self, value: Value) -> Condition:
         """Above."""
-        return self._said("gt", value)
+        return self._compared("gt", value)
 
     def ge(self, value: Value) -> Condition:
         """Above, or equal."""
-        return self._said("ge", value)
+        return self._compared("ge", value)
 
     def one_of(self, values: Iterable[Value]) -> Condition:
         """Equal to one of them."""
-        return self._said("in", list(values))
+        return self._compared("in", list(values))
 
     def between(self, least: Value, most: Value) -> Condition:
         """From `least` to `most`, both included."""
-        return self._said("between", [least, most])
+        return self._compared("between", [least, most])
 
     def contains(self, part: str) -> Condition:
         """A text that contains `part`, compared character by character."""
-        return self._said("contains", part)
+        return self._compared("contains", part)
 
     def starts_with(self, beginning: str) -> Condition:
         """A text that begins with `beginning`."""
-        return self._said("starts_with", beginning)
+        return self._compared("starts_with", beginning)
 
     def is_null(self) -> Condition:
         """NULL."""
-        return self._said("is_null", True)  # noqa: FBT003 - it is what is sent
+        return self._compared("is_null", True)  # noqa: FBT003 - it is what is sent
 
-    def _said(self, operator: Operator, value: Any) -> Condition:
+    def _compared(self, operator: Operator, value: Any) -> Condition:
         return Condition({"column": self._column, "op": operator, "value": plain_value(value)})
 
 
@@ -226,7 +226,7 @@ class StreamOptions(TypedDict, total=False):
     progress: bool | Tell
 
 
-def beside(cursor: str, offset: int) -> PageBody:
+def page_at(cursor: str, offset: int) -> PageBody:
     """The page that a cursor leads to.
 
     Raises:
@@ -274,7 +274,7 @@ def sort_key(written: str) -> SortKey:
     return {"field": written.removeprefix("-"), "order": "desc" if written.startswith("-") else "asc"}
 
 
-class Asking:
+class QueryMethods:
     """The query methods of a dual response."""
 
     __slots__ = ()

@@ -372,7 +372,7 @@ class RowStream:
             raise error
         if self.bytes and (self._token is None or not self.rows):
             raise self._broken(error, _WHY_NOT.get(self._no_resume, "Begin again.")) from error
-        delay = attempts.delay(error.retry_after, most=self.transport.patience)
+        delay = attempts.delay(error.retry_after, most=self.transport.longest_wait)
         if delay is None:
             if self.bytes:
                 raise self._broken(error, "Try again later.") from error

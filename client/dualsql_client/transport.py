@@ -302,7 +302,7 @@ class Transport:
         self._unreachable = _errors_of(http, ("ConnectError",))[1]
 
     @property
-    def patience(self) -> float:
+    def longest_wait(self) -> float:
         """Seconds for which it is worth trying again, as far as this server is known."""
         return math.inf if self._is_answered else _STRANGER_SECONDS
 
@@ -468,9 +468,9 @@ class Transport:
         if self.carries_link or not error.may_pass:
             return None
         if reads_all:  # all rows page by page: as a stream, it outlasts a restart
-            return attempts.delay(error.retry_after, most=self.patience)
+            return attempts.delay(error.retry_after, most=self.longest_wait)
         # What the server has answered is the caller's to judge.
-        return attempts.delay(most=min(self.patience, self._seconds)) if error.status is None else None
+        return attempts.delay(most=min(self.longest_wait, self._seconds)) if error.status is None else None
 
     async def _sent(
         self, method: str, url: str, body: Mapping[str, Any] | None, allowance: Allowance | None
@@ -643,7 +643,7 @@ _LONGEST_ASKED = 60.0
 """The most that a server may ask to be left alone."""
 
 
-async def settled(transport: Transport, uri: str, seconds: float | None) -> Any:
+async def wait_until_settled(transport: Transport, uri: str, seconds: float | None) -> Any:
     """The metadata of a resource once it is no longer pending.
 
     Raises:

@@ -290,7 +290,7 @@ def _text(text: str) -> str:
 PictureFormat = Literal["png", "svg"]
 
 _SCALE = 1.5
-_NOWHERE: list[str] = []
+_NO_URLS: list[str] = []
 """The addresses that data may come from. Without it, vl-convert fetches any address."""
 
 
@@ -315,10 +315,10 @@ def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
     try:
         if kind == "png":
             content = vl_convert.vegalite_to_png(
-                _with_fonts_missing(drawn), scale=_SCALE, allowed_base_urls=_NOWHERE
+                _with_fonts_missing(drawn), scale=_SCALE, allowed_base_urls=_NO_URLS
             )
             return Picture(content, "image/png")
-        svg = vl_convert.vegalite_to_svg(drawn, allowed_base_urls=_NOWHERE)
+        svg = vl_convert.vegalite_to_svg(drawn, allowed_base_urls=_NO_URLS)
         return Picture(svg.encode(), "image/svg+xml")
     except ValueError as error:
         raise QueryExecutionError("The chart could not be drawn.", hint="Request it as Vega-Lite.") from error

@@ -225,7 +225,9 @@ class Guard(ABC):
         """Make an engine read-only permanently. Called once, for engines that dualsql made."""
 
     @abstractmethod
-    def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AbstractAsyncContextManager[None]:
+    def read_only(
+        self, connection: AsyncConnection, terms: SessionTerms
+    ) -> AbstractAsyncContextManager[None]:
         """A read-only transaction on `terms`, open from the first line of the block. It also covers statements that a
         stream backend runs on the driver's connection. Afterwards, all settings of the connection are restored."""
 
@@ -234,20 +236,20 @@ class Guard(ABC):
         working.cancel()
         await asyncio.wait({working})
 
-    def held(self, connection: AsyncConnection) -> AbstractContextManager[None]:
+    def without_read_ahead(self, connection: AsyncConnection) -> AbstractContextManager[None]:
         """While the block waits for a slow reader, keep the driver from reading ahead."""
         return nullcontext()
 
-    async def put_away(self, result: Any) -> None:
+    async def close_result(self, result: Any) -> None:
         """Close a stream's result, read to its end or not. Never raises: the session ends next."""
         with suppress(Exception):
             await result.close()
 
-    def reading(self, connection: AsyncConnection) -> AbstractContextManager[None]:
+    def tolerant_reading(self, connection: AsyncConnection) -> AbstractContextManager[None]:
         """While the block reads rows through SQLAlchemy, a value that the driver cannot read becomes an Unfit."""
         return nullcontext()
 
-    def metered(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
+    def limited_bytes(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
         """While the block reads a page, limit the bytes from the database, if they can be counted.
 
         Raises:
@@ -255,15 +257,17 @@ class Guard(ABC):
         """
         return nullcontext()
 
-    def may_take(self, role: str, connection: Connection) -> bool:
+    def may_assume(self, role: str, connection: Connection) -> bool:
         """Whether the connection's user may take the role; called if the database has roles."""
         raise NotImplementedError
 
-    async def writable(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
+    async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
         """The tables that the session's role could change without the guard; called if the database has roles."""
         raise NotImplementedError
 
-    async def unsecured(self, connection: AsyncConnection, tables: Sequence[Any]) -> Sequence[Any]:
+    async def tables_without_policies(
+        self, connection: AsyncConnection, tables: Sequence[Any]
+    ) -> Sequence[Any]:
         """The tables that no policy restricts for the session's user; called if the database has row-level security."""
         raise NotImplementedError
 
@@ -272,11 +276,11 @@ class Guard(ABC):
         return None
 
     @abstractmethod
-    def fault_of(self, error: BaseException | None) -> FailureKind | None:
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """The meaning of the driver's `error`; None for any other failure."""
 
 
-async def repeated_until_over(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:
+async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:
     """Repeat an attempt to stop a statement until `working` has ended: one that has not begun cannot be stopped.
 
     After two seconds, `working` is not waiting for the database, and is cancelled.
@@ -347,7 +351,7 @@ The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`);
 """
 
 
-class HeldUpError(Exception):
+class PageReaderBusyError(Exception):
     """A page reader is busy with a long statement: the page uses the pool."""
 
 
@@ -361,7 +365,7 @@ class PageReader(Protocol):
         """All rows of a statement, with the time limit `limit`.
 
         Raises:
-            HeldUpError: the statement was not started in time, and will not be started.
+            PageReaderBusyError: the statement was not started in time, and will not be started.
         """
 
     def abandon(self) -> None:

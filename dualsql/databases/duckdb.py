@@ -33,7 +33,7 @@ from dualsql.databases.backends import (
     SessionTerms,
     driver_of,
     memory_of,
-    repeated_until_over,
+    repeat_until_done,
 )
 from dualsql.databases.generic import (
     Expression,
@@ -84,8 +84,8 @@ class DuckDBGuard(Guard):
     """
 
     @asynccontextmanager
-    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. DuckDB has no time limit: `stop` interrupts a statement that runs too long."""
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        """See `Guard.read_only`. DuckDB has no time limit: `stop` interrupts a statement that runs too long."""
         await _require_closed(connection)
         # SQLAlchemy begins a transaction itself, which can no longer be made read-only.
         await connection.exec_driver_sql("ROLLBACK")
@@ -94,10 +94,10 @@ class DuckDBGuard(Guard):
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
-        await repeated_until_over(working, driver_of(connection).interrupt)
+        await repeat_until_done(working, driver_of(connection).interrupt)
 
-    def fault_of(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.fault_of`."""
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        """See `Guard.failure_kind`."""
         # The driver has neither error numbers nor SQLSTATEs.
         kind = type(error).__name__
         if kind == "InterruptException":

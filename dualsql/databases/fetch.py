@@ -15,7 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
 from dualsql.columns.result import DriverNames, driver_names
-from dualsql.databases.backends import HeldUpError, driver_statement, is_listened_to, require_described
+from dualsql.databases.backends import (
+    PageReaderBusyError,
+    driver_statement,
+    is_listened_to,
+    require_described,
+)
 from dualsql.databases.session import apart, database_errors, in_session, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
@@ -87,7 +92,10 @@ async def fetch_rows(
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
-        with source.guard.metered(connection, source.limits.page_bytes), source.guard.reading(connection):
+        with (
+            source.guard.limited_bytes(connection, source.limits.page_bytes),
+            source.guard.tolerant_reading(connection),
+        ):
             return await _rows(source, statement, rules, connection, described)
 
     with database_errors(source, failure, limit=timeout):
@@ -300,7 +308,7 @@ async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None
     try:
         async with asyncio.timeout(timeout.total_seconds() + _GRACE):
             return await fetching
-    except HeldUpError:
+    except PageReaderBusyError:
         return None
     except TimeoutError as error:
         raise ran_too_long(timeout) from error

@@ -30,7 +30,7 @@ from dualsql.databases.backends import (
     Refusal,
     SessionTerms,
     driver_of,
-    repeated_until_over,
+    repeat_until_done,
     spare_connection,
 )
 from dualsql.databases.generic import (
@@ -92,8 +92,8 @@ class MariaDBGuard(Guard):
     """
 
     @asynccontextmanager
-    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. Two round trips before the block and two after it."""
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        """See `Guard.read_only`. Two round trips before the block and two after it."""
         for statement in _enter(terms):
             await connection.exec_driver_sql(statement)
         try:
@@ -105,11 +105,11 @@ class MariaDBGuard(Guard):
         """See `Guard.stop`. MariaDB notices a disconnected client only when it writes to it, so the query is killed."""
         statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
         async with spare_connection(connection) as run:
-            await repeated_until_over(working, lambda: run(statement))
+            await repeat_until_done(working, lambda: run(statement))
 
     @contextmanager
-    def held(self, connection: AsyncConnection) -> Iterator[None]:
-        """See `Guard.held`. asyncmy reads from its socket even if nobody reads the rows: 200 MB in a second."""
+    def without_read_ahead(self, connection: AsyncConnection) -> Iterator[None]:
+        """See `Guard.without_read_ahead`. asyncmy reads even if nobody takes the rows: 200 MB in a second."""
         transport = getattr(driver_of(connection), "_transport", None)
         if transport is None or not transport.is_reading():
             yield
@@ -121,15 +121,15 @@ class MariaDBGuard(Guard):
             if not transport.is_closing():
                 transport.resume_reading()
 
-    async def put_away(self, result: Any) -> None:
-        """See `Guard.put_away`. An abandoned result is not closed, because the driver would read it to its end."""
+    async def close_result(self, result: Any) -> None:
+        """See `Guard.close_result`. An abandoned result is not closed, because the driver would read it to its end."""
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""
         return _REFUSALS.get(_code_of(error))
 
-    def fault_of(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.fault_of`."""
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        """See `Guard.failure_kind`."""
         return _FAULTS.get(_code_of(error))
 
 

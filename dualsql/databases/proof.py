@@ -60,7 +60,7 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
     try:
         await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
     except DBAPIError as error:
-        if source.guard.fault_of(error.orig) is FailureKind.WRITE:
+        if source.guard.failure_kind(error.orig) is FailureKind.WRITE:
             return True
         raise
     await connection.execute(text(f"DROP TABLE {table}"))
@@ -100,7 +100,7 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
         raise ConfigurationError(f"The database {source.name!r} has no row-level security.")
 
     async def bypassed(connection: AsyncConnection) -> list[str]:
-        return [str(table) for table in await source.guard.unsecured(connection, tables)]
+        return [str(table) for table in await source.guard.tables_without_policies(connection, tables)]
 
     with database_errors(source):
         found = await in_session(source, None, bypassed, timeout=timeout)
@@ -123,7 +123,7 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
 
     async def writable(connection: AsyncConnection) -> Sequence[str]:
         tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
-        return await source.guard.writable(connection, tables)
+        return await source.guard.writable_tables(connection, tables)
 
     with database_errors(source):
         found = await in_session(source, None, writable, timeout=timeout)

@@ -64,7 +64,7 @@ def database_errors(
     # A driver, a type's own processor or the network may raise anything, and its text may hold data.
     except Exception as error:
         # Stream backends get the driver's errors directly; SQLAlchemy wraps them.
-        fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
+        fault = source.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.TIMEOUT:
             raise _timeout(limit, time.monotonic() - started_at) from error
         raise _translated(fault, error, failure) from error
@@ -158,7 +158,7 @@ async def read_only(
         await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
         connection = await _connected(source, stack)
         on_connect(connection)
-        await stack.enter_async_context(source.guard.kept(connection, _terms(source, rules, limit)))
+        await stack.enter_async_context(source.guard.read_only(connection, _terms(source, rules, limit)))
         if rules is not None:
             _compile_under(connection, rules)
         yield connection
@@ -197,7 +197,7 @@ async def _connected(source: Source, stack: AsyncExitStack) -> AsyncConnection:
         raise
     # A driver, a resolver or the network may raise anything; the caller's query is not the cause.
     except Exception as error:
-        fault = source.guard.fault_of(error.orig if isinstance(error, DBAPIError) else error)
+        fault = source.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.BUSY:
             raise DatabaseBusyError("The database accepts no more connections now.") from error
         raise DatabaseUnreachableError("The database could not be reached.") from error

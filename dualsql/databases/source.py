@@ -361,7 +361,7 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
 def _look(source: Source, connection: Connection) -> None:
     role = source.role
     inspect(connection).has_table("a")
-    if role is not None and not source.guard.may_take(role, connection):
+    if role is not None and not source.guard.may_assume(role, connection):
         raise ConfigurationError(
             f"The database user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
         )

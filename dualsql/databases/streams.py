@@ -107,7 +107,7 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
             chunk = job.encode([tuple(row) for row in rows])
-            with job.source.guard.held(connection):
+            with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 
 
@@ -126,13 +126,13 @@ async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> No
 async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
     """The rows of the job's statement from SQLAlchemy, on demand."""
     options = {"compiled_cache": job.source.compiled}
-    with job.source.guard.reading(connection):
+    with job.source.guard.tolerant_reading(connection):
         result = await connection.stream(job.statement, job.rules.values, execution_options=options)
         try:
             require_described(list(result.keys()), driver_names(job.columns))
             yield result
         finally:
-            await job.source.guard.put_away(result)
+            await job.source.guard.close_result(result)
 
 
 def next_chunk(

@@ -120,7 +120,7 @@ def _completed(made: dict[str, Any], bounds: Bounds) -> Response:
     if data is not None:
         fields["data"] = as_object(data)
     if not success:
-        fields["error"] = error_told(fields)
+        fields["error"] = error_body_of(fields)
     fields |= {"success": success, "timestamp": _timestamp_of(fields)}
     fields["content"] = _content_of(fields, bounds)
     return cast(Response, fields)
@@ -146,17 +146,17 @@ def _text_of(fields: Mapping[str, Any], bounds: Bounds) -> str:
     return message if data is None else f"{message}\n\n{readable(data, bounds=bounds)}"
 
 
-def error_told(fields: Mapping[str, Any]) -> ErrorBody:
+def error_body_of(fields: Mapping[str, Any]) -> ErrorBody:
     """The error as the tool gave it: an object, a text, or a message beside it."""
     error = fields.get("error")
     told = error if isinstance(error, dict) else {"message": error}
     told = {name: value for name, value in told.items() if value is not None}
-    message = _first_text(told.get("message"), fields.get("message"), _said(fields))
+    message = _first_text(told.get("message"), fields.get("message"), _message_of(fields))
     code = _first_text(told.get("code"), fields.get("code"), UNKNOWN_ERROR)
     return cast(ErrorBody, {**told, **error_body(message, code, told.get("details"))})
 
 
-def _said(fields: Mapping[str, Any]) -> str | None:
+def _message_of(fields: Mapping[str, Any]) -> str | None:
     """The first text of the content, which is where MCP has the message."""
     content = fields.get("content")
     items = content if isinstance(content, list) and _is_content(content) else []
@@ -192,7 +192,7 @@ def dual_mode_of(
         issues = validate_dual_mode(answer, bounds=bounds)
         return dual_mode_error(malformed(issues, operation), operation=operation) if issues else answer
     if isinstance(made, dict) and _says_failure(made):
-        return dual_mode_error(error_told(made), operation=operation, shown=shown, seconds=seconds)
+        return dual_mode_error(error_body_of(made), operation=operation, shown=shown, seconds=seconds)
     if isinstance(made, dict) and made.get("success") is True and "data" in made:
         made = made["data"]
     return create_dual_mode_response(made, operation=operation, shown=shown, seconds=seconds, bounds=bounds)

@@ -217,7 +217,7 @@ def _issues(path: str, value: Any, schema: Schema) -> Issues:
         if check is not None:
             yield from check(path, value, rule)
     if "if" in schema and not any(_issues(path, value, schema["if"])):
-        yield from _because(_issues(path, value, schema["then"]), schema["if"])
+        yield from _with_reason(_issues(path, value, schema["then"]), schema["if"])
 
 
 def _required(path: str, value: Any, names: list[str]) -> Issues:
@@ -301,7 +301,7 @@ _PATTERNS: Mapping[str, str] = {
 }
 
 
-def _because(issues: Issues, condition: Schema) -> Issues:
+def _with_reason(issues: Issues, condition: Schema) -> Issues:
     constants = condition.get("properties", {})
     reason = " and ".join(
         f"{name} is {_word(constants[name]['const']) if name in constants else 'there'}"

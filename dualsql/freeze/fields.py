@@ -53,11 +53,13 @@ CHAINED = frozenset(
     """and_ or_ add mul concat_op comma_op bitwise_and_op bitwise_or_op bitwise_xor_op is_distinct_from
     is_not_distinct_from""".split()
 )
-_NOWHERE = frozenset({"from_", "as_", "filter_op", "null_op", "comma_op", "function_as_comparison_op"})
+_NOT_IN_EXPRESSIONS = frozenset(
+    {"from_", "as_", "filter_op", "null_op", "comma_op", "function_as_comparison_op"}
+)
 INFIX = frozenset(
     name
     for name in vars(operators)
-    if name not in PREFIXED | ORDERING | _NOWHERE and not name.startswith("_")
+    if name not in PREFIXED | ORDERING | _NOT_IN_EXPRESSIONS and not name.startswith("_")
 )
 
 

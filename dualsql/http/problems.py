@@ -308,7 +308,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         try:
             return await work
         except asyncio.CancelledError:
-            if watch.called_off():
+            if watch.has_cancelled():
                 raise CallerGoneError("The connection closed before the rows were read.") from None
             raise
 
@@ -334,12 +334,12 @@ class _Watch:
         if self._watching is not None:
             self._watching.cancel()
 
-    def called_off(self) -> bool:
+    def has_cancelled(self) -> bool:
         """Whether this watch, and nothing else, cancelled the work."""
         return self._has_cancelled and self._task is not None and self._task.uncancel() == 0
 
     def _begin(self) -> None:
-        self._watching = asyncio.create_task(_hang_up(self._receive))
+        self._watching = asyncio.create_task(_until_disconnected(self._receive))
         self._watching.add_done_callback(self._cancel)
 
     def _cancel(self, watching: asyncio.Task[None]) -> None:
@@ -351,6 +351,6 @@ class _Watch:
             self._task.cancel()
 
 
-async def _hang_up(receive: Receive) -> None:
+async def _until_disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

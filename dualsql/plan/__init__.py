@@ -1,7 +1,7 @@
 """Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
     entities    the columns that the rows of mapped classes have, written out
-    settled     DISTINCT as a clause, joins with their left side, cache keys that differ
+    normal_form DISTINCT as a clause, joins with their left side, cache keys that differ
     shape       any statement as a plain Select, its author's limit kept apart
     keys        sort keys and their order
     order       a total order: the keys asked for, the author's, and those that break ties

@@ -19,7 +19,7 @@ from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.plan.entities import distinctly_named, written_out
 from dualsql.plan.keys import split_modifiers
-from dualsql.plan.settled import settled, told_apart
+from dualsql.plan.normal_form import normal_form, with_distinct_key
 
 
 def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
@@ -109,7 +109,9 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     """
     if isinstance(statement, TextualSelect):
         return Shape(*_named(_select_from_text(statement), meanings))
-    written = written_out(settled(statement) if isinstance(statement, Select) else told_apart(statement))
+    written = written_out(
+        normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
+    )
     assert not isinstance(written, TextualSelect)
     limit, offset = _own_window(written)
     unlimited = _without_window(written)

@@ -259,7 +259,7 @@ class StreamRun:
     access: AccessControl
     slots: Slots
     ending: StreamEnding = field(default_factory=StreamEnding)
-    is_told: bool = False
+    is_noted: bool = False
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
@@ -272,9 +272,9 @@ class StreamRun:
                     async for chunk in chunks:
                         yield chunk
             finally:
-                if not self.is_told:
+                if not self.is_noted:
                     # In a task of its own: the reader may be cancelled several times while this unwinds.
-                    self.target.view.source.finish(self._tell())
+                    self.target.view.source.finish(self._note_end())
 
     async def _chunks(self) -> AsyncGenerator[Chunk, None]:
         loop = asyncio.get_running_loop()
@@ -295,7 +295,7 @@ class StreamRun:
                 last = self.writer.end(self._summary())
             except DualResponseError as error:
                 last = self._failure(error)
-        await self._tell()
+        await self._note_end()
         yield Chunk(last, 0)
 
     def _batches(self) -> AsyncGenerator[Chunk, None]:
@@ -337,8 +337,8 @@ class StreamRun:
             raise error
         return said
 
-    async def _tell(self) -> None:
-        self.is_told = True
+    async def _note_end(self) -> None:
+        self.is_noted = True
         error = self.ending.error
         await self.access.note(
             "read",

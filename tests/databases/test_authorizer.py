@@ -52,7 +52,9 @@ async def test_what_does_more_than_read_is_refused(source: Source, tmp_path: Pat
     async with read_only(source, None) as connection:
         with pytest.raises(DBAPIError) as refusal:
             await connection.execute(text(statement.format(folder=tmp_path)))
-    assert source.guard.fault_of(refusal.value.orig) is FailureKind.WRITE or "function" in str(refusal.value)
+    assert source.guard.failure_kind(refusal.value.orig) is FailureKind.WRITE or "function" in str(
+        refusal.value
+    )
     assert _names_in(tmp_path) == ["schools.sqlite"]
 
 

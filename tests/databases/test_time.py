@@ -68,7 +68,7 @@ async def test_the_database_keeps_the_time_by_itself(driver: str, source: Source
     async with read_only(source, None, limit=SHORT) as connection:
         with pytest.raises(DBAPIError) as raised:
             await connection.execute(SLOW)
-    assert source.guard.fault_of(raised.value.orig) is FailureKind.TIMEOUT
+    assert source.guard.failure_kind(raised.value.orig) is FailureKind.TIMEOUT
 
 
 async def test_the_clock_stops_with_the_session(source: Source) -> None:

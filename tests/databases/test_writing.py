@@ -54,7 +54,7 @@ async def test_every_write_is_refused_as_one(source: Source) -> None:
         async with read_only(source, None) as connection:
             with pytest.raises(Exception, match=r"(?i)read.?only") as raised:
                 await connection.execute(text(write))
-        assert source.guard.fault_of(getattr(raised.value, "orig", raised.value)) is FailureKind.WRITE
+        assert source.guard.failure_kind(getattr(raised.value, "orig", raised.value)) is FailureKind.WRITE
     async with read_only(source, None) as connection:
         assert (await connection.execute(select(func.count()).select_from(School))).scalar_one() == 23
         assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18

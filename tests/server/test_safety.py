@@ -100,7 +100,7 @@ class Unguarded(SQLiteGuard):
     """Lets everything through."""
 
     @asynccontextmanager
-    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         yield
 
 

@@ -16,7 +16,7 @@ from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import expiry_in_words, printable, total_in_words
-from dualsql_client.progress import Progress, said_of
+from dualsql_client.progress import Progress, progress_text
 from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, Pages, RowsTable, read_filter
 from dualsql_client.wire import Column, SortKey
 
@@ -267,7 +267,7 @@ class Viewer(App[None]):
 
     async def _write(self, path: Path) -> None:
         def tell(progress: Progress) -> None:
-            self._say(f"Saving {said_of(progress)} (Esc to cancel)")
+            self._say(f"Saving {progress_text(progress)} (Esc to cancel)")
 
         shown = await self._pages.refined()
         saved = await shown.save(path, sort=self._pages.sort, progress=tell)

@@ -17,7 +17,7 @@ from dualsql.databases.backends import (
     Refusal,
     SessionTerms,
     driver_of,
-    repeated_until_over,
+    repeat_until_done,
     spare_connection,
     too_large,
 )
@@ -119,8 +119,8 @@ class PostgreSQLGuard(Guard):
     """
 
     @asynccontextmanager
-    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. One round trip after BEGIN, two for long statements."""
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        """See `Guard.read_only`. One round trip after BEGIN, two for long statements."""
         await connection.execution_options(postgresql_readonly=True)
         if terms.settings:
             await connection.execute(_set_locally(terms))
@@ -136,15 +136,15 @@ class PostgreSQLGuard(Guard):
         """See `Guard.stop`. A driver that cancels by itself closes its connection, and may do so too early."""
         driver = driver_of(connection)
         if not hasattr(driver, "get_server_pid"):  # not asyncpg
-            await repeated_until_over(working, lambda: asyncio.to_thread(driver.cancel))
+            await repeat_until_done(working, lambda: asyncio.to_thread(driver.cancel))
             return
         statement = f"SELECT pg_cancel_backend({int(driver.get_server_pid())})"
         async with spare_connection(connection) as run:
-            await repeated_until_over(working, lambda: run(statement))
+            await repeat_until_done(working, lambda: run(statement))
 
     @contextmanager
-    def metered(self, connection: AsyncConnection, most: int) -> Iterator[None]:
-        """See `Guard.metered`. Beyond the limit, the connection is closed, which also ends the statement."""
+    def limited_bytes(self, connection: AsyncConnection, most: int) -> Iterator[None]:
+        """See `Guard.limited_bytes`. Beyond the limit, the connection is closed, which also ends the statement."""
         meter = _meter_of(driver_of(connection))
         if meter is None:
             yield
@@ -159,19 +159,21 @@ class PostgreSQLGuard(Guard):
         finally:
             meter.left = math.inf
 
-    def may_take(self, role: str, connection: Connection) -> bool:
-        """See `Guard.may_take`."""
+    def may_assume(self, role: str, connection: Connection) -> bool:
+        """See `Guard.may_assume`."""
         return bool(connection.scalar(select(func.pg_has_role(role, "MEMBER"))))
 
-    async def writable(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
-        """See `Guard.writable`."""
+    async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
+        """See `Guard.writable_tables`."""
         quote = connection.dialect.identifier_preparer.format_table
         listed = func.unnest(literal(list(map(quote, tables)), ARRAY(Text))).table_valued("name")
         may_write = func.has_table_privilege(listed.c.name, _WRITES)
         return (await connection.execute(select(listed.c.name).where(may_write))).scalars().all()
 
-    async def unsecured(self, connection: AsyncConnection, tables: Sequence[Any]) -> Sequence[Any]:
-        """See `Guard.unsecured`."""
+    async def tables_without_policies(
+        self, connection: AsyncConnection, tables: Sequence[Any]
+    ) -> Sequence[Any]:
+        """See `Guard.tables_without_policies`."""
         quote = connection.dialect.identifier_preparer.format_table
         active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
         row = (await connection.execute(select(*active))).one()
@@ -182,8 +184,8 @@ class PostgreSQLGuard(Guard):
         state = str(getattr(error, "sqlstate", None) or "")
         return next((refusal for begin, refusal in _REFUSALS.items() if state.startswith(begin)), None)
 
-    def fault_of(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.fault_of`."""
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        """See `Guard.failure_kind`."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
         if state is None and type(error).__name__ == "InterfaceError" and "closed" in str(error):
             # asyncpg's and psycopg2's for a connection that was lost: a standby's conflict with recovery ends so.

@@ -27,11 +27,11 @@ from dualsql.databases.backends import (
     DriverStatement,
     FailureKind,
     Guard,
-    HeldUpError,
+    PageReaderBusyError,
     SessionTerms,
     driver_of,
     memory_of,
-    repeated_until_over,
+    repeat_until_done,
     require_described,
 )
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
@@ -159,8 +159,8 @@ class SQLiteGuard(Guard):
         event.listen(engine, "connect", _forbid_writes)
 
     @asynccontextmanager
-    async def kept(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
-        """See `Guard.kept`. On a connection that is always read-only, nothing is sent."""
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        """See `Guard.read_only`. On a connection that is always read-only, nothing is sent."""
         clock = await _clock_of(connection)
         is_ours = not await _refuses_writes(connection)
         if is_ours:
@@ -175,11 +175,11 @@ class SQLiteGuard(Guard):
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
-        await repeated_until_over(working, driver_of(connection).interrupt)
+        await repeat_until_done(working, driver_of(connection).interrupt)
 
     @contextmanager
-    def reading(self, connection: AsyncConnection) -> Iterator[None]:
-        """See `Guard.reading`. A tenth of a microsecond for each text."""
+    def tolerant_reading(self, connection: AsyncConnection) -> Iterator[None]:
+        """See `Guard.tolerant_reading`. A tenth of a microsecond for each text."""
         driver = driver_of(connection)
         if driver.text_factory is not str:  # the application's own
             yield
@@ -190,8 +190,8 @@ class SQLiteGuard(Guard):
         finally:
             driver.text_factory = str
 
-    def fault_of(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.fault_of`."""
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        """See `Guard.failure_kind`."""
         code = getattr(error, "sqlite_errorcode", None)
         told = _FAULTS_BY_MESSAGE.get(str(error))
         return told if told or code is None else _FAULTS.get(code & 0xFF)
@@ -401,12 +401,12 @@ class FileReader:
         """All rows of a statement, with the time limit `limit`.
 
         Raises:
-            HeldUpError: the statement was not started in time, and will not be started.
+            PageReaderBusyError: the statement was not started in time, and will not be started.
             QueryExecutionError: it has other columns than described.
             sqlite3.Error: the error of the database.
         """
         if not self._is_free():
-            raise HeldUpError
+            raise PageReaderBusyError
         if self._thread is None:
             self._thread = Thread(target=self._serve, name="dualsql-pages", daemon=True)
             self._thread.start()
@@ -448,7 +448,7 @@ class FileReader:
                 task.run(connection, clock)
             # The caller gets any error; the thread continues.
             except BaseException as error:  # noqa: BLE001
-                task.tell(task.answer.set_exception, error)
+                task._deliver(task.answer.set_exception, error)
             self._running_since = None
         if connection is not None:
             connection.close()
@@ -482,9 +482,9 @@ class _Task:
                 self._running = None
         found = processed(rows, self._sent.processors())
         self.took = (time.thread_time() - worked, time.monotonic() - begun)
-        self.tell(self.answer.set_result, found)
+        self._deliver(self.answer.set_result, found)
 
-    def tell(self, say: Callable[[Any], None], what: Any) -> None:
+    def _deliver(self, say: Callable[[Any], None], what: Any) -> None:
         """In the thread: report the result to the event loop, if the loop still runs."""
 
         def heard() -> None:
@@ -500,7 +500,7 @@ class _Task:
             if self._has_begun or self.answer.done():
                 return
             self._is_abandoned = True
-        self.answer.set_exception(HeldUpError())
+        self.answer.set_exception(PageReaderBusyError())
 
     def abandon(self) -> None:
         """On the event loop: stop this statement in the database, and no other one."""

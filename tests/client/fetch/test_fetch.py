@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 
 from dualsql import Principal
 from dualsql_client.cli.commands import app
-from dualsql_client.progress import Bar, Progress, said_of
+from dualsql_client.progress import Bar, Progress, progress_text
 from tests.client.cutting import CuttingProxy
 from tests.client.hosting import Host, problem
 from tests.client.reading import until
@@ -418,6 +418,6 @@ def test_the_bar_of_parquet_shows_bytes_and_moves() -> None:
     console = Console(force_terminal=True, width=100, file=io.StringIO())
     bar = Bar("Schools", console)
     bar.show(Progress(rows=0, total=3_000, bytes=2_500_000, seconds=2.0))
-    assert said_of(Progress(rows=0, total=3_000, bytes=2_500_000, seconds=2.0)) == "2.5 MB  1.2 MB/s"
+    assert progress_text(Progress(rows=0, total=3_000, bytes=2_500_000, seconds=2.0)) == "2.5 MB  1.2 MB/s"
     [task] = bar._progress.tasks
     assert task.total is None, "it moves to and fro: no row is known before the end"

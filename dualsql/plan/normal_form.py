@@ -37,25 +37,25 @@ _COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
 _WRAP = "Put it into a subquery: inner = statement.subquery(); select(inner)."
 
 
-def settled(select: AnySelect) -> AnySelect:
+def normal_form(select: AnySelect) -> AnySelect:
     """The same Select with DISTINCT as its clause, joins that do not depend on its columns, and its own cache key.
 
     Raises:
         NotFreezableError: DISTINCT is in an invalid place, or text around the columns could change the rows.
     """
-    return told_apart(_with_distinct(_with_left_side(select)))
+    return with_distinct_key(_with_distinct(_with_left_side(select)))
 
 
 AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
 
-def told_apart(statement: AnyGenerative) -> AnyGenerative:
+def with_distinct_key(statement: AnyGenerative) -> AnyGenerative:
     """The statement with a cache key that says which unnamed columns of its subqueries it reads.
 
     In SQLAlchemy's key, all unnamed columns of a subquery look the same, so the compiled statement for one could be
     used for another.
     """
-    read = _unnamed_reads(statement)
+    read = _unnamed_columns_read(statement)
     if not read:
         return statement
     digest = sha256(repr(read).encode()).hexdigest()[:16]
@@ -63,7 +63,7 @@ def told_apart(statement: AnyGenerative) -> AnyGenerative:
     return noted
 
 
-def _unnamed_reads(statement: Any) -> list[int]:
+def _unnamed_columns_read(statement: Any) -> list[int]:
     """The positions of the unnamed columns that it reads, in order; empty if all have a name.
 
     An element that occurs several times is visited once: CTEs that read each other twice have exponentially many paths.
@@ -97,7 +97,7 @@ def _with_distinct(select: AnySelect) -> AnySelect:
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
-    _refuse_stray_words(select)
+    _refuse_misplaced_text(select)
     if not is_distinct:
         return select
     distinct = select if internals.distinct_word(select) else select.distinct()
@@ -193,9 +193,9 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
     )
 
 
-def _refuse_stray_words(select: AnySelect) -> None:
+def _refuse_misplaced_text(select: AnySelect) -> None:
     """Raise NotFreezableError if the word DISTINCT remains outside of an aggregate function."""
-    if any(map(_has_stray_word, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
+    if any(map(_has_misplaced_text, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
         _refuse_word()
 
 
@@ -206,7 +206,7 @@ def _refuse_word() -> NoReturn:
     )
 
 
-def _has_stray_word(root: Any) -> bool:
+def _has_misplaced_text(root: Any) -> bool:
     stack: list[Any] = [root]
     while stack:
         element = stack.pop()
@@ -245,7 +245,7 @@ def _with_left_side(select: Any) -> AnySelect:
     if (
         joining is None
         or internals.explicit_froms(select)
-        or _says_its_left_side(internals.setup_joins(joining)[0])
+        or _names_its_left_side(internals.setup_joins(joining)[0])
     ):
         return found
     selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
@@ -270,7 +270,7 @@ def _read_by_conditions(select: Any) -> list[Any]:
     ]
 
 
-def _says_its_left_side(join: tuple[Any, ...]) -> bool:
+def _names_its_left_side(join: tuple[Any, ...]) -> bool:
     """Whether it names its left side, or follows a relationship, which has one."""
     target, condition, left, _ = join
     return left is not None or isinstance(target, PropComparator) or isinstance(condition, PropComparator)
