@@ -1,20 +1,26 @@
-"""Log records for failures.
+"""Log records of requests and of failures.
 
-An expected error is one line. An unexpected error has a traceback. A continuing outage is logged at intervals.
+A request is one line, and so is an expected error. An unexpected error has a traceback. A continuing outage is logged
+at intervals.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from dualsql.errors import DualResponseError
 
@@ -33,6 +39,167 @@ def new_incident() -> str:
 def resource_hash(resource_id: str) -> str:
     """A hash that identifies a resource in the log. Its id is not logged, because it may give access."""
     return sha256(resource_id.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+
+
+def principal_hash(principal: Any) -> str:
+    """What the log calls a principal. It is the same in every process; who knows an id and a tenant can compute it."""
+    named = json.dumps([principal.id, principal.tenant])
+    return sha256(named.encode()).hexdigest()[:12]
+
+
+request_logger = logging.getLogger("dualsql.requests")
+
+# What proxies and clouds make (UUID, ULID, hex). Nothing that could end a line, or be read as a field of it.
+REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# https://www.w3.org/TR/trace-context/#traceparent-header
+TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestRecord:
+    """What the log tells of one HTTP request or one call of a tool. Filled in while it is answered.
+
+    Attributes:
+        id: from the caller if well-formed, else made here.
+        trace_id: of the W3C trace that the caller named; empty without one.
+        route: the path with placeholders, or the name of the tool; never a path as it was sent.
+        principal: a Principal; the log gets its hash.
+        resource_id: the log gets its hash.
+        rows: that were read; of a tool, those that it showed.
+        bytes: of the body as sent.
+        lane: how the rows were read last: `session`, `page_reader`, or the name of a stream backend.
+        started: of `time.perf_counter`.
+    """
+
+    id: str
+    trace_id: str = ""
+    method: str = ""
+    prefix: str = ""
+    route: str = "-"
+    status: int | None = None
+    code: str | None = None
+    principal: Any = None
+    resource_id: str | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    lane: str | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def fields(self) -> dict[str, Any]:
+        """What is known, by the names of the log."""
+        found = {
+            "method": self.method,
+            "route": self.route,
+            "status": self.status,
+            "code": self.code,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "lane": self.lane,
+            "duration_ms": round((time.perf_counter() - self.started) * 1000, 1),
+            "principal": None if self.principal is None else principal_hash(self.principal),
+            "resource": None if self.resource_id is None else resource_hash(self.resource_id),
+            "request_id": self.id,
+            "trace_id": self.trace_id or None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", default=None)
+"""The request that is being answered."""
+
+
+def note_lane(lane: str) -> None:
+    """Note for the log how the rows of the current request are read."""
+    record = REQUEST.get()
+    if record is not None:
+        record.lane = lane
+
+
+class RequestIds(NamedTuple):
+    """How a request is found again; the trace is empty if the caller named none."""
+
+    id: str
+    trace_id: str
+
+    @classmethod
+    def of(cls, request_id: object, traceparent: object) -> RequestIds:
+        """What the caller sent, where it is well-formed; otherwise a new id, and no trace."""
+        is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
+        found = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+        return cls(str(request_id) if is_id else new_incident(), found[1] if found else "")
+
+
+def log_request(record: RequestRecord) -> None:
+    """Log the line of a request that was answered, at INFO."""
+    if request_logger.isEnabledFor(logging.INFO):
+        fields = record.fields()
+        shown = (f"{name}={value}" for name, value in fields.items() if name not in ("method", "route"))
+        line = f"{record.method} {record.route} {' '.join(shown)}"
+        request_logger.info("%s", line, extra={"dualsql_fields": fields})
+
+
+@contextmanager
+def logged_request(record: RequestRecord) -> Iterator[RequestRecord]:
+    """The block answers the request, which is logged at its end."""
+    token = REQUEST.set(record)
+    try:
+        yield record
+    finally:
+        REQUEST.reset(token)
+        log_request(record)
+
+
+class LogFormatter(logging.Formatter):
+    """Writes records as text, or each as one line of JSON, with the id of the request in which they arose."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        if not self._as_json:
+            return super().format(record)
+        request = REQUEST.get()
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+        }
+        fields = _fields_of(record)
+        if fields is None:
+            told["message"] = record.getMessage()
+            fields = {} if request is None else {"request_id": request.id, "trace_id": request.trace_id}
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        return json.dumps({**told, **{name: value for name, value in fields.items() if value != ""}})
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the base class
+        """The first line of a text: what was logged, and the request."""
+        request = REQUEST.get()
+        line = super().formatMessage(record)
+        return (
+            line if request is None or _fields_of(record) is not None else f"{line} request_id={request.id}"
+        )
+
+
+def _fields_of(record: logging.LogRecord) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = getattr(record, "dualsql_fields", None)
+    return found
+
+
+def log_slow_query(database: str, fingerprint: str, seconds: float) -> None:
+    """Log a statement that took long: which database, how long, and the hash of its text."""
+    request = REQUEST.get()
+    logging.getLogger("dualsql.queries").warning(
+        "a slow query took %.2f s in the database %r: statement %s%s",
+        seconds,
+        database,
+        fingerprint,
+        f", resource {resource_hash(request.resource_id)}" if request and request.resource_id else "",
+    )
 
 
 def cause_of(error: BaseException) -> str:
@@ -79,7 +246,7 @@ def log_unforeseen(logger: logging.Logger, error: BaseException, message: str, *
     if len(_waiting) >= _MOST_WAITING:
         logger.error(f"{message}: %s", *values, _described(error))  # noqa: G004 - the message is a format
         return
-    future = _writer().submit(write)
+    future = _writer().submit(copy_context().run, write)
     _waiting.add(future)
     future.add_done_callback(_waiting.discard)
 

@@ -133,6 +133,11 @@ class Settings:
         "out to fit; the result says so.",
     )
     query_timeout: timedelta = setting(timedelta(seconds=30), "Time limit of one statement.", positive=True)
+    slow_query: timedelta = setting(
+        timedelta(seconds=5),
+        "A statement that runs longer is logged, with a hash of its text; of a stream, the time to its first rows.",
+        positive=True,
+    )
     health_timeout: timedelta = setting(
         timedelta(seconds=2),
         "How long a readiness check may take. A store or database that has not answered by then is not ready.",

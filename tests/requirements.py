@@ -51,6 +51,14 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "http/test_health.py::test_postgresql_is_stopped_and_silenced_and_comes_back",
             "serve/test_command.py::test_health_checks_have_a_port_of_their_own",
         ),
+        "S1.10 Each request is one line of the log, with an id that its answer and the audit have too. No line opens "
+        "a result or tells a value.": (
+            "http/test_request_log.py::test_a_line_says_what_was_asked_by_whom_and_how_it_ended",
+            "http/test_request_log.py::test_no_line_holds_what_opens_a_result_or_what_is_in_it",
+            "http/test_request_log.py::test_a_malformed_id_is_replaced",
+            "http/test_request_log.py::test_the_audit_has_the_id",
+            "http/test_request_log.py::test_a_call_of_a_tool_has_the_id_of_its_request",
+        ),
     },
     "2 Dual response": {
         "S2.1 The content is a text and a resource link. The text states how many rows were found.": (

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -67,6 +68,14 @@ DEFAULT_PORT = 8000
 """Of `dualsql serve` over HTTP."""
 
 
+class RequestLogForm(StrEnum):
+    """How requests are logged."""
+
+    OFF = "off"
+    TEXT = "text"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
     """Flags of `dualsql serve`. Those that may hold a secret are not in the repr."""
@@ -112,6 +121,13 @@ class ServeOptions:
     admin_host: Annotated[
         str, typer.Option(envvar="DUALSQL_ADMIN_HOST", help="Address to listen on with --admin-port.")
     ] = "127.0.0.1"
+    log: Annotated[
+        RequestLogForm,
+        typer.Option(
+            envvar="DUALSQL_LOG",
+            help="Log a line for each request to standard error, as text or JSON. Warnings are logged in any case.",
+        ),
+    ] = RequestLogForm.OFF
     base_url: Annotated[
         str | None,
         typer.Option(

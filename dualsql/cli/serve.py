@@ -25,10 +25,12 @@ from sqlalchemy import URL, MetaData
 from starlette.applications import Starlette
 
 from dualsql.capabilities import capabilities_of
-from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
+from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, secrets
 from dualsql.databases.engines import parsed_url
 from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
+from dualsql.log import LogFormatter, request_logger
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
 from dualsql.serve.hosts import over_http, over_stdio
@@ -158,8 +160,23 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             secrets=secrets(),
             **_settings(options),
         )
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    _configure_log(options)
     return built
+
+
+def _configure_log(options: ServeOptions) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter(as_json=options.log is RequestLogForm.JSON))
+    # Over stdio, the MCP SDK has set up a log already.
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=options.stdio)
+    if options.log is not RequestLogForm.OFF:
+        request_logger.setLevel(logging.INFO)
+    # A stream that is cut off is logged by dualsql, in one line.
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cut_off)
+
+
+def _is_no_cut_off(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], CutOffError))
 
 
 def _selection(options: ServeOptions) -> Selection:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -126,6 +127,12 @@ def driver_statement(
     bound = context.parameters[0]
     parameters = tuple(bound) if compiled.positional else bound
     return DriverStatement(context.statement, parameters, types, dialect, described)
+
+
+def fingerprint(dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any) -> str:
+    """A hash of the statement's SQL, which has placeholders for its values: the same for all callers and pages."""
+    compiled = internals.compiled_with_cache(statement, dialect, cache, sorted(values)).compiled
+    return sha256(str(compiled).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 class _NoConnection(NamedTuple):
@@ -422,6 +429,7 @@ class Backend:
         file_suffixes: of files that are such a database, with the dot.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
         adapt_url: the URL as its driver takes it.
+        connect_arguments: by driver: for connections that read, such as the name under which the database lists them.
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
         has_pool: whether an engine for the URL has a pool whose size can be set.
         page_reader: reads pages of an engine that dualsql made, if there is a faster way than the pool.
@@ -437,6 +445,7 @@ class Backend:
     file_suffixes: tuple[str, ...] = ()
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     adapt_url: Callable[[URL], URL] = _as_given
+    connect_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     require_url: Callable[[URL], None] = _anything
     has_pool: Callable[[URL], bool] = _has_pool
     page_reader: Callable[[Engine], PageReader | None] = _no_reader

@@ -63,6 +63,14 @@ def has_pool(url: URL) -> bool:
     return backend is None or backend.has_pool(url)
 
 
+def arguments_of(url: URL) -> dict[str, Any]:
+    """The `connect_args` of connections that read, where the URL does not set the same."""
+    backend = _backend_of(url)
+    given = {} if backend is None else backend.connect_arguments.get(url.get_driver_name(), {})
+    own = {name: value for name, value in given.items() if name not in url.query}
+    return {"connect_args": own} if own else {}
+
+
 def require_there(url: URL) -> None:
     """Raise ConfigurationError if it is clear without connecting that the URL has no database."""
     backend = _backend_of(url)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Executable
@@ -18,6 +19,7 @@ from dualsql.columns.result import DriverNames, driver_names
 from dualsql.databases.backends import (
     PageReaderBusyError,
     driver_statement,
+    fingerprint,
     is_listened_to,
     require_described,
 )
@@ -25,6 +27,7 @@ from dualsql.databases.session import apart, database_errors, in_session, ran_to
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
+from dualsql.log import log_slow_query, note_lane
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
@@ -92,11 +95,17 @@ async def fetch_rows(
     """
 
     async def fetch(connection: AsyncConnection) -> Rows:
-        with (
-            source.guard.limited_bytes(connection, source.limits.page_bytes),
-            source.guard.tolerant_reading(connection),
-        ):
-            return await _rows(source, statement, rules, connection, described)
+        started = perf_counter()
+        note_lane("session")
+        try:
+            with (
+                source.guard.limited_bytes(connection, source.limits.page_bytes),
+                source.guard.tolerant_reading(connection),
+            ):
+                return await _rows(source, statement, rules, connection, described)
+        finally:
+            if perf_counter() - started > source.limits.slow_seconds:
+                note_slow(source, statement, rules, perf_counter() - started)
 
     with database_errors(source, failure, limit=timeout):
         return await in_session(source, rules, fetch, timeout=timeout)
@@ -142,6 +151,12 @@ async def _rows(
             hint="If the column is a date or an interval, CAST it to text.",
         )
     return await exact.fetch(connection, sent)
+
+
+def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
+    """Log a statement that has run for longer than `Settings.slow_query`."""
+    dialect = rules.dialect(source.engine.dialect)
+    log_slow_query(source.name, fingerprint(dialect, statement, rules.values, source.compiled), seconds)
 
 
 def _codes(result: Any) -> list[Any]:
@@ -300,8 +315,14 @@ async def _quickly(
         if sent is None:
             return None
         async with apart(source, rules, limit=timeout):
-            found = reader.fetch_at_once(sent, timeout)
-            return await _in_time(reader.fetch(sent, timeout), timeout) if found is None else found
+            started = perf_counter()
+            note_lane("page_reader")
+            try:
+                found = reader.fetch_at_once(sent, timeout)
+                return await _in_time(reader.fetch(sent, timeout), timeout) if found is None else found
+            finally:
+                if perf_counter() - started > source.limits.slow_seconds:
+                    note_slow(source, statement, rules, perf_counter() - started)
 
 
 async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:

@@ -20,6 +20,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.databases.backends import Backend, Guard, PageReader, Refusal, backend_of
 from dualsql.databases.engines import (
+    arguments_of,
     async_url,
     has_pool,
     is_synchronous,
@@ -46,6 +47,7 @@ class QueryLimits:
         page_bytes: the maximum bytes of the rows of a page.
         longest_stream: the time limit of a statement whose session has no limit of its own.
         connections: how many connections all slots together use at most.
+        slow_seconds: a statement that runs longer is logged.
         background: the limits of queries that may run in the background.
     """
 
@@ -56,6 +58,7 @@ class QueryLimits:
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
+        self.slow_seconds = settings.slow_query.total_seconds()
         self.connections = sum(_pool(settings).values())
         self.background: QueryLimits = _Background(self, _Slots(settings.maximum_pending, queue))
 
@@ -297,7 +300,7 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
         return _threaded(new_synchronous_engine(url, **_pool(settings)))
     url = async_url(url)
     require_there(url)
-    return new_engine(url, **(_pool(settings) if has_pool(url) else {}))
+    return new_engine(url, **arguments_of(url), **(_pool(settings) if has_pool(url) else {}))
 
 
 def _pool(settings: Settings) -> dict[str, int]:

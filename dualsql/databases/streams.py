@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Any, cast
 
 from sqlalchemy import Executable
@@ -15,11 +17,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.backends import driver_statement, is_listened_to, require_described
+from dualsql.databases.fetch import note_slow
 from dualsql.databases.session import Session, database_errors
 from dualsql.databases.source import Source
 from dualsql.formats.cells import Processor, processed
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
+from dualsql.log import note_lane
 from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
 
@@ -166,6 +170,12 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     return await choose(job, connection, sent)
 
 
+def lane_of(backend: StreamBackend) -> str:
+    """What the log calls a stream backend, such as `asyncpg_cursor`."""
+    named: str = getattr(backend, "__qualname__", type(backend).__qualname__)
+    return named.partition(".")[0].removeprefix("by_")
+
+
 _CHUNKS_AHEAD = 2
 
 
@@ -179,10 +189,14 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         QueryExecutionError: anything else that the database raised.
     """
     job = _reduced(job)
-    channel = _Channel()
+    channel, slow_seconds = _Channel(), job.source.limits.slow_seconds
+    started: float | None = None
 
     async def produce(connection: AsyncConnection) -> None:
+        nonlocal started
+        started = perf_counter()
         stream = await chosen_stream_backend(job, connection)
+        note_lane(lane_of(stream))
         try:
             await stream(job, connection, channel.put)
         except ReaderGone:
@@ -192,6 +206,9 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
     with database_errors(job.source):
         try:
             while (chunk := await channel.get(session.task)) is not None:
+                if started is not None and perf_counter() - started > slow_seconds:
+                    note_slow(job.source, job.statement, job.rules, perf_counter() - started)
+                started, slow_seconds = None, math.inf
                 yield chunk
             await session.task
         finally:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
 from dualsql.formats import json
 from dualsql.formats.table import DEFAULT_FORMAT
-from dualsql.log import log_failure, log_unforeseen, new_incident, resource_hash
+from dualsql.log import REQUEST, log_failure, log_unforeseen, new_incident, resource_hash
 from dualsql_client.wire import Problem
 
 PRIVATE_HEADERS = {
@@ -234,6 +234,7 @@ def problem_response(error: Exception, where: str = "a request") -> Response:
 
 def _answer(error: DualResponseError, incident: str) -> Response:
     kind = kind_of(error)
+    note_code(error.code)
     message, hint = error.for_caller
     problem = Problem(
         error=kind.word, message=message, code=error.code, hint=hint, details=dict(error.details)
@@ -249,6 +250,13 @@ def _answer(error: DualResponseError, incident: str) -> Response:
     if challenge is not None:
         headers["WWW-Authenticate"] = challenge
     return JSONAnswer(problem, kind.status, headers)
+
+
+def note_code(code: str) -> None:
+    """Note for the log with which error the current request is answered."""
+    record = REQUEST.get()
+    if record is not None:
+        record.code = code
 
 
 def kind_of(error: DualResponseError) -> ProblemKind:
@@ -289,6 +297,7 @@ def told(request: Request) -> str:
 
 def _refusal(error: HTTPException) -> Response:
     name = _STATUS_NAMES.get(error.status_code, "REFUSED")
+    note_code(name)
     problem = Problem(error=name.lower(), message=error.detail, code=name, hint="", details={})
     return JSONAnswer(problem, error.status_code, error.headers)
 

@@ -5,12 +5,14 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isfunction
 from itertools import chain
+from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,7 +22,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError, ResourceNotFoundError
 from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_modified
@@ -57,6 +59,7 @@ from dualsql.http.problems import (
 )
 from dualsql.http.streaming import answer_stream
 from dualsql.http.well_known import document_routes
+from dualsql.log import REQUEST, REQUEST_ID, TRACEPARENT, RequestRecord, log_request, request_logger
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -82,7 +85,7 @@ COLLECTION = "/"
 
 _EXPOSED = (
     "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER,
+    TOTAL_COUNT_KIND_HEADER, "X-Request-Id",
 )  # fmt: skip
 _JSON = "application/json"
 
@@ -324,6 +327,80 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
     return representations.get(preferred or _JSON)
 
 
+_SCOPE_KEY = "dualsql.request"
+_ID_HEADER = b"x-request-id"
+
+
+class RequestLog:
+    """Gives each request an id, which the answer's X-Request-Id has too, and logs one line when it was answered.
+
+    What the caller sends as X-Request-Id is kept if it is well-formed. In either case the application inside finds the
+    id in the headers of the request. The line is logged to "dualsql.requests" at INFO; see `dualsql.log.RequestRecord`.
+
+    Args:
+        prefix: the path at which the application is mounted.
+    """
+
+    def __init__(self, app: ASGIApp, *, prefix: str = "") -> None:
+        self.app = app
+        self.prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if _SCOPE_KEY in scope:  # around an application that holds this one
+            scope[_SCOPE_KEY].prefix = self.prefix
+            await self.app(scope, receive, send)
+            return
+        record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
+        header = (_ID_HEADER, record.id.encode())
+        sent = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal sent
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                message["headers"] = [*message.get("headers", ()), header]
+            else:
+                sent += len(message.get("body", b""))
+            await send(message)
+
+        token = REQUEST.set(record)
+        try:
+            await self.app(scope, receive, send_on)
+        finally:
+            REQUEST.reset(token)
+            if request_logger.isEnabledFor(logging.INFO):
+                record.bytes = 0 if scope["method"] == "HEAD" else sent
+                _log(record, scope)
+
+
+def _begun(scope: Scope, prefix: str) -> RequestRecord:
+    """The record of a request, whose id stands in the headers from here on."""
+    given, trace, others = [], None, []
+    for header in scope["headers"]:
+        if header[0] == _ID_HEADER:
+            given.append(header[1].decode("latin-1"))
+            continue
+        others.append(header)
+        if header[0] == b"traceparent":
+            trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
+    is_given = len(given) == 1 and REQUEST_ID.fullmatch(given[0]) is not None
+    number = given[0] if is_given else token_hex(8)
+    scope["headers"] = [*others, (_ID_HEADER, number.encode())]
+    return RequestRecord(id=number, trace_id=trace[1] if trace else "", prefix=prefix)
+
+
+def _log(record: RequestRecord, scope: Scope) -> None:
+    route, method = scope.get("route"), scope["method"]
+    record.method = method if method in METHODS else "OTHER"
+    # A path that no route knows is not told: it may hold an id.
+    record.route = record.prefix + route.path if isinstance(route, Route) else "-"
+    record.resource_id = scope.get("path_params", {}).get("resource_id", record.resource_id)
+    log_request(record)
+
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
@@ -408,6 +485,7 @@ def _middleware(server: DualResponseServer) -> list[Middleware]:
     settings = server.settings
     origins = [origin_of(origin) for origin in settings.cors_origins]
     return [
+        Middleware(RequestLog, prefix=urlsplit(server.base_url).path),
         Middleware(PrivateHeaders),
         Middleware(
             HostCheck,

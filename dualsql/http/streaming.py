@@ -23,8 +23,8 @@ from dualsql.errors import DualResponseError
 from dualsql.formats.writer import Format
 from dualsql.http.negotiation import is_known, not_modified
 from dualsql.http.parameters import preferred_coding
-from dualsql.http.problems import CallerGoneError, OldProtocolError, while_connected
-from dualsql.log import log_failure
+from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
+from dualsql.log import REQUEST, log_failure
 from dualsql.resource import Principal, Resource
 from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
@@ -92,13 +92,19 @@ class RowsAnswer(Response):
         async with aclosing(self._stream.chunks):
             try:
                 await while_connected(receive, self._send_all(scope, send))
-            except CallerGoneError:
-                return  # nobody is left to be told
+            except CallerGoneError as error:
+                note_code(error.code)  # nobody is left to be told
             except DualResponseError as error:
+                note_code(error.code)
                 log_failure(logger, error, "a stream that was cut off")
                 raise CutOffError(error.code) from None
             except TimeoutError:
+                note_code("READER_TOO_SLOW")
                 raise CutOffError("The reader took no bytes for too long.") from None
+            finally:
+                record = REQUEST.get()
+                if record is not None:
+                    record.rows = self._stream.ending.rows
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})

@@ -52,6 +52,7 @@ class AuditEvent:
         code, reason: of a refusal: the error's code, and the reason that its caller does not see ("unknown",
             "denied", ...). A foreign id is "unknown" here too: a check would take time that the caller could measure.
         link_id: the name of a signed link; it gives no access.
+        request_id: the id of the HTTP request or tool call, as the log and the answer's X-Request-Id have it.
     """
 
     action: AuditAction
@@ -63,6 +64,7 @@ class AuditEvent:
     code: str | None = None
     reason: str | None = None
     link_id: str | None = None
+    request_id: str | None = None
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -70,7 +72,7 @@ Audit = Callable[[AuditEvent], Awaitable[None] | None]
 """Receives every event. The events of one request are in order."""
 
 
-async def record(audit: Audit | None, event: AuditEvent) -> None:
+async def report(audit: Audit | None, event: AuditEvent) -> None:
     """Pass the event to the sink.
 
     Raises:
@@ -93,7 +95,7 @@ def log_audit(event: AuditEvent) -> None:
     """A sink that writes one line to the logger "dualsql.audit"."""
     who = event.principal
     logging.getLogger("dualsql.audit").info(
-        "%s principal=%r tenant=%r resource=%r source=%r rows=%s complete=%s code=%s reason=%s link=%s",
+        "%s principal=%r tenant=%r resource=%r source=%r rows=%s complete=%s code=%s reason=%s link=%s request=%s",
         event.action,
         who.id if who else None,
         who.tenant if who else None,
@@ -105,4 +107,5 @@ def log_audit(event: AuditEvent) -> None:
         event.code,
         event.reason,
         event.link_id,
+        event.request_id,
     )

@@ -28,7 +28,7 @@ from dualsql.errors import (
     refuse_unknown,
 )
 from dualsql.formats.text import single_line
-from dualsql.log import log_failure, log_unforeseen, new_incident
+from dualsql.log import RequestIds, RequestRecord, log_failure, log_unforeseen, logged_request, new_incident
 from dualsql.mcp.negotiation import Report, with_structured_text
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
@@ -374,6 +374,7 @@ class CallContext(NamedTuple):
         report: sends progress to the client.
         is_task: the call runs as a background task, so no client waits for it.
         wanted: the form of the answer, from the headers of the call.
+        ids: of the request that the call came with; None if it did not come with one.
     """
 
     client: str | None
@@ -381,6 +382,7 @@ class CallContext(NamedTuple):
     report: Report | None = None
     is_task: bool = False
     wanted: Wanted = Wanted()
+    ids: RequestIds | None = None
 
 
 def client_name(session: Any) -> str | None:
@@ -448,11 +450,26 @@ class Tool:
         self, arguments: Mapping[str, Any], get_context: Callable[[], CallContext], profile: SDKProfile
     ) -> CallToolResult | Any:
         """The result of one call. An exception becomes a result too, except those that the SDK answers."""
+        # Of its own: a session's context is that of the request that opened it.
+        record = RequestRecord(id=new_incident(), method="tools/call", route=self.name)
+        with logged_request(record):
+            return await self._call(arguments, get_context, profile, record)
+
+    async def _call(
+        self,
+        arguments: Mapping[str, Any],
+        get_context: Callable[[], CallContext],
+        profile: SDKProfile,
+        record: RequestRecord,
+    ) -> CallToolResult | Any:
         wanted = Wanted()
         try:
             context = get_context()
             wanted = context.wanted
+            if context.ids is not None:
+                record.id, record.trace_id = context.ids
             principal = None if context.token is None else self.principal(context.token)
+            record.principal = principal
             returned = await self._run({**arguments, **self.principal_parameters.arguments(principal)})
             if isinstance(returned, profile.passed_results):
                 return returned
@@ -460,12 +477,14 @@ class Tool:
         except profile.passed_errors:
             raise
         except MalformedCallError as error:
+            record.code = INVALID_PARAMETERS
             return self.malformed(str(error), arguments, {}, wanted)
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show a foreign exception's text
             is_tool_error = isinstance(error, profile.tool_errors)
             is_authors = is_tool_error and not isinstance(error, profile.internal_errors)
             refused = refused_argument(error, arguments) or error
             problem = tool_error_problem(error) if is_authors else problem_of(refused, self.name)
+            record.code = problem["code"]
             result = self.adapter.problem_result(problem, wanted)
         return call_tool_result(with_structured_text(result, wanted))
 

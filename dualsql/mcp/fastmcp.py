@@ -27,7 +27,7 @@ from dualsql.mcp.calls import (
     unknown_argument,
     with_signature,
 )
-from dualsql.mcp.negotiation import wanted_by
+from dualsql.mcp.negotiation import ids_of, wanted_by
 
 PROFILE = SDKProfile(
     tool_errors=(ToolError,),
@@ -87,13 +87,22 @@ def _call_context(context: Context) -> CallContext:
         await context.report_progress(seconds, message=message)
 
     return CallContext(
-        _client(context), get_access_token(), report, context.is_background_task, _wanted(context)
+        _client(context),
+        get_access_token(),
+        report,
+        context.is_background_task,
+        _wanted(context),
+        ids_of(get_http_headers(include_all=True), _meta(context)),
     )
 
 
 def _wanted(context: Context) -> Wanted:
+    return wanted_by(get_http_headers(include_all=True), _meta(context))
+
+
+def _meta(context: Context) -> Any:
     request = context.request_context
-    return wanted_by(get_http_headers(include_all=True), None if request is None else request.meta)
+    return None if request is None else request.meta
 
 
 def _client(context: Context) -> str | None:

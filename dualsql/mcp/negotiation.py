@@ -20,6 +20,7 @@ from dualsql.envelope import (
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
+from dualsql.log import RequestIds
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
 from dualsql_client.wire import ToolProblem
 
@@ -98,6 +99,12 @@ def wanted_by(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None)
         else {name: value for name, value in headers.items() if name.lower() not in asked}
     )
     return wanted({**asked, **sent})
+
+
+def ids_of(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> RequestIds:
+    """The ids of one call: X-Request-Id of its HTTP request, and the trace of its `_meta` or else of the request."""
+    sent, said = headers or {}, meta or {}
+    return RequestIds.of(sent.get("x-request-id"), said.get("traceparent", sent.get("traceparent")))
 
 
 class ToolCall(NamedTuple):

@@ -29,7 +29,7 @@ from dualsql.mcp.calls import (
     unknown_argument,
     with_signature,
 )
-from dualsql.mcp.negotiation import wanted_by
+from dualsql.mcp.negotiation import ids_of, wanted_by
 
 PROFILE = SDKProfile(
     tool_errors=(ToolError,),
@@ -104,9 +104,10 @@ def _call_context(context: Context[Any, Any]) -> CallContext:
     async def report(seconds: float, message: str) -> None:
         await context.report_progress(seconds, message=message)
 
-    meta = context.request_context.meta
-    form = wanted_by(None if request is None else request.headers, cast("Mapping[str, Any] | None", meta))
-    return CallContext(client, get_access_token(), report, wanted=form)
+    meta = cast("Mapping[str, Any] | None", context.request_context.meta)
+    headers = None if request is None else request.headers
+    form, ids = wanted_by(headers, meta), ids_of(headers, meta)
+    return CallContext(client, get_access_token(), report, wanted=form, ids=ids)
 
 
 def _type_with_schema(schema: dict[str, Any]) -> Any:

@@ -24,9 +24,10 @@ from dualsql.errors import (
     UnauthenticatedError,
 )
 from dualsql.freeze import Seal
-from dualsql.identity.audit import Audit, AuditAction, AuditEvent, record
+from dualsql.identity.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.identity.authenticate import Authenticate
 from dualsql.identity.quotas import evict, find_surplus
+from dualsql.log import REQUEST
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.store import MemoryStore
@@ -202,12 +203,16 @@ class AccessControl:
         if self._authenticate is None:
             return None
         try:
-            return await self._authenticate(request)
+            principal = await self._authenticate(request)
         except (DualResponseError, HTTPException) as error:
             await self.note(
                 "refuse", None, code=getattr(error, "code", "HTTP_REFUSAL"), reason="not authenticated"
             )
             raise
+        record = REQUEST.get()
+        if record is not None:
+            record.principal = principal
+        return principal
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.
@@ -231,6 +236,9 @@ class AccessControl:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
             TamperedError: the stored row was not written by this server.
         """
+        record = REQUEST.get()
+        if record is not None:
+            record.resource_id = resource_id  # for what is logged meanwhile
         resource = await self.load(resource_id, self.viewer(principal))
         refusal = await decide(
             resource,
@@ -281,25 +289,32 @@ class AccessControl:
         reason: str | None = None,
         link_id: str | None = None,
     ) -> None:
-        """Record an action in the audit.
+        """Record an action in the audit, and in the log's record of the request.
 
         Raises:
             StorageError: the audit sink failed.
         """
+        found = resource.id if resource else resource_id
+        record = REQUEST.get()
+        if record is not None:
+            record.principal = principal or record.principal
+            record.resource_id = found or record.resource_id
+            record.rows = record.rows if rows is None else rows
         if self._audit is None:
             return
         event = AuditEvent(
             action=action,
             principal=principal,
-            resource_id=resource.id if resource else resource_id,
+            resource_id=found,
             source=resource.source if resource else None,
             rows=rows,
             is_complete=is_complete,
             code=code,
             reason=reason,
             link_id=link_id,
+            request_id=None if record is None else record.id,
         )
-        await record(self._audit, event)
+        await report(self._audit, event)
 
     async def note_access(self, resource: Resource) -> datetime | None:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""

@@ -37,7 +37,7 @@ from dualsql.errors import ConfigurationError, UnauthenticatedError
 from dualsql.formats.samples import TextFormat
 from dualsql.freeze import Registry
 from dualsql.http.problems import MethodNotAllowedError, problem_response
-from dualsql.http.router import HostCheck, origin_of, own_hosts
+from dualsql.http.router import HostCheck, RequestLog, origin_of, own_hosts
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.mcp import (
     ToolOptions,
@@ -401,7 +401,7 @@ def serve_app(
             Mount(urlsplit(dual.base_url).path, dual.router()),
             *(_home(dual, server.name, path, session) if dual.settings.pages else []),
         ],
-        middleware=[_host_check(dual)],
+        middleware=[Middleware(RequestLog), _host_check(dual)],
         lifespan=lifespan,
     )
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from tests.exchanges.recording import Exchanges
 
 _OF_THE_CONNECTION = frozenset(
-    {"date", "server", "content-length", "transfer-encoding", "connection", "keep-alive"}
+    {"date", "server", "content-length", "transfer-encoding", "connection", "keep-alive", "x-request-id"}
 )
 # Every answer has them: they are recorded as one.
 _PRIVATE = {

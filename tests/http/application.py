@@ -103,6 +103,11 @@ def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
     return problem
 
 
+def headers_of(response: httpx.Response) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer, without the id that every answer has for itself."""
+    return [header for header in response.headers.raw if header[0].lower() != b"x-request-id"]
+
+
 def assert_private(response: httpx.Response) -> None:
     """No cache keeps the answer and no other site learns the address it came from."""
     assert response.headers["cache-control"] == "no-store"

@@ -10,7 +10,7 @@ import httpx
 
 from dualsql.identity import AuditEvent, static_tokens
 from dualsql.resource import Principal
-from tests.http.application import Application, running
+from tests.http.application import Application, headers_of, running
 
 ANA = Principal(id="ana", tenant="acme")
 BOB = Principal(id="bob", tenant="acme")
@@ -68,6 +68,6 @@ async def every_verb(http: httpx.AsyncClient, path: str, **options: Any) -> list
 
 def same(answers: list[httpx.Response], expected: list[httpx.Response]) -> bool:
     """Whether nobody could tell them apart."""
-    return [(a.status_code, a.content, a.headers.raw) for a in answers] == [
-        (e.status_code, e.content, e.headers.raw) for e in expected
+    return [(a.status_code, a.content, headers_of(a)) for a in answers] == [
+        (e.status_code, e.content, headers_of(e)) for e in expected
     ]

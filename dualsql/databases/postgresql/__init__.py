@@ -21,6 +21,8 @@ def _as_asyncpg_wants(url: URL) -> URL:
     return url.difference_update_query(["sslmode"]).update_query_dict({"ssl": sslmode})
 
 
+_NAMED = {"application_name": "dualsql-reader"}
+
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=PostgreSQLGuard(),
@@ -31,6 +33,11 @@ BACKEND = Backend(
     # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True, "json_deserializer": read_document},
     adapt_url=_as_asyncpg_wants,
+    connect_arguments={
+        "asyncpg": {"server_settings": _NAMED},
+        "psycopg": _NAMED,
+        "psycopg2": _NAMED,
+    },
     stream_backends={"asyncpg": choose_stream},
     exact_fetches={"asyncpg": EXACT_FETCH},
 )

@@ -432,9 +432,9 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
     """
     speller = TextConverter(sent.dialect, driver.get_settings().DateStyle)
     if isinstance(job.writer, DatabaseCSVWriter):
-        spelling, backend = speller.for_csv, _as_csv
+        spelling, backend = speller.for_csv, by_csv_copy
     elif isinstance(job.writer, BatchWriter):
-        spelling, backend = speller.for_arrow, _as_batches
+        spelling, backend = speller.for_arrow, by_arrow_copy
     else:
         return None
     attributes = prepared.get_attributes()
@@ -459,7 +459,7 @@ def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequen
     return f"SELECT {', '.join(outputs)} FROM ({sql}) AS r({names})"
 
 
-def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
+def by_csv_copy(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         writer = cast("DatabaseCSVWriter", job.writer)
 
@@ -471,7 +471,7 @@ def _as_csv(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBa
     return backend
 
 
-def _as_batches(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
+def by_arrow_copy(query: str, sent: DriverStatement, types: Sequence[Any]) -> StreamBackend:
     async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
         parsing = _Parsing(job, put)
         try:

@@ -42,8 +42,8 @@ from tests.databases.streams.reading import read, streamed
 FAST = {
     ("sqlite", "rows"): "by_sqlite_thread",
     ("postgresql", "rows"): "by_asyncpg_cursor",
-    ("postgresql", "csv"): "_as_csv",
-    ("postgresql", "batches"): "_as_batches",
+    ("postgresql", "csv"): "by_csv_copy",
+    ("postgresql", "batches"): "by_arrow_copy",
 }
 
 # What COPY has no spelling for: it goes by the cursor.
@@ -96,7 +96,7 @@ async def test_what_can_be_copied_is(source: Source, table: Table, written: str)
     if source.engine.dialect.name == "sqlite":
         assert taken == ["by_sqlite_thread"]
     else:
-        expected = {"csv": "_as_csv", "arrow": "_as_batches", "parquet": "_as_batches"}
+        expected = {"csv": "by_csv_copy", "arrow": "by_arrow_copy", "parquet": "by_arrow_copy"}
         assert taken == [expected.get(written, "by_asyncpg_cursor")]
 
 

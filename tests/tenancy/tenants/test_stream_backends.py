@@ -91,7 +91,7 @@ async def test_the_tenants_go_by_copy(site: Site) -> None:
             with backends_taken() as backends:
                 await stream(site.narrowed, PORTABLE[name], principal_of(TENANT), written)
             taken.update(backends)
-    assert {"_as_csv", "_as_batches"} <= taken
+    assert {"by_csv_copy", "by_arrow_copy"} <= taken
 
 
 @pytest.mark.quick(3)
