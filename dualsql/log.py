@@ -110,13 +110,6 @@ REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", defaul
 """The request that is being answered."""
 
 
-def note_lane(lane: str) -> None:
-    """Note for the log how the rows of the current request are read."""
-    record = REQUEST.get()
-    if record is not None:
-        record.lane = lane
-
-
 class RequestIds(NamedTuple):
     """How a request is found again; the trace is empty if the caller named none."""
 

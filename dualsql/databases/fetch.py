@@ -23,11 +23,11 @@ from dualsql.databases.backends import (
     is_listened_to,
     require_described,
 )
-from dualsql.databases.session import apart, database_errors, in_session, ran_too_long
+from dualsql.databases.session import apart, database_errors, in_session, note_lane, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
-from dualsql.log import log_slow_query, note_lane
+from dualsql.log import log_slow_query
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings

@@ -22,6 +22,7 @@ from dualsql.errors import (
     QueryExecutionError,
     QueryTimeoutError,
 )
+from dualsql.log import REQUEST
 from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
@@ -128,6 +129,13 @@ def _translated(
         return failure(message, hint=hint)
     told = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
     return failure(told.message, hint=told.hint)
+
+
+def note_lane(lane: str) -> None:
+    """Note for the log how the rows of the current request are read."""
+    record = REQUEST.get()
+    if record is not None:
+        record.lane = lane
 
 
 def _unheard(_: AsyncConnection) -> None:

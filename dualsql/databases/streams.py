@@ -18,12 +18,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.backends import driver_statement, is_listened_to, require_described
 from dualsql.databases.fetch import note_slow
-from dualsql.databases.session import Session, database_errors
+from dualsql.databases.session import Session, database_errors, note_lane
 from dualsql.databases.source import Source
 from dualsql.formats.cells import Processor, processed
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
-from dualsql.log import note_lane
 from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
 

@@ -174,7 +174,7 @@ async def test_no_value_is_in_the_text_of_a_copy(postgresql_url: str, make_engin
             assert CANARY.encode() in (await anext(chunks)).data
             async with engine.connect() as connection:
                 (query,) = (await connection.execute(asked)).one()
-    assert taken == ["_as_csv"]
+    assert taken == ["by_csv_copy"]
     assert CANARY not in query
     assert "current_setting('dualsql.value_" in query
     await nothing_is_left(source)
@@ -194,7 +194,7 @@ async def test_values_come_back_as_they_went(postgresql_url: str, make_engine: A
                 )
                 assert read_csv(await streamed(server, wanted, "csv"))["v"] == [value] * 2
                 assert read_arrow("arrow", await streamed(server, wanted, "arrow"))["v"] == [value] * 2
-    assert taken == ["_as_csv", "_as_batches"] * len(hostile)
+    assert taken == ["by_csv_copy", "by_arrow_copy"] * len(hostile)
 
 
 def test_rows_that_get_wide_are_met_in_moderate_numbers() -> None:
