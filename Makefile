@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive fuzz test-sdks test-apps test-sqlalchemy check bench constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive fuzz test-sdks test-apps test-typescript test-sqlalchemy check bench constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -49,6 +49,11 @@ test-apps: ## the MCP App inside the AppBridge of MCP Apps, in a real browser; n
 	@scripts/app_environment
 	.venv/bin/pytest tests/web/bridge $(ARGS)
 
+test-typescript: ## a TypeScript client generated from the OpenAPI document, against a server; needs Node and npm
+	@scripts/environment dev
+	@scripts/typescript_environment
+	.venv/bin/pytest tests/http/typescript $(ARGS)
+
 test-sqlalchemy: ## what depends on SQLAlchemy's private names, with the newest SQLAlchemy 2.1 of the index
 	@scripts/environment dev
 	@scripts/newest_sqlalchemy $(ARGS)
@@ -72,5 +77,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .apps .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .apps .typescript .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
