@@ -40,8 +40,14 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """A decorator that makes a Typer command of the function, with a flag for each field of the dataclass `options`."""
+    """A decorator that makes a Typer command of the function, with a flag for each field of the dataclass `options`.
+
+    A flag's variable is DUALSQL_ and the name of the field, unless its `typer.Option` names another.
+    """
     hints = get_type_hints(options, include_extras=True)
+    for each in fields(options):
+        (option,) = hints[each.name].__metadata__
+        option.envvar = option.envvar or f"DUALSQL_{each.name.upper()}"
     parameters = [
         Parameter(
             each.name,
@@ -83,27 +89,20 @@ class ServeOptions:
     database: Annotated[
         str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database to serve.")
     ] = field(repr=False)
-    schema: Annotated[
-        str | None, typer.Option(envvar="DUALSQL_SCHEMA", help="Serve all tables and views of this schema.")
-    ] = None
+    schema: Annotated[str | None, typer.Option(help="Serve all tables and views of this schema.")] = None
     tables: Annotated[
-        str | None,
-        typer.Option(envvar="DUALSQL_TABLES", help="Serve these tables, such as orders,sales.customers."),
+        str | None, typer.Option(help="Serve these tables, such as orders,sales.customers.")
     ] = None
     everything: Annotated[
         bool, typer.Option("--all", envvar="DUALSQL_ALL", help="Serve every table and view.")
     ] = False
     read_only_role: Annotated[
-        str | None,
-        typer.Option(
-            envvar="DUALSQL_READ_ONLY_ROLE", help="Role that every database session takes (PostgreSQL)."
-        ),
+        str | None, typer.Option(help="Role that every database session takes (PostgreSQL).")
     ] = None
-    host: Annotated[str, typer.Option(envvar="DUALSQL_HOST", help="Address to listen on.")] = "127.0.0.1"
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[
         int | None,
         typer.Option(
-            envvar="DUALSQL_PORT",
             help=f"Port to listen on: {DEFAULT_PORT} by default, with --stdio any free port; 0 for any free port.",
             min=0,
             max=65535,
@@ -112,125 +111,90 @@ class ServeOptions:
     admin_port: Annotated[
         int | None,
         typer.Option(
-            envvar="DUALSQL_ADMIN_PORT",
             help="Port for /live and /ready, which no other port answers; 0 for any free port.",
             min=0,
             max=65535,
         ),
     ] = None
-    admin_host: Annotated[
-        str, typer.Option(envvar="DUALSQL_ADMIN_HOST", help="Address to listen on with --admin-port.")
-    ] = "127.0.0.1"
+    admin_host: Annotated[str, typer.Option(help="Address to listen on with --admin-port.")] = "127.0.0.1"
     log: Annotated[
         RequestLogForm,
         typer.Option(
-            envvar="DUALSQL_LOG",
-            help="Log a line for each request to standard error, as text or JSON. Warnings are logged in any case.",
+            help="Log a line for each request to standard error, as text or JSON. Warnings are logged in any case."
         ),
     ] = RequestLogForm.OFF
     base_url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="DUALSQL_BASE_URL", help="URL at which callers reach the server, if it is behind a proxy."
-        ),
+        str | None, typer.Option(help="URL at which callers reach the server, if it is behind a proxy.")
     ] = None
     stdio: Annotated[
-        bool,
-        typer.Option(
-            "--stdio",
-            envvar="DUALSQL_STDIO",
-            help="Serve MCP over standard input and output. REST stays on HTTP.",
-        ),
+        bool, typer.Option("--stdio", help="Serve MCP over standard input and output. REST stays on HTTP.")
     ] = False
     rest_url: Annotated[
         str | None,
         typer.Option(
-            envvar="DUALSQL_REST_URL",
-            help="With --stdio and --store: no REST here; links are of the server at this URL, with the same store.",
+            help="With --stdio and --store: no REST here; links are of the server at this URL, with the same store."
         ),
     ] = None
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="DUALSQL_TOKEN",
-            help="Bearer token that callers must send. Prefer the variable: other users can see a command line.",
+            help="Bearer token that callers must send. Prefer the variable: other users can see a command line."
         ),
     ] = field(default=None, repr=False)
     authenticate: Annotated[
-        str | None,
-        typer.Option(
-            envvar="DUALSQL_AUTHENTICATE",
-            help="Async function that identifies the caller, as module:function.",
-        ),
+        str | None, typer.Option(help="Async function that identifies the caller, as module:function.")
     ] = None
     store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="DUALSQL_STORE", help="URL of a database that stores results; in memory without it."
-        ),
+        str | None, typer.Option(help="URL of a database that stores results; in memory without it.")
     ] = field(default=None, repr=False)
     wait: Annotated[
-        float | None,
-        typer.Option(
-            envvar="DUALSQL_WAIT", help="Seconds after which a slow query becomes a pending result.", min=0
-        ),
+        float | None, typer.Option(help="Seconds after which a slow query becomes a pending result.", min=0)
     ] = None
     sample_size: Annotated[
         int | None,
         typer.Option(
-            envvar="DUALSQL_SAMPLE_SIZE",
-            help="Rows that a model sees of a result too large to show whole; 15 by default.",
-            min=0,
+            help="Rows that a model sees of a result too large to show whole; 15 by default.", min=0
         ),
     ] = None
     count_budget: Annotated[
         float | None,
         typer.Option(
-            envvar="DUALSQL_COUNT_BUDGET",
             help="Seconds to count the rows of a result before the total is an estimate; 0.2 by default.",
             min=0.001,
         ),
     ] = None
     results_format: Annotated[
-        ResultsFormat,
-        typer.Option(envvar="DUALSQL_RESULTS_FORMAT", help="How the structure of an answer holds rows."),
+        ResultsFormat, typer.Option(help="How the structure of an answer holds rows.")
     ] = "rows"
-    text_format: Annotated[
-        TextFormat,
-        typer.Option(envvar="DUALSQL_TEXT_FORMAT", help="How the text of an answer shows rows."),
-    ] = "markdown"
+    text_format: Annotated[TextFormat, typer.Option(help="How the text of an answer shows rows.")] = (
+        "markdown"
+    )
     notes: Annotated[
         Path | None,
         typer.Option(
-            envvar="DUALSQL_NOTES",
-            help="File of notes for the model about tables and terms: part of the instructions, and found by search.",
+            help="File of notes for the model about tables and terms: part of the instructions, and found by search."
         ),
     ] = None
     pages_in_text: Annotated[
         bool,
         typer.Option(
             "--pages-in-text",
-            envvar="DUALSQL_PAGES_IN_TEXT",
             help="The text of each answer names the page of the result, for the person who reads it.",
         ),
     ] = False
     cors_origins: Annotated[
         str | None,
         typer.Option(
-            envvar="DUALSQL_CORS_ORIGINS",
-            help="Origins whose pages may call the server, such as https://app.example.com,https://example.com.",
+            help="Origins whose pages may call the server, such as https://app.example.com,https://example.com."
         ),
     ] = None
     allowed_hosts: Annotated[
         str | None,
         typer.Option(
-            envvar="DUALSQL_ALLOWED_HOSTS",
-            help="Host names that callers may use besides that of the base URL, separated by commas.",
+            help="Host names that callers may use besides that of the base URL, separated by commas."
         ),
     ] = None
-    name: Annotated[
-        str, typer.Option(envvar="DUALSQL_NAME", help="Name of the server in the configuration of hosts.")
-    ] = "dualsql"
+    name: Annotated[str, typer.Option(help="Name of the server in the configuration of hosts.")] = "dualsql"
 
 
 def secrets() -> tuple[str, ...]:
