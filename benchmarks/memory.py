@@ -12,7 +12,7 @@ from benchmarks.streaming import Server, served
 
 MEBIBYTE = 1024 * 1024
 CEILING, PARQUET_CEILING = 40 * MEBIBYTE, 120 * MEBIBYTE
-FORMATS = ("ndjson", "json", "csv", "arrow", "parquet")
+FORMATS = ("ndjson", "json", "csv", "arrow", "parquet", "xlsx")
 
 
 @dataclass(frozen=True)

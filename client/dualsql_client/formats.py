@@ -41,10 +41,17 @@ PARQUET = DownloadFormat(
     name="parquet",
     media_type="application/vnd.apache.parquet",
     suffixes=(".parquet",),
-    framer=lambda _: WholeFileFramer(),
+    framer=lambda _: WholeFileFramer(b"PAR1", 4),
+    is_resumable=False,
+)
+XLSX = DownloadFormat(
+    name="xlsx",
+    media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    suffixes=(".xlsx",),
+    framer=lambda _: WholeFileFramer(b"PK\x05\x06", 22),
     is_resumable=False,
 )
 
-_FORMATS = (NDJSON, CSV, ARROW, PARQUET)
+_FORMATS = (NDJSON, CSV, ARROW, PARQUET, XLSX)
 BY_NAME = {found.name: found for found in _FORMATS}
 BY_SUFFIX = {suffix: found for found in _FORMATS for suffix in found.suffixes}

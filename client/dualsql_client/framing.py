@@ -154,21 +154,26 @@ class RecordFramer:
 
 
 class WholeFileFramer:
-    """Parquet: the bytes cannot be read before their end, so a broken stream cannot resume."""
+    """Parquet and Excel: the bytes cannot be read before their end, so a broken stream cannot resume.
 
-    _MAGIC = b"PAR1"
+    Args:
+        mark: what the last bytes of the file begin with.
+        size: the number of these last bytes.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, mark: bytes, size: int) -> None:
+        self._mark = mark
+        self._size = size
         self._tail = b""
 
     def feed(self, data: bytes) -> list[Block]:
         """See `Framer`."""
-        self._tail = (self._tail + data[-4:])[-4:]
+        self._tail = (self._tail + data[-self._size :])[-self._size :]
         return [Block(data, 0)]
 
     def finish(self, rows: int) -> list[Block]:
         """See `Framer`."""
-        if self._tail != self._MAGIC:
+        if len(self._tail) < self._size or not self._tail.startswith(self._mark):
             raise ended_early()
         return []
 

@@ -220,16 +220,16 @@ class ParsedDualResponse(QueryMethods):
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
-        `.arrows` or `.arrow` (both Arrow's stream format).
+        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`.
 
         It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
         of the stream, without the record at its end that counts the rows.
 
         Args:
-            file_format: "csv", "ndjson", "parquet" or "arrow", whatever the suffix.
+            file_format: "csv", "ndjson", "parquet", "arrow" or "xlsx", whatever the suffix.
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
-                them beside the file. "continue" does so too, and goes on with those that are there. Parquet has no
-                rows before its end: it begins anew.
+                them beside the file. "continue" does so too, and goes on with those that are there. Parquet and
+                Excel have no rows before their end: they begin anew.
             options: see StreamOptions.
 
         Raises what `fetch_stream` raises, and

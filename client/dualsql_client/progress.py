@@ -21,7 +21,7 @@ class Progress:
     """The progress of a fetch.
 
     Attributes:
-        rows: fetched so far; of Parquet 0, since its bytes are not looked into.
+        rows: fetched so far; of Parquet and Excel 0, since their bytes are not looked into.
         total: rows that are expected; None when unknown.
         bytes: received so far, after decompression; 0 from a server that has only pages.
         seconds: since the fetch began.
@@ -133,7 +133,7 @@ class Bar:
 
     def show(self, progress: Progress) -> None:
         """Draw so much of it."""
-        # Of Parquet no row is known before its end: the bar moves to and fro.
+        # Of Parquet and Excel no row is known before its end: the bar moves to and fro.
         total = progress.total if progress.rows or not progress.bytes else None
         self._progress.update(self._task, completed=progress.rows, total=total, said=progress_text(progress))
 

@@ -76,7 +76,7 @@ def _batch(block: Block, schema: Any) -> Any:
 _BUFFER_BYTES = 1024 * 1024
 
 
-_SPREADSHEETS = frozenset({".xls", ".xlsx", ".ods", ".numbers"})
+_SPREADSHEETS = frozenset({".xls", ".xlsm", ".ods", ".numbers"})
 
 
 def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
@@ -87,7 +87,7 @@ def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
     """
     found = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
     if found is None and name is None:
-        excel = " A spreadsheet opens .csv." if path.suffix.lower() in _SPREADSHEETS else ""
+        excel = " A spreadsheet opens .xlsx." if path.suffix.lower() in _SPREADSHEETS else ""
         raise ValueError(f"The file's suffix must be one of {', '.join(BY_SUFFIX)}.{excel}")
     if found is None:
         raise ValueError(f"A file can be of {', '.join(BY_NAME)}, not {name}.")

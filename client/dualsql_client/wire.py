@@ -130,7 +130,7 @@ class Page(TypedDict):
     expires_at: str | None
 
 
-StreamFormat = Literal["ndjson", "json", "csv", "arrow", "parquet"]
+StreamFormat = Literal["ndjson", "json", "csv", "arrow", "parquet", "xlsx"]
 
 RESUME_HEADER = "Dualsql-Resume"
 """The token of a stream that can be gone on with."""

@@ -1,1 +1,1 @@
-"""Rows as JSON, text, CSV, Arrow and Parquet. `dualsql.formats.table` lists the formats of streams."""
+"""Rows as JSON, text, CSV, Arrow, Parquet and Excel. `dualsql.formats.table` lists the formats of streams."""

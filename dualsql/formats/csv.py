@@ -6,7 +6,6 @@ and -Infinity are written as these words, also inside such fields.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -117,7 +116,7 @@ def _one_by_one(rows: Rows, cell: Any) -> bytes:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
+    if isinstance(value, float | Decimal) and not json.is_finite(value):
         return json.word(value)
     written = json.dumps(value)
     if not written.startswith((b'"', b"[", b"{")):

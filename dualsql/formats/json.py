@@ -67,12 +67,17 @@ def text(value: Any) -> str:
         return value
     if isinstance(value, Unfit):
         return value.text
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
+    if isinstance(value, float | Decimal) and not is_finite(value):
         return word(value)
     if isinstance(value, list | tuple | dict):
         return dumps(with_words(value)).decode()
     written = dumps(value)
     return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
+
+
+def is_finite(value: float | Decimal) -> bool:
+    """Whether a number is neither NaN nor an infinity. math.isfinite takes Decimal("1E+400") for an infinity."""
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
 
 
 def word(value: float | Decimal) -> str:
@@ -86,7 +91,7 @@ def with_words(value: Any) -> Any:
     """A list or an object with words for NaN and the infinities in it."""
     if isinstance(value, Digits):
         return value
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
+    if isinstance(value, float | Decimal) and not is_finite(value):
         return word(value)
     if isinstance(value, list | tuple):
         return [with_words(item) for item in value]

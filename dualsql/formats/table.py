@@ -7,6 +7,7 @@ from dualsql.formats.arrow import ArrowWriter, ParquetWriter
 from dualsql.formats.csv import csv_writer, first_record
 from dualsql.formats.ndjson import SEPARATOR, JSONArrayWriter, NDJSONWriter, first_line, first_object
 from dualsql.formats.writer import Format, Resuming
+from dualsql.formats.xlsx import XLSXWriter
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY
 
 FORMATS: dict[str, Format] = {
@@ -49,6 +50,13 @@ FORMATS: dict[str, Format] = {
             media_type="application/vnd.apache.parquet",
             suffix="parquet",
             writer=ParquetWriter,
+            is_compressed=True,
+        ),
+        Format(
+            name="xlsx",
+            media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            suffix="xlsx",
+            writer=XLSXWriter,
             is_compressed=True,
         ),
     )

@@ -45,9 +45,9 @@ async def test_a_resource_that_is_not_there_is_not_called_a_wrong_address(host: 
         await open_at(host.serve(reference)).get_metadata()
 
 
-async def test_a_suffix_of_a_spreadsheet_is_told_of_csv(open_at: Open) -> None:
-    with pytest.raises(ValueError, match=r"\.parquet\. A spreadsheet opens \.csv\."):
-        await open_at("http://127.0.0.1:1").save("rows.xlsx")
+async def test_a_suffix_of_a_spreadsheet_is_told_of_excel(open_at: Open) -> None:
+    with pytest.raises(ValueError, match=r"\.xlsx\. A spreadsheet opens \.xlsx\."):
+        await open_at("http://127.0.0.1:1").save("rows.xls")
 
 
 async def test_a_missing_folder_is_named(open_at: Open, tmp_path: Path) -> None:

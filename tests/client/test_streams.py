@@ -251,7 +251,7 @@ async def test_a_suffix_that_names_no_format(
 ) -> None:
     parsed = await service.open(plain_http)
     with pytest.raises(ValueError, match=r"\.parquet"):
-        await parsed.save(tmp_path / "rows.xlsx")
+        await parsed.save(tmp_path / "rows.xls")
 
 
 @pytest.mark.quick(1, "sqlite")

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pyarrow as pa
+from openpyxl import load_workbook
 from pyarrow import parquet
 
 from tests.exchanges.recording import Exchanges
@@ -79,6 +80,8 @@ def body_of(response: httpx.Response) -> Any:
         return table_of(pa.ipc.open_stream(content).read_all())
     if media_type == "application/vnd.apache.parquet":
         return table_of(parquet.read_table(io.BytesIO(content)))
+    if media_type.endswith("spreadsheetml.sheet"):
+        return [[str(cell) for cell in row] for row in load_workbook(io.BytesIO(content))["Rows"].values]
     if media_type.startswith("image/"):
         return {"begins": content[:8].hex()}
     if response.headers.get("content-encoding") == "zstd":  # which httpx leaves as it is

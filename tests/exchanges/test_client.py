@@ -172,7 +172,16 @@ async def test_every_row(served: Any, exchanges: Exchanges, tmp_path: Path) -> N
     exchanges.add(
         "to_pandas", {"types": [str(kind) for kind in pandas.dtypes], "rows": pandas.to_dict("records")}
     )
-    for name in ("rows.csv", "rows.ndjson", "rows.jsonl", "rows.parquet", "rows.arrow", "rows.xml", "rows"):
+    for name in (
+        "rows.csv",
+        "rows.ndjson",
+        "rows.jsonl",
+        "rows.parquet",
+        "rows.arrow",
+        "rows.xlsx",
+        "rows.xml",
+        "rows",
+    ):
         saved = await tell(exchanges, f"save {name}", parsed.save(tmp_path / name, columns=["id", "name"]))
         if saved is not None and name.endswith(("csv", "ndjson")):
             exchanges.add(name, hashlib.sha256(saved.read_bytes()).hexdigest())

@@ -252,7 +252,7 @@ async def test_results_of_every_kind(asker: Asker, name: str) -> None:
 
 async def test_rows_in_every_format(asker: Asker) -> None:
     path = await asker.path(EVERY_TYPE)
-    for wanted in ("ndjson", "csv", "json", "arrow", "parquet", "xml", ""):
+    for wanted in ("ndjson", "csv", "json", "arrow", "parquet", "xlsx", "xml", ""):
         await asker.rest.ask("GET", f"{path}/rows?limit=2&format={wanted}")
     for accepted in (
         "text/csv",

@@ -96,6 +96,15 @@ def test_numbers_that_are_none() -> None:
     assert read("ndjson", whole("ndjson", [rows]), COLUMNS)["number"] == [None] * 3
 
 
+def test_a_number_beyond_doubles_is_no_infinity() -> None:
+    rows = [(1, None, None, None, Decimal("1E+400"), [Decimal("-1E+400")])]
+    found = read_csv(whole("csv", [rows]))
+    assert found["price"] == ["1" + "0" * 400]
+    assert found["json"] == ['["-1' + "0" * 400 + '"]']
+    texts = json.loads(whole("ndjson", [rows], text_columns=("price",)).splitlines()[0])
+    assert texts["price"] == "1" + "0" * 400
+
+
 _HARD = st.one_of(
     st.text(alphabet='a"{}[],\\null\n\r\t ', max_size=8),
     st.text(max_size=5),
@@ -153,7 +162,7 @@ def test_a_failure_in_arrow_is_told_and_stops_a_careless_reader() -> None:
         pa.ipc.open_stream(data + failed).read_all()
 
 
-@pytest.mark.parametrize("written", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("written", ["json", "csv", "parquet", "xlsx"])
 def test_formats_without_a_last_record_are_cut(written: str) -> None:
     made = writer(written)
     made.head()
@@ -203,4 +212,4 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_format() -> None:
     with pytest.raises(BadParameterError, match="format must not be"):
-        format_named("xlsx")
+        format_named("xls")

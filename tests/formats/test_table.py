@@ -94,7 +94,7 @@ async def test_a_format_is_added_by_one_row(towns: Application) -> None:
     }
     rest = await towns.http.get(f"{path}/rows", params=asked_again)
     assert rest.content == b"3\tGraz\n"
-    named = await towns.http.get(f"{path}/rows", params={"format": "xlsx"})
+    named = await towns.http.get(f"{path}/rows", params={"format": "ods"})
     assert "tsv" in problem_of(named, 400)["hint"]
     unacceptable = await towns.http.get(f"{path}/rows", headers={"accept": "image/png"})
     assert problem_of(unacceptable, 406)["details"]["formats"]["tsv"] == TSV.media_type

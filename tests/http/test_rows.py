@@ -122,7 +122,7 @@ class TestForms:
         problem = problem_of(await rows_of(streaming, accept="image/png"), 406)
         assert problem["code"] == "NOT_ACCEPTABLE"
         assert problem["details"]["formats"]["csv"] == "text/csv"
-        assert problem_of(await rows_of(streaming, "?format=xlsx"), 400)["code"] == "BAD_PARAMETER"
+        assert problem_of(await rows_of(streaming, "?format=ods"), 400)["code"] == "BAD_PARAMETER"
 
     @pytest.mark.parametrize("coding", ["gzip", "zstd"])
     async def test_codings(self, streaming: Application, coding: str) -> None:

@@ -246,7 +246,7 @@ class TestMaking:
             {"expires_in": timedelta(days=8)},
             {"formats": []},
             {"formats": ["exe"]},
-            {"formats": ["json", "xlsx"]},
+            {"formats": ["json", "ods"]},
         ],
     )
     async def test_within_bounds(self, linking: Application, options: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from starlette.routing import Mount
 
 from dualsql import DualResponseServer
 from dualsql.errors import DualResponseError
+from tests.databases.streams.reading import read_xlsx
 from tests.models.oracle import Expected, Row, expected
 from tests.models.values import NULL_DOCUMENT, Plain, csv_rows, plain, read, wording
 
@@ -112,13 +113,14 @@ class Case:
             self.found.append(f"sample: {sample[:3]}")
 
     async def streams(self) -> None:
-        """Five formats."""
+        """Six formats."""
         readers = {
             "ndjson": self._of_ndjson,
             "json": lambda data: self._of_json(json.loads(data)),
             "csv": self._of_csv,
             "arrow": lambda data: self._of_table(pa.ipc.open_stream(data).read_all()),
             "parquet": lambda data: self._of_table(pq.read_table(io.BytesIO(data))),
+            "xlsx": self._of_xlsx,
         }
         for kind, reader in readers.items():
             try:
@@ -299,6 +301,13 @@ class Case:
         head, *rows = csv_rows(data.decode())
         if head != self.names:
             raise AnswerError(f"its head is {head}")
+        return [tuple(_cell(value, c) for value, c in zip(row, self.columns, strict=True)) for row in rows]
+
+    def _of_xlsx(self, data: bytes) -> list[Row]:
+        table = read_xlsx(data)
+        if list(table) != self.names:
+            raise AnswerError(f"its columns are {list(table)}")
+        rows = zip(*table.values(), strict=True)
         return [tuple(_cell(value, c) for value, c in zip(row, self.columns, strict=True)) for row in rows]
 
     def _of_table(self, table: pa.Table) -> list[Row]:

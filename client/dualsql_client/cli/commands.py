@@ -158,7 +158,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-FileFormat = Literal["ndjson", "csv", "arrow", "parquet"]
+FileFormat = Literal["ndjson", "csv", "arrow", "parquet", "xlsx"]
 
 From = Annotated[
     str,
@@ -194,17 +194,19 @@ def fetch_command(
     token_env: TokenEnv = None,
     is_continued: Annotated[
         bool,
-        typer.Option("--continue", help="Go on with what an earlier run of this command left. Not Parquet."),
+        typer.Option(
+            "--continue", help="Go on with what an earlier run of this command left. Not Parquet or Excel."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
-    """Save every row as Parquet, CSV, NDJSON or Arrow. A broken download resumes where it stopped.
+    """Save every row as Parquet, CSV, NDJSON, Arrow or Excel. A broken download resumes where it stopped.
 
     Prints rows, bytes, seconds and the file's SHA-256. An existing file is replaced when the new one is complete.
     """
     partial: PartialFile = "continue" if is_continued else "keep" if KEEPS_PARTS else "discard"
     if is_continued and not note_of(output).exists():
-        typer.echo("There is nothing to continue: it starts again. (Parquet always does.)", err=True)
+        typer.echo("There is nothing to continue: it starts again. (Parquet and Excel always do.)", err=True)
 
     async def run() -> Fetched:
         named = read_source(source, base_url)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
+from zipfile import ZipFile
 
 from dualsql_client.errors import ResourcePendingError
 from dualsql_client.parsed import ParsedDualResponse
@@ -82,8 +85,12 @@ def _read(path: Path, rows: int) -> tuple[int, str, int | None]:
         digest = file_digest(file, "sha256").hexdigest()
         size = file.tell()
         file.seek(0)
-        is_parquet = file.read(4) == b"PAR1"
-    return size, digest, _rows_of_parquet(path) if is_parquet else rows
+        begin = file.read(4)
+    if begin == b"PAR1":
+        rows_in_file = _rows_of_parquet(path)
+    else:
+        rows_in_file = _rows_of_workbook(path) if begin == b"PK\x03\x04" else rows
+    return size, digest, rows_in_file
 
 
 class _ProgressLine:
@@ -112,3 +119,11 @@ def _rows_of_parquet(path: Path) -> int | None:
         return None
     rows: int = parquet.read_metadata(path).num_rows
     return rows
+
+
+def _rows_of_workbook(path: Path) -> int | None:
+    """The rows that the server has noted in the file; None if it has noted none."""
+    with ZipFile(path) as book, suppress(KeyError), book.open("docProps/custom.xml") as noted:
+        found = re.search(rb'name="dualsql.rows"><vt:r8>([0-9]{1,15})<', noted.read(10_000))
+        return int(found[1]) if found else None
+    return None

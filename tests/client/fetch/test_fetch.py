@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
+from openpyxl import load_workbook
 from pyarrow import parquet
 from rich.console import Console
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
@@ -119,6 +120,15 @@ async def test_binary_formats(served: Served, tmp_path: Path, name: str) -> None
         parquet.read_table if name.endswith("parquet") else lambda path: pa.ipc.open_stream(path).read_all()
     )
     assert read(target).to_pylist() == ROWS
+    assert ran.told["sha256"] == hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+async def test_excel(served: Served, tmp_path: Path) -> None:
+    target = tmp_path / "rows.xlsx"
+    ran = await fetch(served.url, "-o", target)
+    assert (ran.code, ran.told["rows"]) == (0, "3,000"), ran.errors
+    names, *rows = load_workbook(target)["Rows"].iter_rows(values_only=True)
+    assert [dict(zip(names, row, strict=True)) for row in rows] == ROWS
     assert ran.told["sha256"] == hashlib.sha256(target.read_bytes()).hexdigest()
 
 
@@ -280,7 +290,7 @@ async def test_where_it_cannot_be_written(served: Served, tmp_path: Path) -> Non
     ran = await fetch(served.url, "-o", tmp_path / "no" / "folder" / "rows.csv")
     assert (ran.code, ran.errors.count("\n")) == (1, 1)
     assert "There is no such folder" in ran.errors
-    wrong = await fetch(served.url, "-o", tmp_path / "rows.xlsx")
+    wrong = await fetch(served.url, "-o", tmp_path / "rows.ods")
     assert (wrong.code, "suffix must be one of" in wrong.errors) == (1, True)
 
 
@@ -407,7 +417,7 @@ async def test_two_downloads_do_not_write_to_one_file(served: Served, tmp_path: 
     assert (ran.code, "Another download writes to it" in ran.errors) == (1, True)
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.xlsx"])
 async def test_where_nothing_is_to_be_continued_it_is_said(served: Served, tmp_path: Path, name: str) -> None:
     ran = await fetch(served.url, "-o", tmp_path / name, "--continue")
     assert (ran.code, ran.told["rows"]) == (0, "3,000")

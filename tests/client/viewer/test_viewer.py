@@ -418,7 +418,7 @@ async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Pat
         await seat.answer("w", str(target))
         await seat.press("enter")
         assert len(target.read_text().splitlines()) == len(ROWS)
-        assert "suffix must be one of" in await seat.answer("w", str(tmp_path / "schools.xlsx"))
+        assert "suffix must be one of" in await seat.answer("w", str(tmp_path / "schools.ods"))
         assert "There is no such folder" in await seat.answer("w", str(tmp_path / "no" / "schools.csv"))
         screen = await seat.press("w")
         assert seat.app.query_one(AnswerLine).value == "schools.csv"

@@ -13,6 +13,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+from openpyxl import load_workbook
+from openpyxl.utils.escape import unescape
 from pyarrow import parquet
 
 from dualsql.columns.result import ResultColumn
@@ -63,6 +65,8 @@ def read(written: str, data: bytes, columns: Sequence[ResultColumn]) -> Table:
         found = {column.name: [line[column.name] for line in json.loads(data)] for column in columns}
     elif written == "csv":
         found = read_csv(data)
+    elif written == "xlsx":
+        found = read_xlsx(data)
     else:
         found = read_arrow(written, data)
     encodings = {column.name: column.describe()["encoding"] for column in columns}
@@ -98,6 +102,23 @@ def read_csv(data: bytes) -> Table:
     # To that reader, an empty line has no field at all.
     assert len(names) == 1 or list(csv.reader(io.StringIO(text, newline="")))[1:] == plain
     return {name: [one[place] for one in rows] for place, name in enumerate(names)}
+
+
+def read_xlsx(data: bytes) -> Table:
+    """Cells of a sheet: texts, booleans, dates, datetimes, times, and numbers as their text."""
+    names, *rows = load_workbook(io.BytesIO(data))["Rows"].iter_rows()
+    return {
+        unescape(str(name.value)): [_of_sheet(row[place]) for row in rows] for place, name in enumerate(names)
+    }
+
+
+def _of_sheet(cell: Any) -> Any:
+    value = cell.value
+    if cell.data_type == "s":
+        return unescape(value)
+    if isinstance(value, dt.datetime) and "hh" not in cell.number_format:
+        return value.date()
+    return repr(value) if type(value) in {int, float} else value
 
 
 def read_arrow(written: str, data: bytes) -> Table:
