@@ -12,8 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from openpyxl import load_workbook
 from openpyxl.cell import Cell
 from openpyxl.utils.escape import unescape
