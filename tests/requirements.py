@@ -451,6 +451,7 @@ BEYOND: dict[str, str] = {
     "formats/test_samples.py": "a sample keeps to its budget and says what was cut",
     "formats/test_streams.py": "each format of a stream: heads, pieces, ends, failures",
     "formats/test_table.py": "a format is added by one row; the client and the documents agree with the table",
+    "formats/test_xlsx.py": "workbooks: exact values, texts that are no formulas, sheets, limits, memory",
     "databases/streams/test_attacks.py": "every stream backend: writing, never ending, values left behind, wide rows",
     "databases/streams/test_carried.py": "values for statements that take none",
     "databases/streams/test_collector.py": "the collector of cycles is off for one batch at most",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import time
@@ -20,7 +19,7 @@ from dualsql.errors import BadParameterError, DualResponseError, ValueNotReprese
 from dualsql.formats import json
 from dualsql.formats.cells import ColumnFit, fit_of, kinds_of
 from dualsql.formats.ndjson import problem
-from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
 from dualsql_client.wire import Column
 
 _DIGITS = 38
@@ -359,28 +358,9 @@ class _Sink:
     def __init__(self) -> None:
         import pyarrow as pa
 
-        self._raw = _Raw()
+        self._raw = TakenFile()
         self.file = pa.PythonFile(self._raw, mode="w")
 
     def taken(self) -> bytes:
         """What was written since the last time."""
         return self._raw.taken()
-
-
-class _Raw(io.RawIOBase):
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        # The bytes are copied, because Arrow reuses the memory.
-        piece = bytes(data)
-        self._pieces.append(piece)
-        return len(piece)
-
-    def taken(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
