@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from openpyxl import load_workbook
 from openpyxl.cell import Cell
 from openpyxl.utils.escape import unescape
@@ -140,6 +140,7 @@ _TEXT = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), _TEXT), min_size=1, max_size=5), _TEXT.filter(bool))
 def test_any_text_comes_back(texts: list[str | None], name: str) -> None:
     column = ResultColumn(name, things.c.value, things.c.value.type)
