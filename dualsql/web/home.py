@@ -25,8 +25,8 @@ from dualsql.http.parameters import preferred_media_type
 from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
-from dualsql.web.assets import render
-from dualsql.web.routes import HTML, as_page, read_form
+from dualsql.web.forms import read_form, render_form
+from dualsql.web.routes import HTML, as_page
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:
@@ -127,21 +127,20 @@ class Home:
 
     async def show(self, request: Request) -> Response:
         """What is served, the caller's recent results, and a box for SQL."""
-        return await self._page(await self.server.identify(request), {})
+        return await self._page(request, await self.server.identify(request), {})
 
     async def ask(self, request: Request) -> Response:
         """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""
         principal = await self.server.identify(request)
-        form = await read_form(request, self.server)
+        form = await read_form(request, self.server, principal=principal)
         try:
             url = await while_connected(request.receive, self._ask(form, principal))
         except DualResponseError as error:
             if kind_of(error).status >= 500:
                 raise
             message, hint = error.for_caller
-            return await self._page(
-                principal, form, problem=f"{message} {hint}".strip(), status=kind_of(error).status
-            )
+            problem = f"{message} {hint}".strip()
+            return await self._page(request, principal, form, problem=problem, status=kind_of(error).status)
         return RedirectResponse(url, 303)
 
     async def _ask(self, form: Mapping[str, str], principal: Principal | None) -> str:
@@ -166,7 +165,8 @@ class Home:
 
     async def show_form(self, request: Request) -> Response:
         """The form to sign in."""
-        return render("sign_in.html", self._root, {"title": self.title, "is_wrong": False})
+        shown = {"title": self.title, "is_wrong": False}
+        return render_form(self.server, request, "sign_in.html", self._root, shown)
 
     async def sign_in(self, request: Request) -> Response:
         """Exchange the token for a cookie."""
@@ -175,7 +175,7 @@ class Home:
         value = self.session.start(form.get("token", "").strip())
         if value is None:
             shown = {"title": self.title, "is_wrong": True}
-            return render("sign_in.html", f".{self._root}", shown, status=401)
+            return render_form(self.server, request, "sign_in.html", f".{self._root}", shown, status=401)
         response = RedirectResponse("../", 303)
         response.set_cookie(
             self.session.cookie,
@@ -189,7 +189,13 @@ class Home:
         return response
 
     async def _page(
-        self, principal: Principal | None, form: Mapping[str, str], *, problem: str = "", status: int = 200
+        self,
+        request: Request,
+        principal: Principal | None,
+        form: Mapping[str, str],
+        *,
+        problem: str = "",
+        status: int = 200,
     ) -> Response:
         seen = self.server.catalogue().seen_by(principal)
         addresses = sorted(seen.tables, key=lambda address: seen.tables[address].name.lower())
@@ -207,7 +213,9 @@ class Home:
             "form": form,
             "problem": problem,
         }
-        return render("home.html", self._root, shown, status=status)
+        return render_form(
+            self.server, request, "home.html", self._root, shown, principal=principal, status=status
+        )
 
     async def _recent(self, principal: Principal | None) -> list[Mapping[str, Any]]:
         """The caller's newest results; an anonymous caller has none to list."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -23,13 +23,11 @@ from dualsql.http.parameters import (
     PAGE_QUERY,
     parse_listing,
     parse_query,
-    read_form_body,
     resource_id_of,
     split_query,
 )
 from dualsql.http.problems import (
     Endpoint,
-    ForeignRequestError,
     method_routes,
     problem_response,
     told,
@@ -42,6 +40,7 @@ from dualsql.resource import Principal, Resource, id_in
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
+from dualsql.web.forms import FIELD, read_form, render_form
 from dualsql.web.words import cells, is_number, profile_rows, time_left, total_in_words
 from dualsql_client.wire import Column, SortKey
 
@@ -58,6 +57,8 @@ ROWS = 50
 MOST_CELLS = 5_000
 """Cells of such a page. A cell takes 20 to 90 µs."""
 
+_MOST_GRID_CELLS = 20_000
+"""Cells of a page that the grid reads, which has at most 200 rows."""
 _PENDING_SECONDS = 5
 
 
@@ -87,7 +88,12 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
 def _operations(settings: Settings) -> list[Operation]:
     known = shared_parameters(settings)
     link = ("link",) if settings.signed_links else ()
-    form = {"type": "object", "properties": {"link": known["link"].value}, "required": ["link"]}
+    token = {"type": "string", "description": "Of the form in the page that the link shows."}
+    form = {
+        "type": "object",
+        "properties": {"link": known["link"].value, FIELD: token},
+        "required": ["link", FIELD],
+    }
     return [
         Operation(
             method="GET",
@@ -139,7 +145,8 @@ class WebPages:
         """
         link, query = split_request(self.server, request)
         if link is not None and link.is_in_address:
-            return render("open.html", root_of(request), {"link": link.token, "id": resource_id_of(request)})
+            shown = {"link": link.token, "id": resource_id_of(request)}
+            return render_form(self.server, request, "open.html", root_of(request), shown)
         principal, resource, link = await open_result(self.server, request, link, takes=False)
         if request.method == "HEAD":
             return Response(media_type=HTML)
@@ -242,7 +249,10 @@ class WebPages:
             "downloads": [(name, _TITLES.get(name, name)) for name in FORMATS if name in formats],
             "is_link": link is not None,
             "is_known": principal is not None and link is None,
-            "limit": self.server.settings.maximum_page_size,
+            "limit": min(
+                self.server.settings.maximum_page_size,
+                max(10, _MOST_GRID_CELLS // max(1, len(resource.columns))),
+            ),
             "may_pin": link is None and "pin" in allowed,
             "may_delete": link is None and "delete" in allowed,
             "chart": None,
@@ -341,27 +351,6 @@ def _turn(cursor: str | None, has_more: bool, offset: int, sort: str) -> str | N
         return None
     where: dict[str, str | int] = {"offset": offset} if cursor is None else {"cursor": cursor}
     return f"?{urlencode(where | ({'sort': sort} if sort else {}))}"
-
-
-async def read_form(request: Request, server: DualResponseServer) -> Mapping[str, str]:
-    """The fields of a form of these pages.
-
-    Raises:
-        ForeignRequestError: a page of another site sends it, one that `cors_origins` allows to read included.
-        BadParameterError: it is not UTF-8.
-    """
-    origin = request.headers.get("origin")
-    own = {request.headers.get("host"), urlsplit(server.base_url).netloc}
-    is_own = origin is None or origin.partition("://")[2] in own
-    if not is_own or request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-        raise ForeignRequestError(
-            "Another site sends this form.", hint="Open the page of this server, and send it there."
-        )
-    body = await read_form_body(request, server.settings)
-    try:
-        return {name: values[-1] for name, values in parse_qs(body.decode(), errors="strict").items()}
-    except ValueError:
-        raise BadParameterError("The form is not UTF-8.") from None
 
 
 def as_page(page: Endpoint, root: str | None = None) -> Endpoint:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import PageRequest, Principal
@@ -171,6 +171,52 @@ class TestQuestions:
             await page.get_by_role("button", name="Show all rows").click()
             await expect(page.locator("#total")).to_have_text("100,000 rows")
             await expect(page.locator("#message")).to_be_empty()
+
+
+@pytest.mark.long
+class TestMemory:
+    """The grid keeps the pages that were used last, up to 200,000 cells, of which a long text takes several."""
+
+    @pytest.mark.parametrize(("characters", "pages"), [(1, 70), (100_000, 4)])
+    async def test_what_is_kept_is_bounded(
+        self, site: Site, browser: Browser, characters: int, pages: int
+    ) -> None:
+        texts = [
+            literal("x" * characters).label(f"text{number}") for number in range(20 if characters == 1 else 1)
+        ]
+        url = await site.create(select(FLIGHTS.c.id, *texts).order_by(FLIGHTS.c.id))
+        async with tab(browser) as page:
+            await page.goto(url)
+            await expect(page.get_by_role("grid")).to_be_visible()
+            kept = await page.evaluate(_READ_PAGES, [url, pages])
+        assert kept["cells"] == kept["counted"] <= max(200_000, 2 * 200 * (characters // 100 + 2))
+        assert (kept["first"], kept["last"]) == (False, True)
+
+    async def test_a_wide_result_is_read_in_short_pages(self, site: Site, browser: Browser) -> None:
+        columns = [(FLIGHTS.c.id + number).label(f"c{number}") for number in range(400)]
+        url = await site.create(select(FLIGHTS.c.id, *columns).order_by(FLIGHTS.c.id))
+        async with tab(browser) as page:
+            asked = []
+            page.on("request", lambda request: asked.append(request.post_data_json))
+            await page.goto(url)
+            await go_to(page, "90000")
+            await expect(page.locator("tbody th").first).to_have_text("90,000")
+            await page.keyboard.press("PageDown")
+            await expect(page.locator("td.missing")).to_have_count(0)
+        bodies = [body for body in asked if body]
+        assert {body["limit"] for body in bodies} == {49}
+        assert len(bodies) < 20
+
+
+_READ_PAGES = """async ([url, pages]) => {
+    const { Rows } = await import(document.querySelector("script[src]").src.replace("result.js", "rows.js"));
+    const question = { sort: [], filters: [], group: null };
+    const rows = new Rows(url, question, { limit: 200, format: (values) => values, changed() {}, failed() {} });
+    for (let number = 0; number < pages; number += 1) await rows.read(number);
+    const counted = [...rows.pages.values()].reduce((sum, { cells }) => sum + cells, 0);
+    const has = (index) => rows.row(index) !== undefined;
+    return { cells: rows.cells, counted, first: has(0), last: has(pages * 200 - 1) };
+}"""
 
 
 @pytest.mark.long

@@ -21,8 +21,8 @@ from dualsql.web.home import TokenSession
 from tests.engines import sqlite_url_in
 from tests.web.browser import needs_chromium, tab
 from tests.web.conftest import under_uvicorn
+from tests.web.forms import BROWSER, send_form, token_of
 from tests.web.test_browser import findings_are_none
-from tests.web.test_pages import BROWSER
 
 TOKEN = "a-token-of-this-test-0123456789"
 BASE_URL = "http://127.0.0.1:8000/data/resources"
@@ -58,18 +58,18 @@ async def test_what_is_served_and_how_to_connect(institutions_url: str) -> None:
 
 async def test_sql_by_hand_lands_on_a_result(institutions_url: str) -> None:
     async with home(institutions_url) as http:
-        asked = await http.post(
-            "ask", data={"sql": "SELECT state, count(*) AS n FROM institutions GROUP BY state"}
+        asked = await send_form(
+            http, "", "ask", {"sql": "SELECT state, count(*) AS n FROM institutions GROUP BY state"}
         )
         assert asked.status_code == 303
         result = await http.get(asked.headers["location"])
         assert "3 rows" in result.text
-        wrong = await http.post("ask", data={"sql": "SELECT nothing FROM institutions"})
+        wrong = await send_form(http, "", "ask", {"sql": "SELECT nothing FROM institutions"})
         assert wrong.status_code == 422
         assert "SELECT nothing FROM institutions" in wrong.text
         assert "no column" in wrong.text
         for forbidden in ("DROP TABLE institutions", "SELECT * FROM sqlite_master", ""):
-            assert (await http.post("ask", data={"sql": forbidden})).status_code in {400, 403, 422}
+            assert (await send_form(http, "", "ask", {"sql": forbidden})).status_code in {400, 403, 422}
 
 
 async def test_other_sites_cannot_ask(institutions_url: str) -> None:
@@ -81,9 +81,9 @@ async def test_other_sites_cannot_ask(institutions_url: str) -> None:
             {"Sec-Fetch-Site": "cross-site"},
             {"Sec-Fetch-Site": "same-site"},
         ):
-            assert (await http.post("ask", data=sql, headers=headers)).status_code == 403
+            assert (await send_form(http, "", "ask", sql, headers=headers)).status_code == 403
         own = {"Origin": "http://127.0.0.1:8000", "Sec-Fetch-Site": "same-origin"}
-        assert (await http.post("ask", data=sql, headers=own)).status_code == 303
+        assert (await send_form(http, "", "ask", sql, headers=own)).status_code == 303
         as_json = await http.post("ask", json=sql)
         assert as_json.status_code == 415
 
@@ -92,7 +92,7 @@ async def test_a_site_that_may_read_cannot_ask(institutions_url: str) -> None:
     async with home(institutions_url, cors_origins=["https://app.example"]) as http:
         sql = {"sql": "SELECT * FROM institutions"}
         assert (
-            await http.post("ask", data=sql, headers={"Origin": "https://app.example"})
+            await send_form(http, "", "ask", sql, headers={"Origin": "https://app.example"})
         ).status_code == 403
 
 
@@ -101,8 +101,43 @@ async def test_a_site_that_may_read_cannot_ask(institutions_url: str) -> None:
 )
 async def test_an_origin_that_is_none_is_another_site(institutions_url: str, origin: str) -> None:
     async with home(institutions_url, cors_origins=["*"]) as http:
-        asked = await http.post("ask", data={"sql": "SELECT * FROM institutions"}, headers={"Origin": origin})
+        asked = await send_form(
+            http, "", "ask", {"sql": "SELECT * FROM institutions"}, headers={"Origin": origin}
+        )
         assert asked.status_code == 403
+
+
+@pytest.mark.parametrize("is_signed_in", [False, True])
+async def test_a_form_needs_the_token_of_its_page(institutions_url: str, *, is_signed_in: bool) -> None:
+    """In a browser, too, that sends neither Origin nor Sec-Fetch-Site, and cookies of every site."""
+    async with home(institutions_url, authenticate=session() if is_signed_in else None) as http:
+        stranger = await http.get("sign-in" if is_signed_in else "")
+        theirs, their_cookie = token_of(stranger), stranger.cookies["dualsql_form"]
+        if is_signed_in:
+            await send_form(http, "sign-in", "sign-in/", {"token": TOKEN})
+        else:
+            http.cookies.clear()
+        ours = token_of(await http.get(""))
+        sql = {"sql": "SELECT * FROM institutions"}
+        for form_token in (None, "", theirs, ours[:-4], "é"):
+            form = sql | ({} if form_token is None else {"form_token": form_token})
+            assert (await http.post("ask", data=form)).status_code == 403, form_token
+        # A site beside this one, which may set cookies for it, has a token of its own.
+        if is_signed_in:
+            http.cookies.set("dualsql_form", their_cookie, domain="127.0.0.1", path="/data/ask")
+            planted = await http.post("ask", data=sql | {"form_token": theirs})
+            assert planted.status_code == 403
+        assert "recent results" not in (await http.get("")).text
+        # A cookie more, of another path, changes nothing.
+        assert (await http.post("ask", data=sql | {"form_token": ours})).status_code == 303
+
+
+async def test_signing_in_needs_the_token_of_its_page(institutions_url: str) -> None:
+    async with home(institutions_url, authenticate=session()) as http:
+        for form in ({}, {"form_token": "x"}):
+            refused = await http.post("sign-in/", data={"token": TOKEN, **form})
+            assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+            assert "Open the page again" in refused.text
 
 
 async def test_many_tables_are_listed(tmp_path: Path) -> None:
@@ -188,15 +223,15 @@ async def test_a_browser_signs_in(institutions_url: str) -> None:
         ]
         assert {response.status_code for response in refused} == {303}
         assert {response.headers["location"] for response in refused} == {"/data/sign-in"}
-        wrong = await http.post("sign-in/", data={"token": "another"})
+        wrong = await send_form(http, "sign-in", "sign-in/", {"token": "another"})
         assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
-        right = await http.post("sign-in/", data={"token": TOKEN})
+        right = await send_form(http, "sign-in", "sign-in/", {"token": TOKEN})
         assert right.status_code == 303
         cookie = right.headers["set-cookie"]
         assert TOKEN not in cookie
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
-        await http.post("ask", data={"sql": "SELECT * FROM institutions"})
+        await send_form(http, "", "ask", {"sql": "SELECT * FROM institutions"})
         page = await http.get("")
         assert "recent results" in page.text
 

@@ -16,8 +16,8 @@ from dualsql.web.assets import assets
 from dualsql.web.routes import MOST_CELLS
 from tests.http.application import INSTITUTIONS, Application, by_header, running
 from tests.results.pending.conftest import FOREVER, MOMENT
+from tests.web.forms import BROWSER, open_link, token_of
 
-BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 ANA = Principal(id="ana")
 AS_ANA = {"X-User": "ana"}
 
@@ -186,7 +186,7 @@ async def test_the_sql_where_the_operator_shows_it(institutions_url: str) -> Non
         assert "FROM institutions" in page.text
         assert "a secret" not in page.text
         link = await shop.server.links.create(path.rpartition("/")[2], ANA)
-        await shop.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+        await open_link(shop.http, path, link.partition("link=")[2])
         shared = await shop.http.get(path, headers=BROWSER)
         assert shared.status_code == 200
         assert "FROM institutions" not in shared.text
@@ -263,11 +263,11 @@ async def test_a_signed_link_is_opened_by_a_button(pages: Application, single_us
         assert preview.status_code == 200
         assert "Institution" not in preview.text
     token = link.partition("link=")[2]
-    opened = await pages.http.post(f"{path}/view", data={"link": token})
+    opened = await open_link(pages.http, path, token)
     assert opened.status_code == 303
     cookie = opened.headers["set-cookie"]
     assert "path=" not in cookie.lower()  # so it is that of the form, below whatever path this is mounted
-    assert {kept.path for kept in pages.http.cookies.jar} == {path}
+    assert {kept.path for kept in pages.http.cookies.jar if kept.name == "dualsql_link"} == {path}
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
     page = await pages.http.get(f"{path}/view", headers=BROWSER)
@@ -275,7 +275,7 @@ async def test_a_signed_link_is_opened_by_a_button(pages: Application, single_us
     assert "format=json" in page.text
     assert "format=csv" not in page.text  # the link is for JSON
     assert (await pages.http.post(path, json={"limit": 1})).status_code == 200
-    again = await pages.http.post(f"{path}/view", data={"link": token})
+    again = await open_link(pages.http, path, token)
     assert again.status_code == (404 if single_use else 303)
 
 
@@ -284,9 +284,9 @@ async def test_a_single_use_link_of_a_pending_result_is_exchanged_once(pages: Ap
     pending = await pages.server.create_response(FOREVER, name="Slow", principal=ANA, wait=MOMENT)
     assert pending.resource_id is not None
     link = await pages.server.links.create(pending.resource_id, ANA, single_use=True)
-    form = {"link": link.partition("link=")[2]}
-    path = f"/resources/{pending.resource_id}/view"
-    answers = [await pages.http.post(path, data=form) for _ in range(3)]
+    token = link.partition("link=")[2]
+    path = f"/resources/{pending.resource_id}"
+    answers = [await open_link(pages.http, path, token) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [303, 404, 404]
 
 
@@ -296,7 +296,7 @@ async def test_a_link_that_is_revoked_ends_for_the_browser_that_opened_it(
 ) -> None:
     path = await pages.create(principal=ANA)
     link = await pages.server.links.create(path.rpartition("/")[2], ANA, single_use=single_use)
-    await pages.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+    await open_link(pages.http, path, link.partition("link=")[2])
     assert (await pages.http.get(path, headers=BROWSER)).status_code == 200
     assert await pages.server.links.revoke(link)
     assert (await pages.http.get(path, headers=BROWSER)).status_code == 404
@@ -306,7 +306,7 @@ async def test_a_link_that_is_revoked_ends_for_the_browser_that_opened_it(
 async def test_the_cookie_of_a_link_takes_nothing_from_who_owns_the_result(pages: Application) -> None:
     path = await pages.create(principal=ANA)
     link = await pages.server.links.create(path.rpartition("/")[2], ANA)
-    await pages.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+    await open_link(pages.http, path, link.partition("link=")[2])
     assert (await pages.http.get(f"{path}/rows?format=csv")).status_code == 404  # the link is for JSON
     assert (await pages.http.get(f"{path}/rows?format=csv", headers=AS_ANA)).status_code == 200
     await pages.server.links.revoke(link)
@@ -325,7 +325,7 @@ async def test_the_cookie_of_a_link_takes_nothing_from_who_owns_the_result(pages
 async def test_a_link_s_cookie_only_reads(pages: Application) -> None:
     path = await pages.create(principal=ANA)
     link = await pages.server.links.create(path.rpartition("/")[2], ANA)
-    await pages.http.post(f"{path}/view", data={"link": link.partition("link=")[2]})
+    await open_link(pages.http, path, link.partition("link=")[2])
     assert (await pages.http.put(path)).status_code == 404
     assert (await pages.http.get(f"{path}/profile")).status_code == 404
     assert (await pages.http.post(f"{path}/query", json={})).status_code == 404
@@ -338,11 +338,28 @@ async def test_a_link_that_is_not_good_opens_nothing(pages: Application) -> None
     link = await pages.server.links.create(path.rpartition("/")[2], ANA)
     token = link.partition("link=")[2]
     for target, given in ((other, token), (path, token[:-2]), (path, "")):
-        refused = await pages.http.post(f"{target}/view", data={"link": given})
+        refused = await open_link(pages.http, target, given)
         assert refused.status_code == 404
         assert "set-cookie" not in refused.headers
     json_body = await pages.http.post(f"{path}/view", json={"link": token})
     assert json_body.status_code == 415
+
+
+async def test_a_link_is_opened_by_the_form_of_its_page_alone(pages: Application) -> None:
+    """By a browser, too, that sends neither Origin nor Sec-Fetch-Site, and cookies of every site."""
+    path = await pages.create(principal=ANA)
+    token = (await pages.server.links.create(path.rpartition("/")[2], ANA)).partition("link=")[2]
+    theirs = token_of(await pages.http.get(f"{path}?link={token}", headers=BROWSER))
+    pages.http.cookies.clear()
+    ours = token_of(await pages.http.get(f"{path}?link={token}", headers=BROWSER))
+    for form_token in (None, "", theirs, ours[:-4], ours.swapcase(), "é", "=" * 99):
+        form = {"link": token} | ({} if form_token is None else {"form_token": form_token})
+        refused = await pages.http.post(f"{path}/view", data=form)
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False), form_token
+        assert "Open the page again" in refused.text
+    assert (await pages.http.get(path, headers=BROWSER)).status_code == 404
+    opened = await pages.http.post(f"{path}/view", data={"link": token, "form_token": ours})
+    assert opened.status_code == 303
 
 
 async def test_other_sites_change_nothing(pages: Application) -> None:
@@ -360,13 +377,11 @@ async def test_other_sites_change_nothing(pages: Application) -> None:
         ):
             refused = await pages.http.request(method, path + below, headers=foreign)
             assert refused.status_code == 403, (method, below, origin)
-        assert (
-            await pages.http.post(f"{path}/view", data={"link": link}, headers=foreign)
-        ).status_code == 403
+        assert (await open_link(pages.http, path, link, foreign)).status_code == 403
     for below in ("", "/query", "/refine"):
         form = await pages.http.post(path + below, data={"limit": "1"}, headers=AS_ANA)
         assert form.status_code == 415, below
     fetched = {"Sec-Fetch-Site": "cross-site"}
-    refused = await pages.http.post(f"{path}/view", data={"link": link}, headers=fetched)
+    refused = await open_link(pages.http, path, link, fetched)
     assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
     assert (await pages.http.get(path, headers=AS_ANA)).status_code == 200

@@ -1,6 +1,7 @@
 // Rows of one question about a result, read page by page over REST.
 
-const MOST_PAGES = 60; // kept; with 200 rows of 20 columns each some 30 MB
+const MOST_CELLS = 200_000; // kept, beside the pages around the screen; some 25 MB
+const CHARACTERS = 100; // of a text that count as one cell more
 const MOST_REQUESTS = 2; // at once: the server bounds the queries of all readers together
 const RETRIES = 3;
 
@@ -80,6 +81,8 @@ export class Rows {
     this.isCounted = false;
     this.total = null; // { rows, kind } as the server says it
     this.pages = new Map(); // by number, the one that was used last at the end
+    this.cells = 0; // of these pages
+    this.near = []; // numbers of the pages around the screen
     this.running = new Map();
     this.needed = null; // the page that is read whatever is on the screen
     this.counting = new AbortController();
@@ -120,6 +123,7 @@ export class Rows {
     if ((last + 1) * this.limit < this.count) numbers.push(last + 1);
     if (first > 0) numbers.push(first - 1);
     for (const number of numbers) this.#touch(number);
+    this.near = numbers;
     this.wanted = numbers.filter((number) => !this.pages.has(number) && !this.running.has(number));
     for (const [number, controller] of this.running) if (number !== this.needed && !numbers.includes(number)) controller.abort();
     this.#start();
@@ -204,15 +208,28 @@ export class Rows {
     this.columns ??= page.columns;
     const names = page.columns.map((column) => column.name);
     const values = page.data.map((row) => names.map((name) => row[name]));
+    const cells = weightOf(values);
+    this.cells += cells - (this.pages.get(number)?.cells ?? 0);
     this.pages.set(number, {
       values,
+      cells,
       rows: values.map((row) => this.format(row, this.columns)),
       next: page.next_cursor,
       previous: page.previous_cursor,
     });
-    while (this.pages.size > MOST_PAGES) this.pages.delete(this.pages.keys().next().value);
+    this.#forget(number);
     this.#measure(number * this.limit, page);
     this.changed();
+  }
+
+  /** Forget the pages that were used first, as far as there are too many cells; not the one that has just come. */
+  #forget(latest) {
+    for (const [number, { cells }] of this.pages) {
+      if (this.cells <= MOST_CELLS) return;
+      if (number === latest || this.near.includes(number)) continue;
+      this.pages.delete(number);
+      this.cells -= cells;
+    }
   }
 
   #measure(start, page) {
@@ -229,4 +246,11 @@ export class Rows {
     }
     this.total = { rows: this.isCounted ? this.count : page.total_count, kind: this.isCounted ? "exact" : page.total_count_kind };
   }
+}
+
+/** How much a page takes, in cells: a long text is as much as several. */
+function weightOf(values) {
+  let cells = 0;
+  for (const row of values) for (const value of row) cells += 1 + (typeof value === "string" ? Math.floor(value.length / CHARACTERS) : 0);
+  return cells;
 }
