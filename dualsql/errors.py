@@ -27,6 +27,7 @@ DualResponseError
 ├── InvalidSQLError            INVALID_SQL              a SQL text that cannot be read
 │   └── UnknownTableError      UNKNOWN_TABLE            ... because no table has that name
 ├── LimitExceededError         LIMIT_EXCEEDED           more than the settings allow
+├── ServerUnavailableError     SERVER_UNAVAILABLE       the server has not started, or is stopping
 ├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
 │   └── TamperedError          TAMPERED_RESOURCE        the signature of a stored row is not valid
 └── ConfigurationError         BAD_CONFIGURATION        the configuration of the server is not safe
@@ -305,6 +306,13 @@ class LimitExceededError(DualResponseError):
     """The request asks for more than the settings allow."""
 
     code = "LIMIT_EXCEEDED"
+
+
+class ServerUnavailableError(DualResponseError):
+    """The server has not started yet, or is stopping. Another attempt, perhaps at another server, may succeed."""
+
+    code = "SERVER_UNAVAILABLE"
+    default_hint = "Try again in a moment."
 
 
 class StorageError(DualResponseError):

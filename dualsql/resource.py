@@ -333,6 +333,7 @@ def new_resource_id() -> str:
 
 def new_resource(
     *,
+    now: datetime,
     name: str,
     source: str,
     document: bytes,
@@ -343,8 +344,7 @@ def new_resource(
     principal: Principal | None,
     metadata: Mapping[str, Any],
 ) -> Resource:
-    """A resource that is created now, not yet signed."""
-    now = datetime.now(UTC)
+    """A resource that is created `now`, not yet signed."""
     return Resource(
         id=new_resource_id(),
         name=name,

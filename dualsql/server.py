@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -27,11 +27,29 @@ from dualsql.catalogue import Catalogue, Visible
 from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
 from dualsql.databases import Database, SourceHealth, missing_tables, open_sources, prove
-from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
-from dualsql.http.health import SERVER, Health, Probe, StartHealth, stopped
+from dualsql.errors import (
+    ConfigurationError,
+    DatabaseBusyError,
+    DualResponseError,
+    QueryTimeoutError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    ServerUnavailableError,
+    StorageError,
+)
+from dualsql.http.health import (
+    DRAINING,
+    SERVER,
+    Health,
+    Probe,
+    StartHealth,
+    say_how_uvicorn_stops,
+    stopped,
+)
 from dualsql.http.router import FeatureRoutes, build_router, operations_of
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
+from dualsql.log import Outage, log_failure
 from dualsql.mcp.decorators import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
@@ -59,7 +77,7 @@ from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import NamedSources, SavedQueries, SQLService
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
+from dualsql.store.housekeeping import AccessLog, Clock, Housekeeper, StoreHealth
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
@@ -68,6 +86,12 @@ from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import Profile, ResourceDescription
 
 logger = logging.getLogger(__name__)
+
+TOLERATED_SKEW = 2.0
+"""Seconds between the clocks of this machine and of the store."""
+
+START_INTERVAL = 1.0
+"""Seconds between two attempts to start while a database or the store cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +143,9 @@ class DualResponseServer:
         settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
             precedence; see `Settings` and docs/settings.md.
 
+    Attributes:
+        notices: what an operator should know of the last start; each was logged, too.
+
     Raises:
         ConfigurationError: the configuration is not safe.
     """
@@ -132,12 +159,13 @@ class DualResponseServer:
         is_ours = type(self.store) in (MemoryStore, SQLResourceStore)
         self._store = self.store if is_ours else checked_store(self.store)
         seal = seal_for(self.store, options.secrets)
-        accesses = AccessLog(self._store)
+        accesses, self._clock = AccessLog(self._store), Clock(self._store)
         self._access = AccessControl(
             self._store,
             seal,
             self.settings,
             accesses,
+            self._clock,
             authenticate=options.authenticate,
             authorize=options.authorize,
             audit=options.audit,
@@ -175,15 +203,20 @@ class DualResponseServer:
         self._housekeeper = Housekeeper(
             self._store,
             accesses,
+            self._clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
         )
-        self.change_notifier = ChangeNotifier(self._store, self.settings)
+        self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
         self._health = Health(self._probes, self.settings.health_timeout)
         self._starting = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
+        self._is_draining = False
+        self._refusal: ConfigurationError | None = None
+        self._retrying: asyncio.Task[None] | None = None
         self._entered = 0
+        self.notices: list[str] = []
 
     @property
     def base_url(self) -> str:
@@ -194,6 +227,10 @@ class DualResponseServer:
     def is_authenticated(self) -> bool:
         """Whether there is an authenticator."""
         return self._access.is_authenticated
+
+    def now(self) -> datetime:
+        """The time by which results expire: that of a store on PostgreSQL, else this machine's."""
+        return self._clock.now()
 
     # Creating -------------------------------------------------------------------------------------------
 
@@ -433,7 +470,7 @@ class DualResponseServer:
         """The live resource of any owner; None if there is none."""
         await self._ready()
         resource = await self._access.load(resource_id)
-        return None if resource is None or resource.is_expired(datetime.now(UTC)) else resource
+        return None if resource is None or resource.is_expired(self.now()) else resource
 
     async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
@@ -524,7 +561,11 @@ class DualResponseServer:
         if self._is_closed:  # its connections are: no probe opens them again
             return {SERVER: stopped}
         starting, secured = StartHealth(self._ready), self._policy.secured
-        found: dict[str, Probe] = {SERVER: starting.state, "store": StoreHealth(self._store).state}
+
+        async def state() -> str:
+            return DRAINING if self._is_draining else await starting.state()
+
+        found: dict[str, Probe] = {SERVER: state, "store": StoreHealth(self._store).state}
         for name, source in self._sources.items():
             found[f"database {name}"] = SourceHealth(source, secured, self.settings).state
         return found
@@ -546,13 +587,20 @@ class DualResponseServer:
         """
         if self._is_closed:
             self._renew()
+        self.notices.clear()
         await self._ready()
 
     async def _ready(self) -> None:
-        """Start on first use. A server that was shut down is not started."""
+        """Start on first use. A server that was shut down is not started, nor one whose databases failed a proof."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
+        if self._refusal is not None:
+            raise self._refusal
+        if self._retrying is not None and self._retrying is not asyncio.current_task():
+            raise ServerUnavailableError(
+                "The server has not started: a database or its store cannot be reached."
+            )
         if self._is_closed:
             raise ConfigurationError(
                 "The server was shut down.",
@@ -563,12 +611,57 @@ class DualResponseServer:
         async with self._starting:
             if self._loop is not loop:
                 await self._store.open()
-                for source in self._sources.values():
-                    await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
+                await self._compare_clocks()
+                await self._prove()
                 await self._say_what_is_missing()
                 self._housekeeper.start()
                 self._jobs.start()
                 self._loop = loop
+
+    async def _compare_clocks(self) -> None:
+        ahead = (await self._clock.synchronize()).total_seconds()
+        if abs(ahead) > TOLERATED_SKEW:
+            self._notice(
+                f"The clock of this machine is {abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the "
+                "store's. Results expire by the store's clock. Set both clocks, for example with NTP."
+            )
+
+    def _notice(self, text: str) -> None:
+        self.notices.append(text)
+        logger.warning("%s", text)
+
+    async def _prove(self) -> None:
+        for source in self._sources.values():
+            try:
+                await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
+            except ConfigurationError as error:
+                self._refusal = error  # final: another attempt could pass by chance
+                raise
+
+    async def _start_or_retry(self) -> None:
+        """Start, or if a database or the store cannot be reached, return and try again in the background."""
+        try:
+            await self.start()
+        except (DatabaseBusyError, QueryTimeoutError, StorageError) as error:
+            outage = Outage("The start of the server")
+            outage.failed(error)
+            if self._retrying is None:
+                self._retrying = asyncio.create_task(self._retry(outage))
+
+    async def _retry(self, outage: Outage) -> None:
+        while True:
+            await asyncio.sleep(START_INTERVAL)
+            try:
+                await self._ready()
+            except ConfigurationError as error:
+                log_failure(logger, error, "the start of the server")
+                break
+            except DualResponseError as error:
+                outage.failed(error)
+            else:
+                outage.succeeded()
+                break
+        self._retrying = None
 
     async def _say_what_is_missing(self) -> None:
         """Log the tables that no database has: every query of one is going to fail."""
@@ -576,8 +669,8 @@ class DualResponseServer:
         found = [await missing_tables(source, timeout=timeout) for source in self._sources.values()]
         missing = sorted(set(found[0]).intersection(*found))
         if missing:
-            logger.warning(
-                "No database has the tables: %s. Queries of them will fail.", ", ".join(missing)[:1000]
+            self._notice(
+                f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
             )
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -594,9 +687,11 @@ class DualResponseServer:
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
         self._loop, self._is_closed, self._starting = None, False, asyncio.Lock()
+        self._is_draining, self._refusal, self._retrying = False, None, None
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
         self._jobs.renew()
+        self._streams.renew()
         self.change_notifier.renew()
         self.charts.renew()
         self._health.close()
@@ -605,12 +700,37 @@ class DualResponseServer:
         """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
         return await self._housekeeper.sweep()
 
+    async def drain(self, timeout: timedelta | None = None) -> None:
+        """Prepare a shutdown: call it when the process is told to stop, while requests are still answered.
+
+        /ready answers 503 from now on, and no stream begins. Streams that run may go on for `timeout`, and end then
+        with SERVER_UNAVAILABLE, which tells a client to resume, here or at another server on the same store. Pending
+        queries that still run then fail with QUERY_INTERRUPTED at the shutdown. Pages and tools work until then.
+
+        Args:
+            timeout: `Settings.drain_timeout` unless given.
+        """
+        self._is_draining = True
+        self._health.forget()
+        allowed = self.settings.drain_timeout if timeout is None else timeout
+        running = (self._streams.running, self._jobs.running)
+        if any(running):
+            text = "Stopping: %d streams and %d pending queries have %g seconds to end."
+            logger.warning(text, *running, allowed.total_seconds())
+        ended = await asyncio.gather(self._streams.drain(allowed), self._jobs.drain(allowed))
+        if any(ended):
+            logger.warning("Stopping: %d streams and %d pending queries did not end in time.", *ended)
+
     async def shutdown(self) -> None:
-        """Stop slow queries and housekeeping, write access counts, close the store and the engines made here.
+        """End streams and slow queries, stop housekeeping, write access counts, close the store and own engines.
 
         `start` starts the server again. A MemoryStore loses its resources.
         """
         self._loop, self._is_closed = None, True
+        self._streams.end()
+        if self._retrying is not None:
+            self._retrying.cancel()
+            self._retrying = None
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
@@ -635,9 +755,21 @@ class DualResponseServer:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """For `Starlette(lifespan=dual.lifespan)` or `MCPServer(..., lifespan=dual.lifespan)`."""
-        async with self:
+        """For `Starlette(lifespan=dual.lifespan)` or `MCPServer(..., lifespan=dual.lifespan)`.
+
+        If a database or the store cannot be reached at the start, requests are answered 503 SERVER_UNAVAILABLE, and the
+        start is tried again every second. Nothing of a caller runs before the databases are proved read-only.
+
+        Raises:
+            ConfigurationError: a source can be written to.
+        """
+        say_how_uvicorn_stops(logger)
+        await self._start_or_retry()
+        self._entered += 1
+        try:
             yield
+        finally:
+            await self.__aexit__(None, None, None)
 
 
 async def _is_done(operation: Awaitable[None]) -> bool:

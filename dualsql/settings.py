@@ -138,6 +138,11 @@ class Settings:
         "A statement that runs longer is logged, with a hash of its text; of a stream, the time to its first rows.",
         positive=True,
     )
+    drain_timeout: timedelta = setting(
+        timedelta(seconds=20),
+        "How long running streams and pending queries may go on once the server is told to stop. Then streams end with "
+        "an error that tells their readers to resume.",
+    )
     health_timeout: timedelta = setting(
         timedelta(seconds=2),
         "How long a readiness check may take. A store or database that has not answered by then is not ready.",

@@ -59,6 +59,21 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "http/test_request_log.py::test_the_audit_has_the_id",
             "http/test_request_log.py::test_a_call_of_a_tool_has_the_id_of_its_request",
         ),
+        "S1.11 A server starts while a database or its store cannot be reached. Nothing of a caller runs until each "
+        "database is proved.": (
+            "server/test_starting.py::test_it_starts_before_its_database_and_recovers_by_itself",
+            "server/test_starting.py::test_a_failed_proof_is_final",
+            "serve/test_command.py::test_a_database_that_cannot_be_reached_is_waited_for",
+        ),
+        "S1.12 A server that is told to stop lets streams end for a while, then ends them with an error that clients "
+        "resume from.": (
+            "server/test_starting.py::test_streams_end_loudly_when_the_server_is_told_to_stop",
+            "server/test_starting.py::test_it_is_not_ready_while_it_drains_and_gives_streams_their_time",
+        ),
+        "S1.13 Results expire by the clock of the store, whatever the clock of a worker says.": (
+            "server/test_starting.py::test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_fresh",
+            "server/test_starting.py::test_a_clock_that_jumps_while_it_runs_changes_nothing",
+        ),
     },
     "2 Dual response": {
         "S2.1 The content is a text and a resource link. The text states how many rows were found.": (

@@ -28,7 +28,9 @@ from typing import Any, TypeVar
 from typing_extensions import is_typeddict
 
 _PASSING_STATUSES = frozenset({429, 502, 503, 504})
-_PASSING_CODES = frozenset({"DATABASE_BUSY", "DATABASE_UNREACHABLE", "STORAGE_ERROR", "TOO_MANY_QUERIES"})
+_PASSING_CODES = frozenset(
+    {"DATABASE_BUSY", "DATABASE_UNREACHABLE", "SERVER_UNAVAILABLE", "STORAGE_ERROR", "TOO_MANY_QUERIES"}
+)
 """Of the server, in the last record of a stream, whose status has left by then."""
 
 _LASTING_CODES = frozenset({"QUERY_TIMEOUT"})

@@ -23,20 +23,38 @@ import typer
 from mcp.server import MCPServer
 from sqlalchemy import URL, MetaData
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, secrets
 from dualsql.databases.engines import parsed_url
-from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.errors import (
+    ConfigurationError,
+    DatabaseBusyError,
+    DualResponseError,
+    QueryTimeoutError,
+    StorageError,
+)
+from dualsql.http.health import routes_until_started
+from dualsql.http.problems import answer_starting
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.log import LogFormatter, request_logger
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
 from dualsql.serve.hosts import over_http, over_stdio
-from dualsql.serve.listening import is_loopback, is_wildcard, listen, origin_of, running, stop_on_sigterm
-from dualsql.server import DualResponseServer
+from dualsql.serve.listening import (
+    Gate,
+    is_loopback,
+    is_wildcard,
+    listen,
+    origin_of,
+    running,
+    stop_on_sigterm,
+)
+from dualsql.server import START_INTERVAL, DualResponseServer
 from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore
 from dualsql.web.home import TokenSession
 
@@ -84,14 +102,18 @@ def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | No
 
 
 @asynccontextmanager
-async def _administered(dual: DualResponseServer, admin: socket | None) -> AsyncIterator[None]:
+async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
     """Answer health checks during the block, where there is a port for them."""
     if admin is None:
         yield
         return
     # No check of the Host header: probes send addresses, and no answer holds a secret.
-    async with running(Starlette(routes=dual.health_routes()), admin):
+    async with running(health, admin):
         yield
+
+
+def _health(dual: DualResponseServer) -> ASGIApp:
+    return Starlette(routes=dual.health_routes())
 
 
 def openapi(origin: str) -> str:
@@ -300,12 +322,47 @@ Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 
 
 async def _over_http(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
-    built = await build()
-    app = _app(options, built, _build_mcp(options, built.server))
-    async with _administered(built.server, admin), running(app, listener) as server:
-        _show(_announcement(options, built, admin), options)
-        # Ctrl-C cancels the awaited task. `await server` would cancel the server before it has shut down.
-        await asyncio.wait({server})
+    """Listen at once, and answer 503 until the databases can be reached and are proved."""
+    front, health = Gate(answer_starting), Gate(Starlette(routes=routes_until_started()))
+    async with _administered(health, admin), running(front, listener) as serving:
+        built = await _patiently(build)
+        app = _app(options, built, _build_mcp(options, built.server))
+        is_cancelled = False
+        async with app.router.lifespan_context(app):
+            front.open(app)
+            health.open(_health(built.server))
+            _show(_announcement(options, built, admin), options)
+            try:
+                await serving.ended()
+            except asyncio.CancelledError:  # SIGTERM or Ctrl-C
+                is_cancelled = True
+                with suppress(asyncio.CancelledError):  # the second one ends the drain
+                    await built.server.drain()
+            await serving.stop()
+    if is_cancelled:
+        raise asyncio.CancelledError
+
+
+async def _patiently(build: Build) -> Built:
+    """Build the server, and if a database or the store cannot be reached, again and again.
+
+    Raises:
+        ConfigurationError: it cannot be served safely.
+    """
+    is_told = False
+    while True:
+        try:
+            return await build()
+        except (DatabaseBusyError, QueryTimeoutError, StorageError) as error:
+            if error.hint == MIGRATE_HINT:
+                raise
+            if not is_told:
+                typer.echo(f"dualsql: {error}\n{_WAITING}", err=True)
+            is_told = True
+        await asyncio.sleep(START_INTERVAL)
+
+
+_WAITING = "Requests are answered 503 until then. Trying again every second; Ctrl-C stops."
 
 
 async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> None:
@@ -336,7 +393,7 @@ async def _serve_rest(
 ) -> None:
     built = await build()
     mcp = _build_mcp(options, built.server)
-    async with _administered(built.server, admin), running(_app(options, built, mcp), listener):
+    async with _administered(_health(built.server), admin), running(_app(options, built, mcp), listener):
         started.with_(mcp)
         _show(_announcement(options, built, admin), options)
         await asyncio.Event().wait()
@@ -344,7 +401,7 @@ async def _serve_rest(
 
 async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, started: Started) -> None:
     built = await build()
-    async with built.server, _administered(built.server, admin):
+    async with built.server, _administered(_health(built.server), admin):
         started.with_(_build_mcp(options, built.server))
         _show(_announcement(options, built, admin), options)
         await asyncio.Event().wait()
@@ -409,6 +466,7 @@ def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> 
     if found.left_out:
         more = f" and {len(found.left_out) - _LISTED} more" if len(found.left_out) > _LISTED else ""
         yield f"Not served, because the database user cannot read them: {', '.join(found.left_out[:_LISTED])}{more}."
+    yield from (f"Note: {notice}" for notice in built.server.notices)
     yield ""
     url = f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
     if options.rest_url is None:

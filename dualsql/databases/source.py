@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.backends import Backend, Guard, PageReader, Refusal, backend_of
+from dualsql.databases.backends import Backend, FailureKind, Guard, PageReader, Refusal, backend_of
 from dualsql.databases.engines import (
     arguments_of,
     async_url,
@@ -31,7 +31,13 @@ from dualsql.databases.engines import (
     unknown_database,
 )
 from dualsql.databases.threads import ThreadedEngine
-from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError, refuse_mistaken
+from dualsql.errors import (
+    ConfigurationError,
+    DatabaseUnreachableError,
+    DualResponseError,
+    TooManyQueriesError,
+    refuse_mistaken,
+)
 from dualsql.freeze import Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
@@ -348,7 +354,8 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
     """Open a connection, and let the database read its catalogue.
 
     Raises:
-        ConfigurationError: no database answers, it rejects the user, or the database or the role does not exist.
+        ConfigurationError: it rejects the user, or the database or the role does not exist.
+        DatabaseUnreachableError: no database answers now, or it accepts no connection.
     """
     try:
         async with asyncio.timeout(timeout.total_seconds()):
@@ -370,20 +377,30 @@ def _look(source: Source, connection: Connection) -> None:
         )
 
 
-def _refusal(source: Source, error: BaseException | None) -> ConfigurationError:
+def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
     refusal = source.guard.refusal_of(error)
-    if refusal is not None:
+    if refusal is not None and refusal is not Refusal.HOST:
         message, hint = _REFUSALS[refusal]
         return ConfigurationError(message, hint=hint)
-    if isinstance(error, TimeoutError):
-        return ConfigurationError("The database does not answer.", hint="Check the host and port in the URL.")
-    if isinstance(error, OSError):
+    if refusal is Refusal.HOST or (isinstance(error, OSError) and not isinstance(error, TimeoutError)):
         message, hint = _REFUSALS[Refusal.HOST]
-        return ConfigurationError(message, hint=hint)
+        return DatabaseUnreachableError(message, hint=hint)
+    if isinstance(error, TimeoutError):
+        return DatabaseUnreachableError(
+            "The database does not answer.", hint="Check the host and port in the URL."
+        )
+    if source.guard.fault_of(error) in (_PASSING_OF_FILES if source.backend.file_suffixes else _PASSING):
+        return DatabaseUnreachableError(
+            "The database accepts no connections now.",
+            hint="Check that it has started and has room for more.",
+        )
     return ConfigurationError(
         "The database cannot be opened.", hint="Check the database name and the options in the URL."
     )
 
+
+_PASSING_OF_FILES = (FailureKind.BUSY,)
+_PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN)
 
 _REFUSALS = {
     Refusal.USER: (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from rich.console import Console
 from starlette.applications import Starlette
 
@@ -37,8 +35,7 @@ async def run(
         async with running(app, listener) as server:
             if keeps_serving:
                 console.print(_addresses(origin), soft_wrap=True, highlight=False)
-                # Not `await server`: Ctrl-C cancels what is awaited here, and the server has to shut down first.
-                await asyncio.wait({server})
+                await server.ended()
             else:
                 await act(origin, console)
 

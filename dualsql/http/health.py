@@ -28,7 +28,7 @@ KEPT_SECONDS = 1.0
 SERVER = "server"
 """The part that is the server itself."""
 
-OK, BUSY, TOO_SLOW = "ok", "busy", "no answer in time"
+OK, BUSY, TOO_SLOW, DRAINING = "ok", "busy", "no answer in time", "draining"
 """States of a part. A busy one answers, but has no connection to spare; it counts as ready."""
 
 Probe = Callable[[], Awaitable[str]]
@@ -92,6 +92,10 @@ class Health:
         task.cancel()
         return TOO_SLOW
 
+    def forget(self) -> None:
+        """Ask again at the next probe, because the state of the server has changed."""
+        self._kept_until = 0.0
+
     def close(self) -> None:
         """End what still runs, and forget what was found."""
         tasks = [task for task in (self._check, *self._running.values()) if task is not None]
@@ -151,9 +155,32 @@ class StartHealth:
 _NOT_STARTED = "not started"
 
 
+def routes_until_started() -> list[Route]:
+    """`/live` and `/ready` of a process whose server does not exist yet."""
+    return Health(lambda: {SERVER: _not_started}, timedelta(seconds=1)).routes()
+
+
+async def _not_started() -> str:
+    return _NOT_STARTED
+
+
 async def stopped() -> str:
     """The state of a server that was shut down."""
     return "stopped"
+
+
+def say_how_uvicorn_stops(logger: logging.Logger) -> None:
+    """Warn if the uvicorn that starts this lifespan would wait without limit for streams when it is told to stop."""
+    task = asyncio.current_task()
+    frame = getattr(None if task is None else task.get_coro(), "cr_frame", None)
+    lifespan = None if frame is None else frame.f_locals.get("self")
+    if type(lifespan).__module__ == "uvicorn.lifespan.on":
+        config = getattr(lifespan, "config", None)
+        if getattr(config, "timeout_graceful_shutdown", 0) is None:
+            logger.warning(
+                "uvicorn waits without limit for running streams when it is told to stop. "
+                "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
+            )
 
 
 async def _asked(probe: Probe) -> str:

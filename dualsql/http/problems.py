@@ -12,10 +12,16 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dualsql.errors import DualResponseError, ForbiddenError, LimitExceededError, ResourcePendingError
+from dualsql.errors import (
+    DualResponseError,
+    ForbiddenError,
+    LimitExceededError,
+    ResourcePendingError,
+    ServerUnavailableError,
+)
 from dualsql.formats import json
 from dualsql.formats.table import DEFAULT_FORMAT
 from dualsql.log import REQUEST, log_failure, log_unforeseen, new_incident, resource_hash
@@ -142,6 +148,7 @@ KINDS: Mapping[str, ProblemKind] = {
     "DATABASE_UNREACHABLE": ProblemKind(503, "unavailable"),
     "TOO_MANY_QUERIES": ProblemKind(503, "unavailable"),
     "QUERY_TIMEOUT": ProblemKind(504, "timeout"),
+    "SERVER_UNAVAILABLE": ProblemKind(503, "unavailable"),
     "STORAGE_ERROR": ProblemKind(503, "unavailable"),
     "RESOURCE_NOT_FOUND": ProblemKind(404, "not_found"),
     "RESOURCE_EXPIRED": ProblemKind(410, "expired"),
@@ -257,6 +264,18 @@ def note_code(code: str) -> None:
     record = REQUEST.get()
     if record is not None:
         record.code = code
+
+
+async def answer_starting(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application for the time before there is a server: it answers 503 to every request."""
+    if scope["type"] == "lifespan":
+        await _STARTING_LIFESPAN(scope, receive, send)
+        return
+    error = ServerUnavailableError("The server is starting: its database or store has not answered yet.")
+    await PrivateHeaders(_answer(error, ""))(scope, receive, send)
+
+
+_STARTING_LIFESPAN = Router()
 
 
 def kind_of(error: DualResponseError) -> ProblemKind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -336,7 +336,7 @@ class ResultsProvider:
     def _time_left(self, resource: Resource) -> int:
         left = timedelta() if resource.status == "pending" else self._ttl
         if resource.expires_at is not None:
-            left = min(left, resource.expires_at - datetime.now(UTC))
+            left = min(left, resource.expires_at - self._dual.now())
         return max(0, int(left.total_seconds() * 1_000))
 
 

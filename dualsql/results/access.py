@@ -7,7 +7,7 @@ import secrets as randomness
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -31,7 +31,7 @@ from dualsql.log import REQUEST
 from dualsql.resource import Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.store import MemoryStore
-from dualsql.store.housekeeping import AccessLog
+from dualsql.store.housekeeping import AccessLog, Clock
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
 from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
 from dualsql_client import conversions
@@ -168,7 +168,11 @@ class Listing:
 
 
 class AccessControl:
-    """Stores and loads resources, with their checks."""
+    """Stores and loads resources, with their checks.
+
+    Attributes:
+        clock: the time by which resources expire.
+    """
 
     def __init__(
         self,
@@ -176,6 +180,7 @@ class AccessControl:
         seal: Seal,
         settings: Settings,
         accesses: AccessLog,
+        clock: Clock,
         *,
         authenticate: Authenticate | None = None,
         authorize: Authorize | None = None,
@@ -183,6 +188,7 @@ class AccessControl:
     ) -> None:
         self._store = store
         self._accesses = accesses
+        self.clock = clock
         self._seal = seal
         self._settings = settings
         self._authenticate = authenticate
@@ -223,11 +229,11 @@ class AccessControl:
         resource = await self._store.get(resource_id, viewer)
         if resource is not None:
             require_signature(self._seal, resource)
-        return None if resource is None else resource.seen_at(datetime.now(UTC))
+        return None if resource is None else resource.seen_at(self.clock.now())
 
     def viewer(self, principal: Principal | None) -> Requester:
         """`principal` as a viewer at this time."""
-        return Requester(principal=principal, since=datetime.now(UTC) - self._settings.gone_retention)
+        return Requester(principal=principal, since=self.clock.now() - self._settings.gone_retention)
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """Load a live resource and check that `principal` may do `action` with it.
@@ -244,7 +250,7 @@ class AccessControl:
             resource,
             principal,
             action,
-            now=datetime.now(UTC),
+            now=self.clock.now(),
             settings=self._settings,
             authorize=self._authorize,
         )
@@ -263,7 +269,7 @@ class AccessControl:
     async def pin(self, resource_id: str, principal: Principal | None) -> bool:
         """Remove the expiry of a resource; False if it does not exist or has expired."""
         await self.note("pin", principal, resource_id=resource_id)
-        return await self._store.update(resource_id, ResourceChanges(pin=True, now=datetime.now(UTC)))
+        return await self._store.update(resource_id, ResourceChanges(pin=True, now=self.clock.now()))
 
     async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
         """Let a pinned resource expire one lifetime from now; others keep their expiry. None if it does not exist."""
@@ -271,7 +277,7 @@ class AccessControl:
         resource = await self._store.get(resource_id)
         if resource is None:
             return None
-        changes = ResourceChanges(unpin_to=datetime.now(UTC) + resource.lifetime)
+        changes = ResourceChanges(unpin_to=self.clock.now() + resource.lifetime)
         await self._store.update(resource_id, changes)
         unpinned = await self._store.get(resource_id)
         return unpinned.expires_at if unpinned else None
@@ -318,7 +324,7 @@ class AccessControl:
 
     async def note_access(self, resource: Resource) -> datetime | None:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
-        now = datetime.now(UTC)
+        now = self.clock.now()
         self._accesses.note(resource.id, now)
         if resource.expires_at is None or not self._settings.sliding_expiration:
             return resource.expires_at
@@ -356,8 +362,8 @@ class AccessControl:
                 )
             raise UnauthenticatedError("Listing resources requires a principal.")
         after = None if cursor is None else _read_cursor(cursor)
-        found = await self._store.find(principal, now=datetime.now(UTC), limit=limit + 1, after=after)
-        now = datetime.now(UTC)
+        found = await self._store.find(principal, now=self.clock.now(), limit=limit + 1, after=after)
+        now = self.clock.now()
         shown = [
             resource.seen_at(now)
             for resource in found[:limit]

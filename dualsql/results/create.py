@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -278,7 +278,7 @@ class Creator:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
                 shown = await self._sampled(background, options)
                 profiled = await self._profiled(background, options, shown.sample)
-            lasted = datetime.now(UTC) - pending.created_at
+            lasted = self._access.clock.now() - pending.created_at
             ready = replace(
                 pending,
                 status="ready",
@@ -341,6 +341,7 @@ class Creator:
 
     def _resource(self, view: View, document: bytes, options: CreateOptions, total: Total) -> Resource:
         return new_resource(
+            now=self._access.clock.now(),
             name=options.name,
             source=view.source.name,
             document=document,

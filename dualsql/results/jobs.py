@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from dualsql.databases import ran_too_long
@@ -124,6 +124,18 @@ class Jobs:
         self._known.clear()
         self._renewing, self._closing = None, asyncio.Event()
 
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return len(self._running)
+
+    async def drain(self, timeout: timedelta) -> int:
+        """Let running jobs end within `timeout`. Returns how many still run."""
+        tasks = [job.task for job in self._running]
+        if not tasks:
+            return 0
+        return len((await asyncio.wait(tasks, timeout=timeout.total_seconds()))[1])
+
     async def close(self) -> None:
         """Stop all jobs; their resources have failed."""
         self._closing.set()
@@ -144,7 +156,7 @@ class Jobs:
     async def cancel(self, resource: Resource) -> bool:
         """Mark a pending resource as failed and stop its query, whichever process runs it. False if it had ended."""
         error = QueryCancelledError("The query was cancelled.")
-        is_cancelled = await self._store.settle(_failed(resource, error))
+        is_cancelled = await self._store.settle(_failed(resource, error, self._access.clock.now()))
         self.forget(resource.id)  # another process sees it at its next renewal
         return is_cancelled
 
@@ -187,7 +199,7 @@ class Jobs:
             return job
         # A result is shared only while its resource lives.
         resource = await self._store.get(job.id)
-        if resource is not None and not resource.is_expired(datetime.now(UTC)):
+        if resource is not None and not resource.is_expired(self._access.clock.now()):
             return job
         self._release(job)
         return None
@@ -227,7 +239,7 @@ class Jobs:
     async def _keep_pending(self, job: Job) -> None:
         async with job.lock:
             if not job.is_over and not job.is_kept:
-                until = datetime.now(UTC) + self._settings.pending_lease
+                until = self._access.clock.now() + self._settings.pending_lease
                 resource = replace(job.work.resource, pending_until=until)
                 await self._access.keep(resource, job.work.principal, rows=0)
                 job.is_kept = True
@@ -281,11 +293,14 @@ class Jobs:
         if job.on_stop != "settle":
             return found
         try:
-            ended = found.resource if isinstance(found, FinishedQuery) else _failed(job.work.resource, found)
+            now = self._access.clock.now()
+            ended = (
+                found.resource if isinstance(found, FinishedQuery) else _failed(job.work.resource, found, now)
+            )
             is_ours = await self._settle(ended)
         except (BadParameterError, LimitExceededError) as error:  # of its sample
             found = error
-            is_ours = await self._settle(_failed(job.work.resource, error))
+            is_ours = await self._settle(_failed(job.work.resource, error, self._access.clock.now()))
         return (
             found if is_ours else QueryInterruptedError("The server that ran the query stopped responding.")
         )
@@ -308,12 +323,12 @@ class Jobs:
     async def _renew_leases(self) -> None:
         kept = {job.id: job for job in self._running if job.is_kept}
         if kept:
-            until = datetime.now(UTC) + self._settings.pending_lease
+            until = self._access.clock.now() + self._settings.pending_lease
             alive = await self._store.prolong(kept.keys(), until=until)
             for resource_id in kept.keys() - set(alive):
                 self._stop(kept[resource_id], "nothing")  # deleted, or given up, by another process
 
 
-def _failed(resource: Resource, error: DualResponseError) -> Resource:
-    expires_at = datetime.now(UTC) + resource.lifetime
+def _failed(resource: Resource, error: DualResponseError, now: datetime) -> Resource:
+    expires_at = now + resource.lifetime
     return replace(resource, status="failed", failure=problem_of(error), expires_at=expires_at)

@@ -172,7 +172,7 @@ class Links:
         allowed = checked_formats(formats)
         resource = await self.access.open(resource_id, principal, "read")
         link = LinkRecord(
-            id=new_link_id(), resource_id=resource.id, expires_at=datetime.now(UTC) + expires_in
+            id=new_link_id(), resource_id=resource.id, expires_at=self.access.clock.now() + expires_in
         )
         grant = Grant(link=link, principal=principal, formats=allowed, is_single_use=single_use)
         await self.access.note("link", principal, resource=resource, link_id=link.id)
@@ -200,7 +200,7 @@ class Links:
 
     async def _granted(self, resource_id: str, token: str, wanted: str) -> tuple[Grant, Resource]:
         grant = read_token(token, self.seal) if self.settings.signed_links else None
-        if grant is None or not grant.is_good_for(resource_id, wanted, datetime.now(UTC)):
+        if grant is None or not grant.is_good_for(resource_id, wanted, self.access.clock.now()):
             await self.access.load(resource_id, self.access.viewer(None))  # takes as long as an unknown id
             raise await self._refusal(resource_id, grant, "not a link")
         return grant, await self.access.open(resource_id, grant.principal, "read")

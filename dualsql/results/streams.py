@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from hashlib import sha256
 
 from dualsql import plan
@@ -19,6 +20,7 @@ from dualsql.errors import (
     DualResponseError,
     LimitExceededError,
     ResultChangedError,
+    ServerUnavailableError,
     TooManyQueriesError,
     blaming,
 )
@@ -221,25 +223,67 @@ class StreamEnding:
 
 
 class Slots:
-    """Limits the number of streams that run at once."""
+    """Limits the number of streams that run at once, and ends them when the server stops."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._taken = 0
+        self._running: set[StreamRun] = set()
+        self._is_closed = False
+        self._is_idle = asyncio.Event()
 
-    def __enter__(self) -> None:
-        if self._taken >= self._most:
+    @contextmanager
+    def taken(self, run: StreamRun) -> Iterator[None]:
+        """A slot for the stream during the block.
+
+        Raises:
+            TooManyQueriesError: as many as may run already; ServerUnavailableError: the server is stopping.
+        """
+        if self._is_closed:
+            raise _stopping()
+        if len(self._running) >= self._most:
             raise TooManyQueriesError(
                 f"The maximum of {self._most} streams is already running.",
                 hint="Try again in a moment, or read pages.",
             )
-        self._taken += 1
+        self._running.add(run)
+        try:
+            yield
+        finally:
+            self._running.discard(run)
+            if not self._running:
+                self._is_idle.set()
 
-    def __exit__(self, *_: object) -> None:
-        self._taken -= 1
+    @property
+    def running(self) -> int:
+        """How many streams run."""
+        return len(self._running)
+
+    async def drain(self, timeout: timedelta) -> int:
+        """Begin no further stream, and end those that still run after `timeout`. Returns how many these were."""
+        self._is_closed = True
+        self._is_idle.clear()
+        try:
+            if self._running:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeout.total_seconds()):
+                        await self._is_idle.wait()
+        finally:
+            ended = len(self._running)
+            self.end()
+        return ended
+
+    def end(self) -> None:
+        """End all streams now, each with an error that tells its reader to resume."""
+        self._is_closed = True
+        for run in self._running:
+            run.stop(_stopping())
 
 
-@dataclass(slots=True, kw_only=True)
+def _stopping() -> ServerUnavailableError:
+    return ServerUnavailableError("The server is stopping.")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class StreamRun:
     """One running stream.
 
@@ -260,11 +304,20 @@ class StreamRun:
     slots: Slots
     ending: StreamEnding = field(default_factory=StreamEnding)
     is_noted: bool = False
+    stopped_by: DualResponseError | None = None
+    waiting: asyncio.Timeout | None = None
+
+    def stop(self, error: DualResponseError) -> None:
+        """End the stream with `error`, now or before its next rows."""
+        self.stopped_by = error
+        if self.waiting is not None:
+            with suppress(RuntimeError):  # it does not wait for the database now
+                self.waiting.reschedule(asyncio.get_running_loop().time())
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
-        with self.slots, blaming(target.asked, reads_conversions=target.reads_conversions):
+        with self.slots.taken(self), blaming(target.asked, reads_conversions=target.reads_conversions):
             await self.access.note("stream", target.principal, resource=target.resource)
             await self.access.note_access(target.resource)
             try:
@@ -286,7 +339,7 @@ class StreamRun:
         async with aclosing(self._batches()) as batches:
             try:
                 await self._check_known()
-                while (chunk := await _next(batches, deadline)) is not None:
+                while (chunk := await self._next(batches, deadline)) is not None:
                     size += len(chunk.data)
                     _check_bounds(self.ending.rows + chunk.rows, size, self.target.view.settings)
                     self.ending.rows += chunk.rows
@@ -297,6 +350,19 @@ class StreamRun:
                 last = self._failure(error)
         await self._note_end()
         yield Chunk(last, 0)
+
+    async def _next(self, batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
+        if self.stopped_by is not None:
+            raise self.stopped_by
+        try:
+            # Never around a `yield`: the timeout would then be raised in the reader's code.
+            async with asyncio.timeout_at(deadline) as self.waiting:
+                return await anext(batches, None)
+        except TimeoutError:
+            raise self._why_late() from None
+
+    def _why_late(self) -> DualResponseError:
+        return self.stopped_by or _limit("seconds")
 
     def _batches(self) -> AsyncGenerator[Chunk, None]:
         resumption = self.request.resumption
@@ -350,15 +416,6 @@ class StreamRun:
         )
 
 
-async def _next(batches: AsyncGenerator[Chunk, None], deadline: float) -> Chunk | None:
-    try:
-        # Never around a `yield`: the timeout would then be raised in the reader's code.
-        async with asyncio.timeout_at(deadline):
-            return await anext(batches, None)
-    except TimeoutError:
-        raise _limit("seconds") from None
-
-
 def _check_bounds(rows: int, size: int, settings: Settings) -> None:
     if rows > settings.maximum_stream_rows:
         raise _limit("rows")
@@ -408,6 +465,23 @@ class Streams:
         self._settings = settings
         self._access = access
         self._slots = Slots(settings.maximum_streams)
+
+    def renew(self) -> None:
+        """Allow streams again, in another event loop."""
+        self._slots = Slots(self._settings.maximum_streams)
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Slots.drain`."""
+        return await self._slots.drain(timeout)
+
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return self._slots.running
+
+    def end(self) -> None:
+        """End all streams now."""
+        self._slots.end()
 
     def open(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
         """Open a stream. Nothing runs before its first chunk is requested.

@@ -388,8 +388,8 @@ def serve_app(
     sessions = server.session_manager
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with dual, sessions.run():
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with dual.lifespan(app), sessions.run():
             yield
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)

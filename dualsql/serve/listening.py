@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, n
 from ipaddress import ip_address
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ConfigurationError
 
@@ -39,21 +39,58 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
+class Gate:
+    """An application that stands in for another one until that has started.
+
+    Its lifespan is that of the stand-in: who opens the gate runs the other's.
+    """
+
+    def __init__(self, stand_in: ASGIApp) -> None:
+        self._app = stand_in
+
+    def open(self, app: ASGIApp) -> None:
+        """Let `app` answer from now on."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class Running:
+    """An application that is served."""
+
+    def __init__(self, server: _Server, task: asyncio.Task[None]) -> None:
+        self._server = server
+        self._task = task
+
+    async def ended(self) -> None:
+        """Wait until it was stopped from elsewhere. Cancelling the wait does not stop it."""
+        await asyncio.wait({self._task})
+
+    async def stop(self) -> None:
+        """Take no more connections, let requests end for GRACE_SECONDS, and shut down."""
+        self._server.should_exit = True
+        await self._task
+
+
+GRACE_SECONDS = 5
+
+
 @asynccontextmanager
-async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve `app` during the block and yield the server's task. After the block the server is shut down."""
+async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Running]:
+    """Serve `app` during the block; after it the server is shut down, if it still runs."""
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=5
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=GRACE_SECONDS
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
+    served = Running(server, task)
     try:
         await server.ready.wait()
-        yield task
+        yield served
     finally:
-        server.should_exit = True
-        await task
+        await served.stop()
 
 
 def listen(host: str, port: int) -> socket.socket:

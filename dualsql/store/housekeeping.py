@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -138,6 +139,39 @@ async def _settled(writing: Coroutine[None, None, None]) -> None:
         raise
 
 
+class Clock:
+    """The time by which results are made and expire: the store's, if that has a clock, else this machine's.
+
+    Between two readings of the store's clock this process counts by its monotonic one, so that a jump of this machine's
+    clock changes nothing.
+    """
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._read: Callable[[], Awaitable[datetime | None]] | None = getattr(store, "clock", None)
+        self._anchor: tuple[datetime, float] | None = None
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        if self._anchor is None:
+            return datetime.now(UTC)
+        at, moment = self._anchor
+        return at + timedelta(seconds=time.monotonic() - moment)
+
+    async def synchronize(self) -> timedelta:
+        """Read the store's clock. Returns by how much this machine's is ahead of it.
+
+        Raises:
+            StorageError: the store cannot be reached.
+        """
+        begun = time.monotonic()
+        found = None if self._read is None else await self._read()
+        if found is None:
+            return timedelta()
+        ended = time.monotonic()
+        self._anchor = (found.astimezone(UTC), (begun + ended) / 2)
+        return datetime.now(UTC) - self.now()
+
+
 FLUSH_INTERVAL = timedelta(seconds=0.5)
 """Seconds from the start of one flush to the next. Together with the time of a flush, a killed process loses less than
 a second of accesses."""
@@ -164,9 +198,16 @@ class Housekeeper:
     """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago."""
 
     def __init__(
-        self, store: ResourceStore, accesses: AccessLog, *, interval: timedelta, retention: timedelta
+        self,
+        store: ResourceStore,
+        accesses: AccessLog,
+        clock: Clock,
+        *,
+        interval: timedelta,
+        retention: timedelta,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._accesses = accesses
         self._interval = interval
         self._retention = retention
@@ -195,8 +236,9 @@ class Housekeeper:
 
     async def sweep(self) -> int:
         """Delete the resources that are due, and fail pending ones whose lease has expired."""
-        await self._store.fail_overdue(INTERRUPTED, now=datetime.now(UTC))
-        return await sweep(self._store, before=datetime.now(UTC) - self._retention)
+        await self._clock.synchronize()
+        await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
+        return await sweep(self._store, before=self._clock.now() - self._retention)
 
 
 async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outage: Outage) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from dualsql.errors import LimitExceededError
 from dualsql.log import Outage
 from dualsql.resource import Resource, Status
 from dualsql.settings import Settings
+from dualsql.store.housekeeping import Clock
 from dualsql.store.protocol import ResourceState, ResourceStore
 
 logger = logging.getLogger(__name__)
@@ -30,8 +30,9 @@ _LISTENER_TIMEOUT = 10.0
 class ChangeNotifier:
     """Watches the subscribed resources of a store, and does nothing while there are none."""
 
-    def __init__(self, store: ResourceStore, settings: Settings) -> None:
+    def __init__(self, store: ResourceStore, clock: Clock, settings: Settings) -> None:
         self._store = store
+        self._clock = clock
         self._interval = settings.watch_interval.total_seconds()
         self._maximum = settings.maximum_watched
         self._listeners: dict[str, dict[object, ChangeListener]] = {}
@@ -112,7 +113,7 @@ class ChangeNotifier:
 
     async def _pause(self) -> None:
         """Wait for the next event: a change by this process, an expiry, or the end of the interval."""
-        now = datetime.now(UTC)
+        now = self._clock.now()
         left = [(at - now).total_seconds() for _, at in self._standings.values() if at is not None]
         due = max(min([self._interval, *left]), _SHORTEST_PAUSE)
         try:
@@ -122,7 +123,7 @@ class ChangeNotifier:
         await asyncio.sleep(_SHORTEST_PAUSE)
 
     def _compare(self, subscribed: Sequence[str], found: Mapping[str, ResourceState]) -> None:
-        now = datetime.now(UTC)
+        now = self._clock.now()
         for resource_id in subscribed:
             if resource_id not in self._listeners:
                 continue

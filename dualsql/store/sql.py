@@ -143,6 +143,11 @@ class Connections:
         self._is_idle = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether the database has a clock of its own."""
+        return self._engine.dialect.name == "postgresql"
+
     def reopen(self) -> None:
         """Prepare for the running event loop, which may be a new one."""
         loop = asyncio.get_running_loop()
@@ -332,6 +337,13 @@ class SQLResourceStore:
         # In the order of the ids, so that two sweepers cannot deadlock.
         locked = select(links.c.id).where(*doomed).order_by(links.c.id).with_for_update()
         return await self._change(delete(links).where(links.c.id.in_(locked)))
+
+    async def clock(self) -> datetime | None:
+        """The database's time; None for SQLite, which has the machine's."""
+        if not self._connections.has_clock:
+            return None
+        found: datetime = (await self._rows(select(func.clock_timestamp().label("now"))))[0]["now"]
+        return found
 
     async def open(self) -> None:
         self._connections.reopen()

@@ -227,7 +227,7 @@ class Home:
                 "id": each.id,
                 "name": each.name,
                 "total": total_in_words(each.total_count, each.total_count_kind),
-                "time_left": time_left(each.expires_at),
+                "time_left": time_left(each.expires_at, self.server.now()),
             }
             for each in listing.resources
         ]

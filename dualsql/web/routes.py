@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -193,7 +192,7 @@ class WebPages:
         response.set_cookie(
             LINK_COOKIE,
             exchanged.token,
-            max_age=int((exchanged.expires_at - datetime.now(UTC)).total_seconds()),
+            max_age=int((exchanged.expires_at - self.server.now()).total_seconds()),
             path=None,  # a browser takes that of the form: this result's, whatever a proxy puts before it
             secure=self.server.base_url.startswith("https:"),
             httponly=True,
@@ -213,7 +212,7 @@ class WebPages:
                 "status": "pinned" if each.is_pinned else each.status,
                 "total": total_in_words(each.total_count, each.total_count_kind),
                 "created_at": each.created_at,
-                "time_left": time_left(each.expires_at),
+                "time_left": time_left(each.expires_at, self.server.now()),
             }
             for each in found.resources
         ]
@@ -227,7 +226,7 @@ class WebPages:
         end = page.offset + len(page.rows)
         return {
             "total": total_in_words(page.total_count, page.total_count_kind),
-            "time_left": time_left(page.expires_at),
+            "time_left": time_left(page.expires_at, self.server.now()),
             "columns": [_header(column, wanted.sort) for column in page.columns],
             "rows": cells(page.columns, page.rows),
             "first": page.offset + 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
@@ -106,11 +106,11 @@ def _figure(value: Any) -> str:
     return "NULL" if value is None else visible(exact(value)[:100]) or "empty"
 
 
-def time_left(expires_at: datetime | None) -> str:
+def time_left(expires_at: datetime | None, now: datetime) -> str:
     """When a resource expires, from now on."""
     if expires_at is None:
         return "pinned: kept until it is deleted"
-    minutes = max(0, int((expires_at - datetime.now(UTC)).total_seconds() // 60))
+    minutes = max(0, int((expires_at - now).total_seconds() // 60))
     if minutes < 1:
         return "expires in less than a minute"
     if minutes < 120:

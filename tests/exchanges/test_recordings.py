@@ -25,6 +25,7 @@ NOT_REACHED = {
     "OLD_PROTOCOL": "it takes HTTP/1.0",
     "DATABASE_BUSY": "it takes a crowd",
     "DATABASE_UNREACHABLE": "it takes a database that fails",
+    "SERVER_UNAVAILABLE": "it takes a server that starts or stops",
     "STORAGE_ERROR": "it takes a store that fails",
     "TAMPERED_RESOURCE": "it takes a changed row",
     "COUNT_EXECUTION_FAILED": "it takes a count that fails where the rows do not",

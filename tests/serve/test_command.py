@@ -320,8 +320,6 @@ def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: s
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        (f"postgresql://u:{PASSWORD}@127.0.0.1:1/x", "No database answers at that address."),
-        (f"mysql://u:{PASSWORD}@127.0.0.1:1/x", "No database answers at that address."),
         (f"no url {PASSWORD}", "is malformed"),
         (f"oracle://u:{PASSWORD}@h/x", "'oracle'"),
         ("sqlite:////nowhere/x.sqlite", "There is no SQLite database"),
@@ -331,6 +329,40 @@ def test_options_that_cannot_be_used(shop: str, arguments: list[str], message: s
 )
 def test_databases_that_cannot_be_used(url: str, message: str) -> None:
     assert message in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=url)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str) -> None:
+    """503 and not ready meanwhile; one message, which says what to check; and a signal ends it."""
+    url = f"{kind}://u:{PASSWORD}@127.0.0.1:1/x"
+    ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM, "serve", "--all", *ports,
+        env=environment(DUALSQL_DATABASE_URL=url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    assert process.stdout is not None
+    async with asyncio.timeout(60), httpx.AsyncClient() as http:
+        said = (await process.stdout.readuntil(b"Ctrl-C stops.\n")).decode()
+        assert said.startswith("dualsql: No database answers at that address. Check the host and port")
+        for path in ("/mcp", "/resources/x", "/"):
+            refused = await http.post(f"http://127.0.0.1:{ports[1]}{path}", json={})
+            assert (refused.status_code, refused.json()["code"]) == (503, "SERVER_UNAVAILABLE")
+            assert refused.headers["retry-after"]
+        health = f"http://127.0.0.1:{ports[3]}"
+        assert (await http.get(f"{health}/ready")).json()["parts"] == {"server": "not started"}
+        assert (await http.get(f"{health}/live")).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        rest, _ = await process.communicate()
+    assert rest.decode() == "Stopped.\n" and PASSWORD not in said
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        return int(bound.getsockname()[1])
 
 
 def test_a_store_that_is_not_migrated(shop: str, tmp_path: Path) -> None:

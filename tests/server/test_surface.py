@@ -31,10 +31,10 @@ QueryInterruptedError QueryParameter QueryTimeoutError Registry Requester Resour
 ResourceDescription ResourceExpiredError ResourceFailedError ResourceNotFoundError ResourcePendingError
 ResourceState ResourceStore ResponseStatus ResultCache ResultChangedError ResultPage ResultQuery ResultStream
 ResultsFormat Resuming Resumption Row RowFilter RowSecurity SQLResourceStore SampleMethod SampleOption SampleWay
-SavedQuery ServerOptions Settings Shared SnapshotTags SortKey Statement Status StorageError StreamEnding
-StreamRequest StructuredContent TamperedError TenantFilter TextFormat TooManyQueriesError ToolOptions ToolProblem
-Total TotalCountKind UnauthenticatedError UnknownColumnError UnknownTableError Usage ValueNotRepresentableError
-Visible Way WriterFactory WriterOptions
+SavedQuery ServerOptions ServerUnavailableError Settings Shared SnapshotTags SortKey Statement Status StorageError
+StreamEnding StreamRequest StructuredContent TamperedError TenantFilter TextFormat TooManyQueriesError ToolOptions
+ToolProblem Total TotalCountKind UnauthenticatedError UnknownColumnError UnknownTableError Usage
+ValueNotRepresentableError Visible Way WriterFactory WriterOptions
 """.split()
 
 

@@ -13,6 +13,7 @@ import pytest
 from dualsql import LimitExceededError, Settings, StorageError
 from dualsql.resource import Resource, new_resource
 from dualsql.store import MemoryStore, ResourceChanges
+from dualsql.store.housekeeping import Clock
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceState
 
@@ -37,6 +38,7 @@ class CountingStore(MemoryStore):
 
 def resource(lifetime: timedelta = HOUR) -> Resource:
     made = new_resource(
+        now=datetime.now(UTC),
         name="r",
         source="default",
         document=b"x",
@@ -70,7 +72,7 @@ def store() -> CountingStore:
 
 @pytest.fixture
 async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
-    watch = ChangeNotifier(store, Settings(watch_interval=SOON, maximum_watched=3))
+    watch = ChangeNotifier(store, Clock(store), Settings(watch_interval=SOON, maximum_watched=3))
     yield watch
     await watch.stop()
 
@@ -90,7 +92,7 @@ async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: C
 
 async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -> None:
     watch, found, told = (
-        ChangeNotifier(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Clock(store), Settings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
@@ -104,7 +106,7 @@ async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -
 
 async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
     watch, found, told = (
-        ChangeNotifier(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Clock(store), Settings(watch_interval=HOUR, maximum_watched=3)),
         resource(SOON),
         Told(),
     )
@@ -116,7 +118,7 @@ async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
 
 async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
     watch, found, told = (
-        ChangeNotifier(store, Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Clock(store), Settings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )

@@ -1,0 +1,234 @@
+"""A server that starts before its database, is told to stop while it works, or has another time than its store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from sqlalchemy import Select
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql import DualResponseServer, ServerUnavailableError, SQLResourceStore, server
+from dualsql.http import health
+from dualsql.settings import ALL_ACTIONS
+from dualsql.store import housekeeping
+from tests.engines import opened
+from tests.failures.cluster import Cluster, cluster
+from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
+from tests.http.live.serving import PATIENCE, listening
+
+SECRETS = ["a secret of at least thirty-two characters"]
+
+
+@pytest.fixture
+async def institutions_url(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> str:
+    """The URL of a database that holds sixty institutions."""
+    await fill(make_engine(sqlite_url))
+    return sqlite_url
+
+
+@asynccontextmanager
+async def application(dual: DualResponseServer) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the server in its lifespan, and of its health routes."""
+    app = Starlette(
+        routes=[*dual.health_routes(), Mount("/resources", dual.router())], lifespan=dual.lifespan
+    )
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
+            yield http
+
+
+@pytest.fixture(scope="module")
+def stopped() -> Any:
+    """A PostgreSQL with sixty institutions that does not run."""
+
+    async def prepare(url: str) -> None:
+        async with opened(url) as engine:
+            await fill(engine)
+
+    with cluster() as made:
+        asyncio.run(prepare(made.url("postgres")))
+        made.stop()
+        yield made
+
+
+async def test_it_starts_before_its_database_and_recovers_by_itself(
+    stopped: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
+    async with application(dual) as http:
+        for _ in range(3):
+            refused = await http.get("/resources/x", params={"limit": 1})
+            problem = refused.json()
+            assert (refused.status_code, problem["code"]) == (503, "SERVER_UNAVAILABLE")
+            assert refused.headers["retry-after"] and problem["hint"]
+        ready = await http.get("/ready")
+        assert (ready.status_code, ready.json()["parts"]["server"]) == (503, "not started")
+        with pytest.raises(ServerUnavailableError):
+            await dual.create_response(ALL, name="all")
+        stopped.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (await http.get("/ready")).status_code != 200:
+                    pass
+            assert (await dual.create_response(ALL, name="all")).total_count == 60
+        finally:
+            await dual.shutdown()
+            stopped.stop()
+    assert "The start of the server works again" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_failed_proof_is_final(
+    institutions_url: str, stopped: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It failed once the database could be reached: nothing of a caller runs, and no later attempt is made."""
+    from dualsql.databases import proof
+
+    tried = 0
+
+    async def may_write(*_: object) -> bool:
+        nonlocal tried
+        tried += 1
+        return False
+
+    monkeypatch.setattr(server, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(proof, "_is_refused", may_write)
+    dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
+    async with application(dual) as http:
+        assert (await http.get("/resources/x")).status_code == 503
+        stopped.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (refused := await http.get("/resources/x")).status_code == 503:
+                    await http.get("/ready")
+            assert refused.json()["code"] == "BAD_CONFIGURATION"
+            monkeypatch.undo()
+            assert (await http.get("/resources/x")).status_code == 500
+            assert (await http.get("/ready")).status_code == 503
+            assert tried == 1
+        finally:
+            stopped.stop()
+
+
+async def test_streams_end_loudly_when_the_server_is_told_to_stop(institutions_url: str) -> None:
+    """The last record names the error, no further stream begins, pages go on, and the stream resumes elsewhere."""
+    options = {"anonymous_actions": ALL_ACTIONS, "secrets": SECRETS}
+    async with listening(institutions_url, statement=_many(), **options) as live, asyncio.timeout(PATIENCE):
+        rows = f"{live.path}/rows"
+        async with live.http.stream("GET", rows, params={"format": "ndjson"}) as answer:
+            pieces = answer.aiter_bytes()
+            begun = await anext(pieces)
+            await live.server.drain(timedelta())
+            refused = await live.http.get(rows)
+            assert (refused.status_code, refused.json()["code"]) == (503, "SERVER_UNAVAILABLE")
+            assert (await live.http.get(live.path, params={"limit": 1})).status_code == 200
+            token = answer.headers["dualsql-resume"]
+            body = begun + b"".join([piece async for piece in pieces])
+        *lines, last = body.splitlines()
+        end = orjson.loads(last)
+        assert end["$problem"]["code"] == "SERVER_UNAVAILABLE", last
+        assert 0 < len(lines) < 60**3 and not end["$problem"]["complete"]
+        live.server._streams.renew()
+        whole = (await live.http.get(rows)).content.splitlines()
+        resumed = await live.http.get(rows, params={"resume": token, "after": len(lines)})
+        assert lines + resumed.content.splitlines()[:-1] == whole[:-1]
+
+
+def _many() -> Select[Any]:
+    one, two, three = (INSTITUTIONS.alias(name) for name in ("one", "two", "three"))
+    joined = one.join(two, two.c.id > 0).join(three, three.c.id > 0)
+    columns = (one.c.id, two.c.id.label("second"), three.c.id.label("third"))
+    return Select(*columns).select_from(joined).order_by(*columns)
+
+
+async def test_it_is_not_ready_while_it_drains_and_gives_streams_their_time(institutions_url: str) -> None:
+    dual = DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA)
+    async with application(dual) as http:
+        assert (await http.get("/ready")).status_code == 200
+        made = await dual.create_response(ALL, name="all")
+        stream = await dual.stream(made.resource_id, None)
+        first = await anext(stream.chunks)
+        draining = asyncio.create_task(dual.drain(timedelta(seconds=PATIENCE)))
+        while (ready := await http.get("/ready")).status_code == 200:
+            pass
+        assert ready.json()["parts"]["server"] == "draining"
+        rest = [chunk.data async for chunk in stream.chunks]
+        async with asyncio.timeout(PATIENCE / 2):
+            await draining
+        assert stream.ending.is_complete and len(b"".join([first.data, *rest]).splitlines()) == 61
+
+
+async def test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_fresh(
+    institutions_url: str,
+    postgresql_store_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The clocks of three workers differ by hours; results expire by that of the store."""
+
+    def worker(hours: int) -> DualResponseServer:
+        class Ahead(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> Any:
+                return datetime.now(tz) + timedelta(hours=hours)
+
+        monkeypatch.setattr(housekeeping, "datetime", Ahead)
+        store = SQLResourceStore(postgresql_store_url)
+        return DualResponseServer(
+            institutions_url, base_url=BASE_URL, tables=METADATA, store=store, secrets=SECRETS
+        )
+
+    async with worker(0) as right:
+        made = [await right.create_response(ALL, name="x")]
+        assert right.notices == []
+        for hours, words in ((1, "ahead of"), (-30, "behind")):
+            async with worker(hours) as wrong:
+                assert words in wrong.notices[0] and wrong.notices[0] in caplog.text
+                assert f"{abs(hours) * 3600:,}" in wrong.notices[0]
+                made.append(await wrong.create_response(ALL, name="x"))
+                assert await wrong.sweep() == 0
+                for each in made:
+                    resource = await wrong.open_resource(each.resource_id, None, "read")
+                    left = resource.expires_at - datetime.now(UTC) if resource.expires_at else timedelta()
+                    assert timedelta(minutes=14) < left <= timedelta(minutes=15, seconds=1)
+
+
+async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
+    institutions_url: str, postgresql_store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SQLResourceStore(postgresql_store_url)
+    options: Any = {"store": store, "secrets": SECRETS}
+    async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, **options) as dual:
+        made = await dual.create_response(ALL, name="x")
+
+        class Jumped(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> Any:
+                return datetime.now(tz) + timedelta(hours=1)
+
+        monkeypatch.setattr(housekeeping, "datetime", Jumped)
+        assert await dual.sweep() == 0
+        assert await dual.open_resource(made.resource_id, None, "read")
+
+
+async def test_uvicorn_without_a_limit_is_told(
+    institutions_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening(institutions_url):
+        pass
+    told = [record for record in caplog.records if "--timeout-graceful-shutdown" in record.getMessage()]
+    assert [record.levelno for record in told] == [logging.WARNING]
