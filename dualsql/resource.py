@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, Self
@@ -324,6 +325,39 @@ def problem_of(error: DualResponseError) -> ToolProblem:
 
 INTERRUPTED = problem_of(QueryInterruptedError("The server that ran the query stopped."))
 """The error of a resource whose query was interrupted."""
+
+
+class Clock:
+    """The time by which results are made and expire: the store's, if that has a clock, else this machine's.
+
+    Between two readings of the store's clock this process counts by its monotonic one, so that a jump of this machine's
+    clock changes nothing.
+    """
+
+    def __init__(self, store: object) -> None:
+        self._read: Callable[[], Awaitable[datetime | None]] | None = getattr(store, "clock", None)
+        self._anchor: tuple[datetime, float] | None = None
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        if self._anchor is None:
+            return datetime.now(UTC)
+        at, moment = self._anchor
+        return at + timedelta(seconds=time.monotonic() - moment)
+
+    async def synchronize(self) -> timedelta:
+        """Read the store's clock. Returns by how much this machine's is ahead of it.
+
+        Raises:
+            StorageError: the store cannot be reached.
+        """
+        begun = time.monotonic()
+        found = None if self._read is None else await self._read()
+        if found is None:
+            return timedelta()
+        ended = time.monotonic()
+        self._anchor = (found.astimezone(UTC), (begun + ended) / 2)
+        return datetime.now(UTC) - self.now()
 
 
 def new_resource_id() -> str:

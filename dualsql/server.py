@@ -55,7 +55,7 @@ from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
 from dualsql.query.http import query_routes
 from dualsql.query.service import QueryService, RefineService, query_forms
-from dualsql.resource import Addresses, Count, Principal, Resource
+from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authorize, Listing, not_found, seal_for
 from dualsql.results.create import Creator
@@ -77,7 +77,7 @@ from dualsql.saved_queries import SavedQuery
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.sql.service import NamedSources, SavedQueries, SQLService
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.housekeeping import AccessLog, Clock, Housekeeper, StoreHealth
+from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
@@ -150,6 +150,10 @@ class DualResponseServer:
         ConfigurationError: the configuration is not safe.
     """
 
+    _loop: asyncio.AbstractEventLoop | None
+    _retrying: asyncio.Task[None] | None
+    _refusal: ConfigurationError | None
+
     @takes(ServerOptions, made=ServerOptions.of)
     def __init__(self, options: ServerOptions) -> None:
         self.settings = options.chosen_settings()
@@ -209,12 +213,7 @@ class DualResponseServer:
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
         self._health = Health(self._probes, self.settings.health_timeout)
-        self._starting = asyncio.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_closed = False
-        self._is_draining = False
-        self._refusal: ConfigurationError | None = None
-        self._retrying: asyncio.Task[None] | None = None
+        self._forget_run()
         self._entered = 0
         self.notices: list[str] = []
 
@@ -684,10 +683,16 @@ class DualResponseServer:
             source.abandon()
         self._renew()
 
+    def _forget_run(self) -> None:
+        self._loop = None
+        self._starting = asyncio.Lock()
+        self._retrying = None
+        self._refusal = None
+        self._is_closed = self._is_draining = False
+
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
-        self._loop, self._is_closed, self._starting = None, False, asyncio.Lock()
-        self._is_draining, self._refusal, self._retrying = False, None, None
+        self._forget_run()
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
         self._jobs.renew()

@@ -389,7 +389,7 @@ def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
         return DatabaseUnreachableError(
             "The database does not answer.", hint="Check the host and port in the URL."
         )
-    if source.guard.fault_of(error) in (_PASSING_OF_FILES if source.backend.file_suffixes else _PASSING):
+    if source.guard.failure_kind(error) in (_PASSING_OF_FILES if source.backend.file_suffixes else _PASSING):
         return DatabaseUnreachableError(
             "The database accepts no connections now.",
             hint="Check that it has started and has room for more.",

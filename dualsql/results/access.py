@@ -28,10 +28,10 @@ from dualsql.identity.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.identity.authenticate import Authenticate
 from dualsql.identity.quotas import evict, find_surplus
 from dualsql.log import REQUEST
-from dualsql.resource import Principal, Resource
+from dualsql.resource import Clock, Principal, Resource
 from dualsql.settings import Action, Settings
 from dualsql.store import MemoryStore
-from dualsql.store.housekeeping import AccessLog, Clock
+from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
 from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
 from dualsql_client import conversions

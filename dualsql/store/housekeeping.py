@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
 from dualsql.log import Outage, cause_of
-from dualsql.resource import INTERRUPTED
+from dualsql.resource import INTERRUPTED, Clock
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import Access, LinkRecord, ResourceStore
 
@@ -137,39 +136,6 @@ async def _settled(writing: Coroutine[None, None, None]) -> None:
         if not task.cancelled():
             task.exception()  # what failed is pending again
         raise
-
-
-class Clock:
-    """The time by which results are made and expire: the store's, if that has a clock, else this machine's.
-
-    Between two readings of the store's clock this process counts by its monotonic one, so that a jump of this machine's
-    clock changes nothing.
-    """
-
-    def __init__(self, store: ResourceStore) -> None:
-        self._read: Callable[[], Awaitable[datetime | None]] | None = getattr(store, "clock", None)
-        self._anchor: tuple[datetime, float] | None = None
-
-    def now(self) -> datetime:
-        """The time, in UTC."""
-        if self._anchor is None:
-            return datetime.now(UTC)
-        at, moment = self._anchor
-        return at + timedelta(seconds=time.monotonic() - moment)
-
-    async def synchronize(self) -> timedelta:
-        """Read the store's clock. Returns by how much this machine's is ahead of it.
-
-        Raises:
-            StorageError: the store cannot be reached.
-        """
-        begun = time.monotonic()
-        found = None if self._read is None else await self._read()
-        if found is None:
-            return timedelta()
-        ended = time.monotonic()
-        self._anchor = (found.astimezone(UTC), (begun + ended) / 2)
-        return datetime.now(UTC) - self.now()
 
 
 FLUSH_INTERVAL = timedelta(seconds=0.5)

@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from dualsql.errors import LimitExceededError
 from dualsql.log import Outage
-from dualsql.resource import Resource, Status
+from dualsql.resource import Clock, Resource, Status
 from dualsql.settings import Settings
-from dualsql.store.housekeeping import Clock
 from dualsql.store.protocol import ResourceState, ResourceStore
 
 logger = logging.getLogger(__name__)

@@ -12,15 +12,14 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from sqlalchemy import Select
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql import DualResponseServer, ServerUnavailableError, SQLResourceStore, server
+from dualsql import DualResponseServer, ServerUnavailableError, SQLResourceStore, resource, server
 from dualsql.http import health
 from dualsql.settings import ALL_ACTIONS
-from dualsql.store import housekeeping
 from tests.engines import opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
@@ -126,7 +125,7 @@ async def test_a_failed_proof_is_final(
 
 async def test_streams_end_loudly_when_the_server_is_told_to_stop(institutions_url: str) -> None:
     """The last record names the error, no further stream begins, pages go on, and the stream resumes elsewhere."""
-    options = {"anonymous_actions": ALL_ACTIONS, "secrets": SECRETS}
+    options: Any = {"anonymous_actions": ALL_ACTIONS, "secrets": SECRETS}
     async with listening(institutions_url, statement=_many(), **options) as live, asyncio.timeout(PATIENCE):
         rows = f"{live.path}/rows"
         async with live.http.stream("GET", rows, params={"format": "ndjson"}) as answer:
@@ -152,7 +151,7 @@ def _many() -> Select[Any]:
     one, two, three = (INSTITUTIONS.alias(name) for name in ("one", "two", "three"))
     joined = one.join(two, two.c.id > 0).join(three, three.c.id > 0)
     columns = (one.c.id, two.c.id.label("second"), three.c.id.label("third"))
-    return Select(*columns).select_from(joined).order_by(*columns)
+    return select(*columns).select_from(joined).order_by(*columns)
 
 
 async def test_it_is_not_ready_while_it_drains_and_gives_streams_their_time(institutions_url: str) -> None:
@@ -186,7 +185,7 @@ async def test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_f
             def now(cls, tz: Any = None) -> Any:
                 return datetime.now(tz) + timedelta(hours=hours)
 
-        monkeypatch.setattr(housekeeping, "datetime", Ahead)
+        monkeypatch.setattr(resource, "datetime", Ahead)
         store = SQLResourceStore(postgresql_store_url)
         return DualResponseServer(
             institutions_url, base_url=BASE_URL, tables=METADATA, store=store, secrets=SECRETS
@@ -202,8 +201,8 @@ async def test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_f
                 made.append(await wrong.create_response(ALL, name="x"))
                 assert await wrong.sweep() == 0
                 for each in made:
-                    resource = await wrong.open_resource(each.resource_id, None, "read")
-                    left = resource.expires_at - datetime.now(UTC) if resource.expires_at else timedelta()
+                    found = await wrong.open_resource(each.resource_id, None, "read")
+                    left = found.expires_at - datetime.now(UTC) if found.expires_at else timedelta()
                     assert timedelta(minutes=14) < left <= timedelta(minutes=15, seconds=1)
 
 
@@ -220,7 +219,7 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
             def now(cls, tz: Any = None) -> Any:
                 return datetime.now(tz) + timedelta(hours=1)
 
-        monkeypatch.setattr(housekeeping, "datetime", Jumped)
+        monkeypatch.setattr(resource, "datetime", Jumped)
         assert await dual.sweep() == 0
         assert await dual.open_resource(made.resource_id, None, "read")
 

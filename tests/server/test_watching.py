@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dualsql import LimitExceededError, Settings, StorageError
-from dualsql.resource import Resource, new_resource
+from dualsql.resource import Clock, Resource, new_resource
 from dualsql.store import MemoryStore, ResourceChanges
-from dualsql.store.housekeeping import Clock
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceState
 
