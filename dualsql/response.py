@@ -229,7 +229,7 @@ class DualResponse:
             payload_size=self._payload_size(),
             entities=self.total_count,
             table=RELATION,
-            endpoint=f"{self.resource_url}/sql",
+            endpoint="/sql",
             example=f"SELECT * FROM {RELATION} LIMIT 10",  # noqa: S608 - an example of ours
         )
         return {**staged, **self.to_structured_content(results_format=results_format)}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from functools import wraps
@@ -20,20 +18,6 @@ from dualsql.response import ResultsFormat
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """Disable garbage collection during the imports of the block, and exclude the imported objects from it.
-
-    Imports create hundreds of thousands of objects and no garbage. Collection took a fifth of a server's start.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 Options = TypeVar("Options", bound="DataclassInstance")

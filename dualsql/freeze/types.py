@@ -7,12 +7,14 @@ its column only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import types as sqltypes
-from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.dialects.postgresql import operators as postgresql_operators
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.operators import custom_op
@@ -21,7 +23,7 @@ from sqlalchemy.util.langhelpers import get_cls_kwargs
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
-from dualsql.freeze.document import malformed
+from dualsql.freeze.document import expect, malformed
 
 # Functions without side effects: the result depends on the arguments, the row and the clock only. None of them reads a
 # file, a catalogue, another table or the network, waits, locks, changes a setting, or runs SQL from a string.
@@ -211,39 +213,73 @@ _ABSTRACT = (TypeEngine, postgresql.DOMAIN)
 _SPECIAL = (sqltypes.PickleType, sqltypes.TypeDecorator, sqltypes.Enum, sqltypes.TupleType, sqltypes.Variant)
 
 
-def _classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
-    """Every concrete type that SQLAlchemy exports and that runs no code of the application."""
-    for prefix, module in (
-        ("", sqltypes),
-        ("postgresql.", postgresql),
-        ("mysql.", mysql),
-        ("sqlite.", sqlite),
-        ("mssql.", mssql),
-        ("oracle.", oracle),
-    ):
-        for name, cls in vars(module).items():
-            if isinstance(cls, type) and issubclass(cls, TypeEngine) and not name.startswith("_"):
-                yield prefix + name, cls
-    for inner in ("JSONIndexType", "JSONIntIndexType", "JSONStrIndexType", "JSONPathType", "JSONElementType"):
-        yield f"JSON.{inner}", getattr(sqltypes.JSON, inner)
+def _classes(prefix: str, module: Any) -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
+    """The types that a module of SQLAlchemy exports."""
+    for name, cls in vars(module).items():
+        if isinstance(cls, type) and issubclass(cls, TypeEngine) and not name.startswith("_"):
+            yield prefix + name, cls
 
 
-# SQLAlchemy's own TypeDecorator.
-_OWN: dict[str, type[TypeEngine[Any]]] = {"Interval": sqltypes.Interval}
+def _inner_classes() -> Iterator[tuple[str, type[TypeEngine[Any]]]]:
+    for name in ("JSONIndexType", "JSONIntIndexType", "JSONStrIndexType", "JSONPathType", "JSONElementType"):
+        yield f"JSON.{name}", getattr(sqltypes.JSON, name)
 
+
+# Every concrete type that SQLAlchemy exports and that runs no code of the application, by its name in documents.
 CLASSES: dict[str, type[TypeEngine[Any]]] = {}
 CLASS_NAMES: dict[type[TypeEngine[Any]], str] = {}
-for _name, _cls in (*_classes(), *_OWN.items()):
-    if (
-        _cls not in CLASS_NAMES
-        and (_name in _OWN or not issubclass(_cls, _SPECIAL))
-        and _cls not in _ABSTRACT
-    ):
-        CLASSES[_name], CLASS_NAMES[_cls] = _cls, _name
-
-_KEYWORDS = {cls: sorted(get_cls_kwargs(cls) & _ARGUMENTS.keys()) for cls in CLASS_NAMES}
 # The types without arguments: one object each, shared by all documents.
-PLAIN = {name: cls() for name, cls in CLASSES.items() if "item_type" not in _KEYWORDS[cls]}
+PLAIN: dict[str, TypeEngine[Any]] = {}
+_KEYWORDS: dict[type[TypeEngine[Any]], list[str]] = {}
+
+
+def _add(classes: Iterable[tuple[str, type[TypeEngine[Any]]]]) -> None:
+    for name, cls in classes:
+        # Interval is SQLAlchemy's own TypeDecorator.
+        is_special = issubclass(cls, _SPECIAL) and cls is not sqltypes.Interval
+        if cls in CLASS_NAMES or is_special or cls in _ABSTRACT:
+            continue
+        _KEYWORDS[cls] = sorted(get_cls_kwargs(cls) & _ARGUMENTS.keys())
+        if "item_type" not in _KEYWORDS[cls]:
+            PLAIN[name] = cls()
+        CLASSES[name], CLASS_NAMES[cls] = cls, name
+
+
+for _prefix, _module in (
+    ("", sqltypes),
+    ("postgresql.", postgresql),
+    ("mysql.", mysql),
+    ("sqlite.", sqlite),
+):
+    _add(_classes(_prefix, _module))
+_add(_inner_classes())
+
+LATER = ("mssql", "oracle")
+"""Dialects whose types are added when one is first written or read: together, their modules take 27 ms to import."""
+
+
+@cache
+def _add_dialect(name: str) -> None:
+    _add(_classes(f"{name}.", import_module(f"sqlalchemy.dialects.{name}")))
+
+
+def _name_of(cls: type) -> str | None:
+    """The name of a type in documents."""
+    package, _, module = cls.__module__.partition(".dialects.")
+    dialect = module.partition(".")[0]
+    if cls not in CLASS_NAMES and package == "sqlalchemy" and dialect in LATER:
+        _add_dialect(dialect)
+    return CLASS_NAMES.get(cls)
+
+
+def _known(name: Any) -> Any:
+    """The name of a type as read, once the types of its dialect are added."""
+    dialect, dot, _ = expect(name, str).partition(".")
+    if dot and dialect in LATER:
+        _add_dialect(dialect)
+    return name
+
+
 # Attributes of types that are not stored and must have their defaults.
 _IGNORED = frozenset({"dispatch", "_variant_mapping", "_has_events", "should_evaluate_none"})
 _ENUMS: dict[type, str] = {sqltypes.Enum: "Enum", postgresql.ENUM: "postgresql.ENUM"}
@@ -257,7 +293,7 @@ def write_type(type_: TypeEngine[Any]) -> Any:
         UnnameableError: the type has to be written as a reference or by a registered name.
     """
     cls = type(type_)
-    name = CLASS_NAMES.get(cls)
+    name = _name_of(cls)
     if cls in _ENUMS:
         return _write_enum(type_)
     if name is None or internals.type_variants(type_) or vars(type_).get("should_evaluate_none"):
@@ -296,11 +332,11 @@ def _is_memo(cls: type, attribute: str) -> bool:
 def read_type(wire: Any) -> TypeEngine[Any]:
     """The reverse of `write_type`."""
     if type(wire) is str:
-        return PLAIN[wire]
+        return PLAIN[_known(wire)]
     name, arguments = wire
     if name in ("Enum", "postgresql.ENUM"):
         return _read_enum(sqltypes.Enum if name == "Enum" else postgresql.ENUM, arguments)
-    cls = CLASSES[name]
+    cls = CLASSES[_known(name)]
     return cls(**{key: _read_argument(cls, key, value) for key, value in arguments.items()})
 
 

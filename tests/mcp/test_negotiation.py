@@ -196,7 +196,7 @@ async def test_the_dual_mode_answer(make_dual: MakeDual, host: Host) -> None:
     assert answer["success"] is True
     assert (data["operation"], metadata["operation"], metadata["status"]) == ("both", "both", "staged")
     assert (data["entities"], data["table"]) == (len(SCHOOLS), "data")
-    assert data["queryAccess"]["endpoint"] == f"{data['resource']['url']}/sql"
+    assert data["queryAccess"]["endpoint"] == "/sql"
     assert data["dataAccessId"] == data["resource"]["uri"].rpartition("/")[2]
     assert metadata["cached"] is False
     assert metadata["executionTime"] > 0

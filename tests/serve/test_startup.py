@@ -42,6 +42,21 @@ server.run("stdio")
 """
 
 
+# gc.freeze() is called where the first imports end.
+COLLECTIONS = """
+import gc, sys
+
+collections = []
+gc.callbacks.append(lambda *_: collections.append("sqlalchemy" in sys.modules and not gc.get_freeze_count()))
+sys.argv = ["dualsql", "--help"]
+from dualsql.cli import main
+try:
+    main()
+finally:
+    assert gc.get_freeze_count() and gc.isenabled()
+    assert not any(collections), sum(collections)
+"""
+
 INITIALIZE: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -113,6 +128,10 @@ def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
     assert imported > {"sqlalchemy", "dualsql.server", "mcp"}
     found = imported & HEAVY
     assert found == set()
+
+
+def test_no_garbage_is_collected_during_imports() -> None:
+    subprocess.run([sys.executable, "-c", COLLECTIONS], check=True, stdout=subprocess.DEVNULL)
 
 
 async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_call_is() -> None:
