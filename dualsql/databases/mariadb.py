@@ -320,6 +320,12 @@ _TEXT = TextDialect(
         json_group_array json_group_object json_object_agg jsonb_agg jsonb_object_agg mode quote_literal regr_count
         regr_intercept regr_r2 regr_slope strpos total trunc typeof unicode""".split()
     ),
+    since={
+        "median": (10, 3, 3),
+        "percentile_cont": (10, 3, 3),
+        "percentile_disc": (10, 3, 3),
+        "to_char": (10, 6, 1),
+    },
     instead=_INSTEAD,
     windowed=_RANKED,
     interval_hint="date_add is not supported: compute the date first, and pass it as a parameter.",

@@ -164,7 +164,7 @@ def staged_data(
         data_access_id: the stored result's id; it names the result and gives no access.
         payload_size: bytes. Arguments that are None are left out.
         entities: rows.
-        endpoint, example: `queryAccess`: the path below the resource's URL that SQL is sent to, and a query that works there.
+        endpoint, example: `queryAccess`: the path for SQL, below the resource's URL, and a query that works there.
     """
     access = _known(endpoint=endpoint, example=example)
     known = _known(payloadSize=payload_size, entities=entities, table=table, queryAccess=access or None)

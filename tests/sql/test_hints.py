@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, create_engine, insert, make_url, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
@@ -19,7 +21,7 @@ from tests.engines import SOURCES, opened, text_of
 from tests.sql.test_reading import REGISTRY
 
 CATALOGUE = "Look at the tables with list_tables, and at the columns of one with describe_table."
-OLD_SQLITE, OLD_POSTGRESQL = (3, 40, 1), (15, 4)
+OLD_SQLITE, OLD_POSTGRESQL, OLD_MARIADB = (3, 40, 1), (15, 4), (10, 5, 8)
 
 
 def refused(sql: str, dialect: str = "sqlite", version: tuple[int, ...] | None = None) -> DualResponseError:
@@ -99,6 +101,13 @@ def test_the_system_tables_of_another_engine_are_tables_like_any_other() -> None
             "no function date_trunc()",
             "date_format(x, '%Y-%m-01')",
         ),
+        (
+            "mysql",
+            OLD_MARIADB,
+            "to_char(opened, 'YYYY')",
+            "MariaDB 10.5 has no function to_char()",
+            "date_format(x, '%Y-%m')",
+        ),
     ],
 )
 def test_a_function_that_the_engine_lacks_is_named_and_its_own_is_offered(
@@ -112,6 +121,7 @@ def test_a_function_that_the_engine_lacks_is_named_and_its_own_is_offered(
 def test_a_version_that_has_the_function_runs_it() -> None:
     read_select("SELECT concat(name, state) FROM school", REGISTRY, "sqlite", version=(3, 44, 0))
     read_select("SELECT any_value(name) FROM school", REGISTRY, "postgresql", version=(16, 1))
+    read_select("SELECT to_char(opened, 'YYYY') FROM school", REGISTRY, "mysql", version=(10, 6, 1))
 
 
 def test_text_in_double_quotes_and_a_wrong_alias() -> None:
@@ -140,6 +150,20 @@ async def test_each_function_that_a_text_may_call_is_there(engine: AsyncEngine) 
     version: Any = engine.dialect.server_version_info
     known = known_functions(text_of(engine.dialect.name), version)
     assert [name for name in known if name not in there | _SYNTAX] == []
+
+
+async def test_each_function_of_mariadb_is_there(mariadb_url: str) -> None:
+    """Its list of functions lacks many, but what it does not know has an error of its own."""
+    unknown = []
+    async with opened(mariadb_url) as engine, engine.connect() as connection:
+        version: Any = engine.dialect.server_version_info
+        for name in known_functions(text_of("mysql"), version):
+            try:
+                await connection.execute(text(f"SELECT {name}()"))
+            except DBAPIError as error:
+                if error.orig is not None and error.orig.args[0] in (1305, 1630) and name not in _SYNTAX:
+                    unknown.append(name)
+    assert unknown == []
 
 
 def test_each_function_of_duckdb_is_there() -> None:
@@ -189,8 +213,12 @@ async def test_an_error_that_only_the_data_raise_says_its_class(numbers: str) ->
         numbers, base_url="http://127.0.0.1/resources", tables=NUMBERS.metadata
     ) as dual:
         for call, classes in DATA_ERRORS.items():
-            if kind in classes:
-                found = dual.sql.resolve(f"SELECT {call} AS x FROM numbers")
+            selected = f"SELECT {call} AS x FROM numbers"
+            if kind not in classes:
+                with suppress(ForbiddenSQLError):  # it has no such function
+                    await dual.create_response(dual.sql.resolve(selected).select, name="x", is_text=True)
+            else:
+                found = dual.sql.resolve(selected)
                 with pytest.raises(DualResponseError) as caught:
                     await dual.create_response(found.select, name="x", is_text=True)
                 said = f"{caught.value.message} {caught.value.hint} {caught.value.details}"
