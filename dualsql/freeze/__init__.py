@@ -84,7 +84,7 @@ def _written(statement: Statement, encoder: Encoder) -> bytes:
     """The document before compression."""
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         refuse(
-            f"the class {type(statement).__qualname__}",
+            f"a {type(statement).__qualname__}",
             "Pass a select(), a union of selects, or text().columns().",
             where="statement",
         )
