@@ -35,6 +35,7 @@ DualResponseError
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -430,6 +431,20 @@ def refuse_mistaken(argument: str, given: object) -> None:
     if known is not None:
         what = "None" if given is None else f"of the class {type(given).__name__}"
         raise ConfigurationError(f"{argument} cannot be {what}."[:200], hint=instead[known])
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Disable garbage collection during the imports of the block, and exclude the imported objects from it.
+
+    Imports create hundreds of thousands of objects and no garbage. Collection took a fifth of a server's start.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """Disable garbage collection during the imports of the block, and exclude the imported objects from it.
-
-    Imports create hundreds of thousands of objects and no garbage. Collection took a fifth of a server's start.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+from dualsql.errors import importing
 
 
 def main() -> None:

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from dualsql.cli import importing
 from dualsql.cli.options import ServeOptions, takes
-from dualsql.errors import DualResponseError
+from dualsql.errors import DualResponseError, importing
 from dualsql_client.cli.commands import fetch_command, view_command
 
 
