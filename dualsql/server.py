@@ -26,7 +26,15 @@ from starlette.types import ASGIApp
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.charts.http import chart_routes
 from dualsql.charts.service import ChartService
-from dualsql.databases import Database, SourceHealth, missing_tables, open_sources, prove
+from dualsql.databases import (
+    Database,
+    SourceHealth,
+    connection_limit,
+    missing_tables,
+    open_sources,
+    prove,
+)
+from dualsql.databases.engines import server_at
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -162,7 +170,7 @@ class DualResponseServer:
         # Ours raise StorageError by themselves.
         is_ours = type(self.store) in (MemoryStore, SQLResourceStore)
         self._store = self.store if is_ours else checked_store(self.store)
-        seal = seal_for(self.store, options.secrets)
+        seal = self._seal = seal_for(self.store, options.secrets)
         accesses, self._clock = AccessLog(self._store), Clock(self._store)
         self._access = AccessControl(
             self._store,
@@ -230,6 +238,25 @@ class DualResponseServer:
     def now(self) -> datetime:
         """The time by which results expire: that of a store on PostgreSQL, else this machine's."""
         return self._clock.now()
+
+    def set_secrets(self, secrets: Sequence[str]) -> None:
+        """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
+
+        In two steps on every server, no link and no cursor is refused: first [old, new], then [new, old].
+
+        Raises:
+            ConfigurationError: there is none, or one is too short; the former ones stay.
+        """
+        if not self._seal.replace(secrets):
+            logger.warning(
+                "The secret that signed until now was removed: results that it signed cannot be read."
+            )
+
+    @property
+    def maximum_connections(self) -> int:
+        """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
+        sources = sum(source.maximum_connections for source in self._sources.values())
+        return sources + int(getattr(self.store, "maximum_connections", 0))
 
     # Creating -------------------------------------------------------------------------------------------
 
@@ -613,6 +640,7 @@ class DualResponseServer:
                 await self._compare_clocks()
                 await self._prove()
                 await self._say_what_is_missing()
+                await self._compare_connections()
                 self._housekeeper.start()
                 self._jobs.start()
                 self._loop = loop
@@ -661,6 +689,20 @@ class DualResponseServer:
                 outage.succeeded()
                 break
         self._retrying = None
+
+    async def _compare_connections(self) -> None:
+        """Say which database allows fewer connections than this worker may open."""
+        for name, source in self._sources.items():
+            wanted = source.maximum_connections
+            if getattr(self.store, "server", None) == server_at(source.engine.url):
+                wanted += int(getattr(self.store, "maximum_connections", 0))
+            allowed = await connection_limit(source, timeout=self.settings.query_timeout)
+            if allowed is not None and wanted > allowed:
+                self._notice(
+                    f"This worker may open {wanted} connections to the database {name!r} (and its store, if that is on "
+                    f"the same server), which allows this user {allowed}. Lower maximum_concurrent_queries, "
+                    "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
+                )
 
     async def _say_what_is_missing(self) -> None:
         """Log the tables that no database has: every query of one is going to fail."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 
 import typer
 
+from dualsql.errors import ConfigurationError
 from dualsql.formats.samples import TextFormat
 from dualsql.response import ResultsFormat
 
@@ -131,6 +132,13 @@ class ServeOptions:
     store: Annotated[
         str | None, typer.Option(help="URL of a database that stores results; in memory without it.")
     ] = field(default=None, repr=False)
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="DUALSQL_SECRET_FILE",
+            help="File of the secrets that sign stored results, one a line; SIGHUP reads it again.",
+        ),
+    ] = None
     wait: Annotated[
         float | None, typer.Option(help="Seconds after which a slow query becomes a pending result.", min=0)
     ] = None
@@ -181,6 +189,21 @@ class ServeOptions:
     name: Annotated[str, typer.Option(help="Name of the server in the configuration of hosts.")] = "dualsql"
 
 
-def secrets() -> tuple[str, ...]:
-    """The secrets that sign stored results. There is no flag, because all local processes can read a command line."""
-    return tuple(filter(None, os.environ.get("DUALSQL_SECRET", "").split(",")))
+def secrets(options: ServeOptions) -> tuple[str, ...]:
+    """The secrets that sign stored results, of the file or of the variable.
+
+    There is no flag for the secrets themselves, because all local processes can read a command line.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
+    written = os.environ.get("DUALSQL_SECRET", "")
+    if options.secret_file is not None:
+        try:
+            written = options.secret_file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"--secret-file: {str(options.secret_file)[:200]!r} cannot be read.",
+                hint="Give a file with one secret a line; the first one signs.",
+            ) from error
+    return tuple(filter(None, (part.strip() for line in written.splitlines() for part in line.split(","))))

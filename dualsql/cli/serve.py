@@ -48,6 +48,7 @@ from dualsql.serve.listening import (
     is_loopback,
     is_wildcard,
     listen,
+    on_sighup,
     origin_of,
     running,
     stop_on_sigterm,
@@ -179,7 +180,7 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
-            secrets=secrets(),
+            secrets=secrets(options),
             **_settings(options),
         )
     _configure_log(options)
@@ -263,7 +264,7 @@ def _build_mcp(options: ServeOptions, dual: DualResponseServer) -> MCPServer[Any
 async def _store(options: ServeOptions) -> ResourceStore:
     if options.store is None:
         return MemoryStore()
-    if not secrets():
+    if not secrets(options):
         raise ConfigurationError(
             "--store requires a secret: stored results are signed.",
             hint="Set DUALSQL_SECRET to at least 32 characters, the same in every process and after each restart.",
@@ -330,6 +331,8 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
         is_cancelled = False
         async with app.router.lifespan_context(app):
             front.open(app)
+            if options.secret_file is not None:
+                on_sighup(partial(_reload, options, built.server))
             health.open(_health(built.server))
             _show(_announcement(options, built, admin), options)
             try:
@@ -341,6 +344,16 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
             await serving.stop()
     if is_cancelled:
         raise asyncio.CancelledError
+
+
+def _reload(options: ServeOptions, dual: DualResponseServer) -> None:
+    """Read the file of secrets again. What is wrong with it is logged, and the former ones stay."""
+    try:
+        dual.set_secrets(secrets(options))
+    except ConfigurationError as error:
+        logging.getLogger(__name__).error("The secrets were not read again: %s", error)
+    else:
+        logging.getLogger(__name__).warning("The secrets were read again.")
 
 
 async def _patiently(build: Build) -> Built:

@@ -2,7 +2,14 @@
 
 from dualsql.databases.backends import Backend
 from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_rows, fetch_sample
-from dualsql.databases.proof import SourceHealth, missing_tables, prove, prove_read_only, prove_row_security
+from dualsql.databases.proof import (
+    SourceHealth,
+    connection_limit,
+    missing_tables,
+    prove,
+    prove_read_only,
+    prove_row_security,
+)
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.databases.session import ran_too_long
 from dualsql.databases.source import Database, Source, chosen_source, open_source, open_sources, reach
@@ -20,6 +27,7 @@ __all__ = [
     "SourceHealth",
     "StreamJob",
     "chosen_source",
+    "connection_limit",
     "fetch_page",
     "fetch_rows",
     "fetch_sample",

@@ -268,6 +268,10 @@ class Guard(ABC):
         """Whether the connection's user may take the role; called if the database has roles."""
         raise NotImplementedError
 
+    async def connection_limit(self, _connection: AsyncConnection) -> int | None:
+        """How many connections the session's user may open; None for no limit, or where it is not known."""
+        return None
+
     async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
         """The tables that the session's role could change without the guard; called if the database has roles."""
         raise NotImplementedError

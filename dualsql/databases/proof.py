@@ -89,6 +89,16 @@ def _missing(source: Source, connection: Connection) -> list[str]:
     ]
 
 
+async def connection_limit(source: Source, *, timeout: timedelta) -> int | None:
+    """How many connections the database allows this user; None where it has no limit or does not tell."""
+    try:
+        with database_errors(source):
+            return await in_session(source, None, source.guard.connection_limit, timeout=timeout)
+    except DualResponseError as error:
+        logger.debug("the limit of connections of %r could not be read", source.name, exc_info=error)
+        return None
+
+
 async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: timedelta) -> None:
     """Check that the database's policies apply to this user on all `tables`.
 

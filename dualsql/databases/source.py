@@ -24,6 +24,7 @@ from dualsql.databases.engines import (
     async_url,
     has_pool,
     is_synchronous,
+    most_connections,
     new_engine,
     new_synchronous_engine,
     parsed_url,
@@ -207,6 +208,14 @@ class Source:
         if not self.owns_engine or not isinstance(pool, QueuePool):
             return False
         return pool.checkedout() >= self.limits.connections
+
+    @property
+    def maximum_connections(self) -> int:
+        """How many connections are open at most."""
+        pool = self.engine.pool
+        if self.owns_engine and isinstance(pool, QueuePool):
+            return self.limits.connections
+        return most_connections(pool)
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""

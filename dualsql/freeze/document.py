@@ -146,22 +146,27 @@ class Seal:
     """
 
     def __init__(self, secrets: Sequence[str | bytes]) -> None:
-        if isinstance(secrets, (str, bytes)) or not secrets:
-            raise ConfigurationError("secrets must be a sequence of one or more secrets.", hint=_HOW)
-        self._secrets = tuple(s.encode() if isinstance(s, str) else bytes(s) for s in secrets)
-        if any(len(secret) < _MINIMUM_SECRET for secret in self._secrets):
-            raise ConfigurationError(f"A secret is shorter than {_MINIMUM_SECRET} bytes.", hint=_HOW)
+        self._secrets = _checked(secrets)
+        self._subkeys: dict[bytes, tuple[bytes, ...]] = {}
+
+    def replace(self, secrets: Sequence[str | bytes]) -> bool:
+        """Use these secrets from now on. Returns whether the one that signed until now still verifies."""
+        former, self._secrets = self._secrets[0], _checked(secrets)
+        self._subkeys = {}
+        return former in self._secrets
 
     def __repr__(self) -> str:
         return f"Seal({len(self._secrets)} secrets)"
 
     def subkeys(self, purpose: bytes) -> tuple[bytes, ...]:
         """32 bytes for each secret, in their order, by HKDF-SHA256 (RFC 5869). They do not reveal the secret."""
-        # RFC 5869 with an empty salt. The key is one block of SHA-256 long, so one round of HMAC expands it.
-        return tuple(
-            hmac.digest(hmac.digest(bytes(32), secret, sha256), purpose + b"\x01", sha256)
-            for secret in self._secrets
-        )
+        if purpose not in self._subkeys:
+            # RFC 5869 with an empty salt. The key is one block of SHA-256 long, so one round of HMAC expands it.
+            self._subkeys[purpose] = tuple(
+                hmac.digest(hmac.digest(bytes(32), secret, sha256), purpose + b"\x01", sha256)
+                for secret in self._secrets
+            )
+        return self._subkeys[purpose]
 
     def sign(self, *parts: bytes | str | None) -> bytes:
         """32 bytes that only a holder of the first secret can make for exactly these parts."""
@@ -172,6 +177,15 @@ class Seal:
         # All secrets are tried, so that the time does not show which one signed.
         matches = [hmac.compare_digest(_digest(secret, parts), bytes(signature)) for secret in self._secrets]
         return any(matches)
+
+
+def _checked(secrets: Sequence[str | bytes]) -> tuple[bytes, ...]:
+    if isinstance(secrets, (str, bytes)) or not secrets:
+        raise ConfigurationError("secrets must be a sequence of one or more secrets.", hint=_HOW)
+    found = tuple(s.encode() if isinstance(s, str) else bytes(s) for s in secrets)
+    if any(len(secret) < _MINIMUM_SECRET for secret in found):
+        raise ConfigurationError(f"A secret is shorter than {_MINIMUM_SECRET} bytes.", hint=_HOW)
+    return found
 
 
 def _digest(secret: bytes, parts: Sequence[bytes | str | None]) -> bytes:

@@ -60,7 +60,7 @@ class Cursors:
     """Writes cursors with the first secret of a seal, and reads them with any of its secrets."""
 
     def __init__(self, seal: Seal) -> None:
-        self._keys = seal.subkeys(_PURPOSE)
+        self._seal = seal
 
     def write(self, cursor: Cursor | None, scope: CursorScope) -> str | None:
         """The cursor as text. None for no cursor, for one that is too long, and for values without an exact text."""
@@ -70,7 +70,9 @@ class Cursors:
             payload = _packed(cursor)
         except NotFreezableError:
             return None
-        text = _encoded(_VERSION + _cipher(self._keys[0], scope).encrypt(payload, [_VERSION]))
+        text = _encoded(
+            _VERSION + _cipher(self._seal.subkeys(_PURPOSE)[0], scope).encrypt(payload, [_VERSION])
+        )
         return text if len(text) <= MAXIMUM_LENGTH else None
 
     def read(self, text: str, scope: CursorScope) -> Cursor:
@@ -82,7 +84,7 @@ class Cursors:
         sealed = _decoded(text)
         if sealed[:1] != _VERSION:
             raise BadCursorError
-        for key in self._keys:
+        for key in self._seal.subkeys(_PURPOSE):
             try:
                 return _unpacked(_cipher(key, scope).decrypt(sealed[1:], [_VERSION]))
             except InvalidTag:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
 from ipaddress import ip_address
 
@@ -22,6 +22,12 @@ def stop_on_sigterm() -> None:
     if task is not None:
         with suppress(NotImplementedError):  # Windows
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def on_sighup(reload: Callable[[], None]) -> None:
+    """Call `reload` on SIGHUP, which ends the process otherwise."""
+    with suppress(NotImplementedError, AttributeError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 class _Server(uvicorn.Server):

@@ -39,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql.databases.engines import new_synchronous_engine
+from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
 from dualsql.resource import Principal, Resource, Total
@@ -142,6 +142,16 @@ class Connections:
         self._at_work = 0
         self._is_idle = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def url(self) -> URL:
+        """Of the database."""
+        return self._engine.url
+
+    @property
+    def maximum(self) -> int:
+        """How many connections are open at most, besides those of the application's engine."""
+        return most_connections(self._engine.pool) if self._is_ours else 0
 
     @property
     def has_clock(self) -> bool:
@@ -337,6 +347,16 @@ class SQLResourceStore:
         # In the order of the ids, so that two sweepers cannot deadlock.
         locked = select(links.c.id).where(*doomed).order_by(links.c.id).with_for_update()
         return await self._change(delete(links).where(links.c.id.in_(locked)))
+
+    @property
+    def server(self) -> tuple[str, str | None, str | None]:
+        """Kind, host and port of its database."""
+        return server_at(self._connections.url)
+
+    @property
+    def maximum_connections(self) -> int:
+        """How many connections it opens at most; none of its own on the engine of an application."""
+        return self._connections.maximum
 
     async def clock(self) -> datetime | None:
         """The database's time; None for SQLite, which has the machine's."""

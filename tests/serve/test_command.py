@@ -359,6 +359,25 @@ async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str) -> Non
     assert rest.decode() == "Stopped.\n" and PASSWORD not in said
 
 
+@pytest.mark.quick(1)
+async def test_sighup_reads_the_secrets_again(shop: str, tmp_path: Path) -> None:
+    file = tmp_path / "secrets"
+    file.write_text(f"{SECRET}\n")
+    asked = ("--database", shop, "--all", "--secret-file", str(file))
+    async with serving_process(*asked) as served, asyncio.timeout(60):
+        assert served.process.stdout is not None
+        for written, said in (
+            (f"another {SECRET}\n{SECRET}\n", b"The secrets were read again.\n"),
+            ("short", b"The secrets were not read again: A secret is shorter than 32 bytes."),
+            ("", b"The secrets were not read again: secrets must be"),
+        ):
+            file.write_text(written)
+            served.process.send_signal(signal.SIGHUP)
+            assert SECRET.encode() not in await served.process.stdout.readuntil(said)
+        async with Client(f"{served.origin}/mcp") as model:
+            assert not (await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})).is_error
+
+
 def free_port() -> int:
     """A port of the loopback that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
@@ -439,7 +458,7 @@ def test_every_flag_and_its_variable_are_documented() -> None:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     options = [each for each in group.commands["serve"].params if each.name != "help"]
-    assert len(options) == 26
+    assert len(options) == 27
     for option in options:
         flag, variable = option.opts[0], option.envvar
         assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag

@@ -12,15 +12,26 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from sqlalchemy import Select, select
+from sqlalchemy import MetaData, Select, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql import DualResponseServer, ServerUnavailableError, SQLResourceStore, resource, server
+from dualsql import (
+    ConfigurationError,
+    DualResponseServer,
+    MemoryStore,
+    PageRequest,
+    ServerUnavailableError,
+    SQLResourceStore,
+    TamperedError,
+    resource,
+    server,
+)
 from dualsql.http import health
 from dualsql.settings import ALL_ACTIONS
-from tests.engines import opened
+from dualsql.store import upgrade
+from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
 from tests.http.live.serving import PATIENCE, listening
@@ -231,3 +242,64 @@ async def test_uvicorn_without_a_limit_is_told(
         pass
     told = [record for record in caplog.records if "--timeout-graceful-shutdown" in record.getMessage()]
     assert [record.levelno for record in told] == [logging.WARNING]
+
+
+async def test_a_worker_that_may_open_more_connections_than_there_are_says_so(
+    postgresql_server: PostgreSQL, postgresql_url: str
+) -> None:
+    """The formula of docs/operations.md, against the limits of the server, the database and the role."""
+    upgrade(postgresql_url)
+    name = make_url(postgresql_url).database
+
+    def worker(**options: Any) -> DualResponseServer:
+        store = SQLResourceStore(postgresql_url)
+        return DualResponseServer(
+            postgresql_url, base_url=BASE_URL, tables=MetaData(), store=store, secrets=SECRETS, **options
+        )
+
+    async with worker() as dual:
+        assert dual.maximum_connections == (15 + 10 + 10) + 15
+        assert dual.notices == []
+    async with worker(maximum_streams=300) as dual:
+        assert "may open 340 connections to the database 'default'" in dual.notices[0]
+        assert "allows this user 197." in dual.notices[0]
+    postgresql_server.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 49")
+    async with worker() as dual:
+        assert "50 connections" in dual.notices[0] and "allows this user 49." in dual.notices[0]
+    async with worker(maximum_pending=9) as dual:
+        assert dual.notices == []
+
+
+OLD, NEW = "the former secret, of thirty-two characters", "the later secret, of thirty-two characters"
+
+
+async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: str) -> None:
+    """Two workers on one store, one step after the other; cursors, links, resumptions and rows stay good."""
+    shared = MemoryStore()
+
+    def worker() -> DualResponseServer:
+        return DualResponseServer(
+            institutions_url, base_url=BASE_URL, tables=METADATA, store=shared, secrets=[OLD]
+        )
+
+    first, second = worker(), worker()
+    async with first, second:
+        made = await first.create_response(ALL, name="all")
+        page = await first.read_page(made.resource_id, None, PageRequest(limit=5))
+        for step in ([OLD, NEW], [NEW, OLD]):
+            for one, other in ((first, second), (second, first)):
+                one.set_secrets(step)
+                for each in (one, other):
+                    request = PageRequest(limit=5, cursor=page.next_cursor)
+                    page = await each.read_page(made.resource_id, None, request)
+                    assert len(page.rows) == 5
+        later = await first.create_response(ALL, name="later")
+        for worse in ([], ["short"], "text"):
+            with pytest.raises(ConfigurationError):
+                second.set_secrets(worse)
+        assert await second.open_resource(later.resource_id, None, "read")
+        for each in (first, second):
+            each.set_secrets([NEW])
+        assert await second.open_resource(later.resource_id, None, "read")
+        with pytest.raises(TamperedError):
+            await second.open_resource(made.resource_id, None, "read")

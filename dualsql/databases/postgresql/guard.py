@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, true
+from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, text, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.backends import (
@@ -112,6 +112,17 @@ def _set_locally(terms: SessionTerms) -> Select[Any]:
     return select(*(func.set_config(name, value, true()) for name, value in settings))
 
 
+# -1 is no limit, in roles and databases. The reserved ones are for superusers (PostgreSQL 16 has a second kind).
+_CONNECTION_LIMIT = """
+SELECT least(
+    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true)::int, 0),
+    nullif(d.datconnlimit, -1), nullif(r.rolconnlimit, -1)
+)
+FROM pg_database d, pg_roles r WHERE d.datname = current_database() AND r.rolname = session_user
+"""
+
+
 class PostgreSQLGuard(Guard):
     """For asyncpg, psycopg and any other driver.
 
@@ -162,6 +173,11 @@ class PostgreSQLGuard(Guard):
     def may_assume(self, role: str, connection: Connection) -> bool:
         """See `Guard.may_assume`."""
         return bool(connection.scalar(select(func.pg_has_role(role, "MEMBER"))))
+
+    async def connection_limit(self, connection: AsyncConnection) -> int | None:
+        """See `Guard.connection_limit`."""
+        found: int | None = (await connection.execute(text(_CONNECTION_LIMIT))).scalar_one_or_none()
+        return found
 
     async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
         """See `Guard.writable_tables`."""
