@@ -58,8 +58,15 @@ FLOORS: Mapping[str, Floor] = {
     "step": Floor("script time of a scroll step on cached pages, p95", p95, 8, "ms"),
     "jump": Floor(f"jump to row {FAR:,}, p50", median, 1000, "ms"),
     "dom_rows": Floor("rows in the DOM at 1,280 x 800", max, 60, ""),
-    "memory": Floor("memory of the page's process (Pss) after the scroll", max, 150, "MB"),
+    "memory": Floor("private memory of the page's process after the scroll", max, 150, "MB"),
     "weight": Floor("page and files as sent", max, 120, "KB"),
+}
+MEMORY: Mapping[str, str] = {
+    "memory_blank": "private, about:blank",
+    "memory_first": "private, first rows on the screen",
+    "memory": "private, after the scroll",
+    "memory_collected": "private, after the scroll and a collection of garbage",
+    "memory_shared": "with its share of what processes share (Pss), after the scroll",
 }
 BESIDE: Mapping[str, str] = {
     "first_rows": "first rows",
@@ -127,8 +134,10 @@ async def _page(playwright: Any) -> AsyncIterator[tuple[Browser, Page]]:
 
 async def _one_round(playwright: Any, url: str, found: dict[str, list[float]], screens: int) -> None:
     async with _page(playwright) as (browser, page):
+        note(found, "memory_blank", (await _memory(browser, page)).private)
         await page.goto(url)
         await page.wait_for_selector("td.active")
+        note(found, "memory_first", (await _memory(browser, page)).private)
         note(found, "first_rows", await _painted(page))
         note(found, "server", await page.evaluate(_SERVER))
         note(found, "weight", await page.evaluate(_WEIGHT) / 1024)
@@ -141,7 +150,7 @@ async def _one_round(playwright: Any, url: str, found: dict[str, list[float]], s
             await page.evaluate(_FRAME)
         await page.wait_for_function(_COMPLETE)
         note(found, "blank", await page.evaluate("window.longestBlank"))
-        note(found, "memory", await _memory(browser))
+        await _note_memory(browser, page, found)
         for value in await _cached_steps(page, height):
             note(found, "step", value)
         note(found, "jump", await _jump(page))
@@ -172,6 +181,7 @@ _SERVER = """() => {
     const [entry] = performance.getEntriesByType("navigation");
     return entry.responseStart - entry.requestStart;
 }"""
+_WORK = "() => { const end = performance.now() + 300; while (performance.now() < end); }"
 _WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
     .filter((entry) => entry.initiatorType !== "fetch").reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
 _FRAME = "() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
@@ -234,16 +244,43 @@ async def _script_seconds(session: CDPSession) -> float:
     return next(float(each["value"]) for each in metrics if each["name"] == "ScriptDuration")
 
 
-async def _memory(browser: Browser) -> float:
-    """Megabytes of the largest process that draws pages."""
+class Memory(NamedTuple):
+    """Megabytes of a process: those that no other process has, and these with its share of the others (Pss)."""
+
+    private: float
+    with_share: float
+
+
+async def _note_memory(browser: Browser, page: Page, found: dict[str, list[float]]) -> None:
+    after = await _memory(browser, page)
+    note(found, "memory", after.private)
+    note(found, "memory_shared", after.with_share)
+    session: CDPSession = await page.context.new_cdp_session(page)
+    await session.send("HeapProfiler.collectGarbage")
+    await session.detach()
+    note(found, "memory_collected", (await _memory(browser, page)).private)
+
+
+async def _memory(browser: Browser, page: Page) -> Memory:
+    """Of the process that draws the page: the one that works while the page's script does."""
     session = await browser.new_browser_cdp_session()
+    before = await _renderers(session)
+    await page.evaluate(_WORK)
+    after = await _renderers(session)
+    await session.detach()
+    return _memory_of(max(after, key=lambda process: after[process] - before.get(process, 0)))
+
+
+async def _renderers(session: CDPSession) -> dict[int, float]:
+    """Seconds that each process that draws pages has worked."""
     processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
-    return max(_pss(each["id"]) for each in processes if each["type"] == "renderer")
+    return {each["id"]: each["cpuTime"] for each in processes if each["type"] == "renderer"}
 
 
-def _pss(process: int) -> float:
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+def _memory_of(process: int) -> Memory:
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
+    sizes = {name: int(rest.split()[0]) / 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    return Memory(sizes["Private_Clean"] + sizes["Private_Dirty"] + sizes["Swap"], sizes["Pss"])
 
 
 def show(found: Measured) -> bool:
@@ -255,6 +292,9 @@ def show(found: Measured) -> bool:
         holds = holds and value <= floor.most
         verdict = "" if value <= floor.most else " **missed**"
         print(f"| {floor.meaning} | {value:,.1f} {floor.unit}{verdict} | {floor.most:,} {floor.unit} |")
+    print("\n| memory of the page's process, most | MB |\n|---|---|")
+    for name, meaning in MEMORY.items():
+        print(f"| {meaning} | {max(found.ours[name]):,.0f} |")
     print("\n| p50, ms | dualsql | Datasette |\n|---|---|---|")
     for name, meaning in BESIDE.items():
         print(f"| {meaning} | {median(found.ours[name]):,.0f} | {median(found.theirs[name]):,.0f} |")

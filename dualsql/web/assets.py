@@ -17,6 +17,7 @@ from dualsql.errors import require_package
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import problem_response
 from dualsql.results.access import not_found
+from dualsql.web.words import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -96,13 +97,15 @@ def environment() -> Environment:
     """The templates; the extra `web` is installed."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("dualsql.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["visible"] = visible
+    return made
 
 
 def require_templates() -> None:

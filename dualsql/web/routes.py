@@ -245,7 +245,7 @@ class WebPages:
         formats = frozenset(FORMATS) if link is None else self.server.links.formats(link.token)
         return {
             "resource": resource,
-            "downloads": [(name, _TITLES.get(name, name)) for name in FORMATS if name in formats],
+            "downloads": [(name, title) for name, title in _DOWNLOADS if name in formats],
             "is_link": link is not None,
             "is_known": principal is not None and link is None,
             "limit": min(
@@ -275,13 +275,17 @@ class WebPages:
 
 
 _TITLES = {
-    "csv": "CSV, for spreadsheets",
     "xlsx": "Excel",
+    "csv": "CSV, for spreadsheets",
     "parquet": "Parquet",
     "arrow": "Arrow",
     "ndjson": "NDJSON, a row on each line",
     "json": "JSON",
 }
+# What people open first; then every other format of the server.
+_DOWNLOADS = [
+    (name, _TITLES.get(name, name)) for name in dict.fromkeys((*_TITLES, *FORMATS)) if name in FORMATS
+]
 
 
 def _wanted(query: bytes, settings: Settings) -> PageRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
-from sqlalchemy import func, literal, select
+from sqlalchemy import case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import PageRequest, Principal
@@ -149,6 +150,34 @@ class TestQuestions:
             await page.goto(f'{url}#group={{"by":[],"aggregates":["count"]}}')
             await expect(page.locator("#total")).to_have_text("1 group")
 
+    async def test_a_group_without_a_value_has_no_bar(self, site: Site, browser: Browser) -> None:
+        kind = (FLIGHTS.c.id % 2).label("kind")
+        delay = case((FLIGHTS.c.id % 2 == 0, FLIGHTS.c.delay)).label("delay")
+        url = await site.create(select(FLIGHTS.c.id, kind, delay).order_by(FLIGHTS.c.id))
+        async with tab(browser) as page:
+            await page.goto(
+                f'{url}#group={{"by":["kind"],"aggregates":[{{"function":"avg","column":"delay"}}]}}'
+            )
+            await expect(page.locator("#chart rect")).to_have_count(2)
+            heights = [
+                float(await bar.get_attribute("height") or 0)
+                for bar in await page.locator("#chart rect").all()
+            ]
+            assert sorted(height > 0 for height in heights) == [False, True]
+            await expect(page.locator("#chart text", has_text="NULL")).to_have_count(1)
+            await expect(page.locator("#chart")).not_to_contain_text(re.compile(r"\b0: 0"))
+
+    async def test_a_filter_that_nothing_meets(self, site: Site, browser: Browser) -> None:
+        async with tab(browser) as page:
+            await page.goto(
+                f'{await site.create(BY_ID)}#filters=[{{"column":"carrier","op":"eq","value":"none"}}]'
+            )
+            await expect(page.locator("#total")).to_have_text("0 rows")
+            await expect(page.locator("#message")).to_have_text("No rows.")
+            await page.get_by_role("button", name="Remove: carrier is none").click()
+            await expect(page.locator("#total")).to_have_text("100,000 rows")
+            await expect(page.locator("#message")).to_be_empty()
+
     async def test_a_filter_of_times_has_a_field_for_times(self, site: Site, browser: Browser) -> None:
         async with tab(browser) as page:
             await page.goto(await site.create(BY_ID))
@@ -199,6 +228,7 @@ class TestMemory:
             asked = []
             page.on("request", lambda request: asked.append(request.post_data_json))
             await page.goto(url)
+            await expect(page.get_by_role("grid")).to_be_visible()
             await go_to(page, "90000")
             await expect(page.locator("tbody th").first).to_have_text("90,000")
             await page.keyboard.press("PageDown")

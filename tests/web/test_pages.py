@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import literal, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from dualsql.formats.table import FORMATS
 from dualsql.resource import Principal
 from dualsql.web.assets import assets
 from dualsql.web.routes import MOST_CELLS
@@ -343,6 +344,23 @@ async def test_a_link_that_is_not_good_opens_nothing(pages: Application) -> None
         assert "set-cookie" not in refused.headers
     json_body = await pages.http.post(f"{path}/view", json={"link": token})
     assert json_body.status_code == 415
+
+
+async def test_a_name_does_not_change_its_direction(pages: Application) -> None:
+    statement = select(INSTITUTIONS.c.id.label("a\u202eb")).order_by(INSTITUTIONS.c.id)
+    made = await pages.server.create_response(statement, principal=ANA, name="Sales \u202efdp.exe")
+    path = f"/resources/{made.resource_id}"
+    for page in (path, f"{path}/view/profile", "/resources/"):
+        shown = (await pages.http.get(page, headers=BROWSER | AS_ANA)).text
+        assert "Sales ⟨U+202E⟩fdp.exe" in shown
+        assert "\u202e" not in shown
+
+
+async def test_every_format_can_be_downloaded(pages: Application) -> None:
+    page = (await pages.http.get(await pages.create(), headers=BROWSER)).text
+    offered = re.findall(r"rows\?format=(\w+)", page)
+    assert sorted(offered) == sorted(FORMATS)
+    assert offered[:2] == ["xlsx", "csv"]
 
 
 async def test_a_link_is_opened_by_the_form_of_its_page_alone(pages: Application) -> None:

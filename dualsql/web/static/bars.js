@@ -36,14 +36,14 @@ function barsOf(rows, keys, width) {
   const marks = [];
   for (let index = 0; index < Math.min(rows.count, MOST) && rows.row(index); index += 1) {
     const cells = rows.row(index);
-    marks.push({ label: cells.slice(0, keys).map((cell) => cell.text).join(", "), value: Number(rows.value(index, value)), text: cells[value].text });
+    marks.push({ label: cells.slice(0, keys).map((cell) => cell.text).join(", "), value: finite(rows.value(index, value)), text: cells[value].text });
   }
   const labels = rows.columns.slice(0, keys).map((column) => column.name).join(" and ");
   return bars(marks, rows.columns[value].name, labels, { width, isAll: marks.length === rows.count });
 }
 
 /**
- * A figure of the marks, each { label, value, text }; both names are of columns.
+ * A figure of the marks, each { label, value, text }; a value that is no number (NULL) has no bar. Both names are of columns.
  * @param {object} options width: pixels that there are; isAll: whether these are all groups
  */
 function bars(marks, valueName, labelName, { width = 600, isAll = true } = {}) {
@@ -52,8 +52,8 @@ function bars(marks, valueName, labelName, { width = 600, isAll = true } = {}) {
   const isFlat = marks.every((mark) => fits(mark.label));
   const hasValues = marks.every((mark) => fits(short(mark)));
   const below = isFlat ? 18 : 64;
-  const most = Math.max(...marks.map((mark) => mark.value), 0);
-  const least = Math.min(...marks.map((mark) => mark.value), 0);
+  const most = Math.max(...marks.map((mark) => mark.value ?? 0), 0);
+  const least = Math.min(...marks.map((mark) => mark.value ?? 0), 0);
   const scale = HEIGHT / (most - least || 1);
   const zero = most * scale + ABOVE;
   const words = `${valueName} by ${labelName}${isAll ? "" : `, the first ${marks.length}`}`;
@@ -70,7 +70,7 @@ function bars(marks, valueName, labelName, { width = 600, isAll = true } = {}) {
   return figure;
 
   function drawn(mark, x) {
-    const size = Math.max(Math.abs(mark.value) * scale, 1);
+    const size = mark.value === null ? 0 : Math.max(Math.abs(mark.value) * scale, 1);
     const top = mark.value < 0 ? zero : zero - size;
     const bar = shape("rect", { x, y: top, width: step - 4, height: size, rx: 2, class: "bar-mark" });
     bar.append(shape("title", {}, `${mark.label}: ${mark.text}`));
@@ -82,6 +82,12 @@ function bars(marks, valueName, labelName, { width = 600, isAll = true } = {}) {
   }
 }
 
+/** The number; null for NULL and for what is none (NaN, Infinity). */
+function finite(value) {
+  return value !== null && Number.isFinite(Number(value)) ? Number(value) : null;
+}
+
 function short(mark) {
+  if (mark.value === null) return mark.text;
   return new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 }).format(mark.value);
 }

@@ -107,7 +107,7 @@ export function askForColumn(column, { canFilter, canHide = true }) {
   const button = (text, result, id) => make("button", { id, "data-free": "yes", onclick: () => { action = result(); } }, text);
   const width = make("input", { type: "number", className: "short", min: "40", max: "2000", value: String(column.width ?? ""), "aria-label": "Width in pixels", "data-button": "set-width" });
   const values = canFilter ? filterFields(column) : null;
-  return ask(column.name, (data) => action ?? { filter: condition(column, data.get("op"), values.read(data)) },
+  return ask(visible(column.name), (data) => action ?? { filter: condition(column, data.get("op"), values.read(data)) },
     make("div", { className: "tools" },
       button("Sort ascending", () => ({ sort: "asc" })), button("Sort descending", () => ({ sort: "desc" })),
       canHide ? button("Hide", () => ({ hide: true })) : null),
@@ -146,7 +146,7 @@ function filterFields(column) {
 /** Which columns are shown, and how: { hidden, isExact } or null. */
 export function askForColumns(columns, hidden, isExact) {
   const boxes = columns.map((column) => make("label", { className: "check" },
-    make("input", { type: "checkbox", name: "shown", value: column.name, checked: !hidden.includes(column.name) }), make("bdi", {}, column.name)));
+    make("input", { type: "checkbox", name: "shown", value: column.name, checked: !hidden.includes(column.name) }), make("bdi", {}, visible(column.name))));
   return ask("Columns",
     (data) => {
       const shown = data.getAll("shown");
@@ -159,7 +159,7 @@ export function askForColumns(columns, hidden, isExact) {
 
 /** How to group: { by, aggregates } or null. */
 export function askForGroups(columns) {
-  const named = (some, empty) => [option("", empty), ...some.map((column) => option(column.name, column.name))];
+  const named = (some, empty) => [option("", empty), ...some.map((column) => option(column.name, visible(column.name)))];
   const keys = Array.from({ length: MOST_KEYS }, (_, index) => groupKey(columns, index, named));
   keys.forEach((key, index) => {
     key.by.addEventListener("change", () => { if (keys[index + 1]) keys[index + 1].field.hidden = !key.by.value; });
@@ -195,7 +195,7 @@ export function showCell(value, column, index) {
   const text = exact(value);
   const words = value === null ? "NULL" : text === "" ? "an empty text" : `${grouped(text.length)} characters`;
   const shown = value === null ? "NULL" : wholeText(text);
-  openDialog(`${column.name}, row ${grouped(index + 1)}`,
+  openDialog(`${visible(column.name)}, row ${grouped(index + 1)}`,
     make("p", { className: "facts" }, `${column.type}: ${words}`),
     make("pre", { className: "cell", tabIndex: 0, dir: "auto" }, shown),
     make("div", { className: "tools" }, copyButton(text)));
@@ -212,7 +212,7 @@ export function showProfile(profile) {
   const figure = (value) => (value === null ? "NULL" : value === "" ? "empty" : visible(exact(value)));
   const head = ["Column", "NULL", "Distinct", "Lowest", "Highest", "Most frequent"];
   const rows = profile.columns.map((column) => make("tr", {},
-    make("th", { scope: "row" }, make("bdi", {}, column.name)),
+    make("th", { scope: "row" }, make("bdi", {}, visible(column.name))),
     ...[...[column.nulls, column.distinct, column.minimum, column.maximum].map((value) => (value === undefined ? "" : figure(value))),
       column.most_frequent?.slice(0, 3).map((each) => `${figure(each.value)} (${grouped(each.count)})`).join(", ") ?? ""]
       .map((text) => make("td", {}, column.masked ? "masked" : text))));

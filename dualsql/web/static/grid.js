@@ -5,7 +5,7 @@
 
 import "./vendor/regular-table.js";
 import { make } from "./dom.js";
-import { exact, grouped, isNumber } from "./values.js";
+import { exact, grouped, isNumber, visible } from "./values.js";
 
 export const ROW = 29; // pixels, as in style.css
 const TALLEST = 5_000_000; // pixels of the scroll bar's content
@@ -189,7 +189,7 @@ export class Grid {
     const arrow = { asc: " ▲", desc: " ▼" }[column.order] ?? "";
     return make("span", { className: "header" },
       make("button", { className: "sort", title: column.name, onclick: (event) => this.on.sort(column, column.order ? FOLLOWING[column.order] : "asc", event.shiftKey) },
-        make("bdi", {}, column.name), arrow),
+        make("bdi", {}, visible(column.name)), arrow),
       make("button", { className: "more", "aria-label": `Options of ${column.name}`, "aria-haspopup": "dialog",
         onclick: () => this.on.menu(column) }, "⋮"));
   }

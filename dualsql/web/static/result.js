@@ -150,6 +150,7 @@ async function load() {
   if (!grid) start();
   await grid.show(mine, { ...state, keepsPlace: row > 0 });
   if (row) await grid.goTo(row);
+  if (!mine.count) say("No rows.");
   drawBars(mine, state.group, body);
   tools();
   attempt(() => mine.countAll(), () => mine.counting.abort());

@@ -8,7 +8,7 @@ const message = document.getElementById("message");
 const since = new Date(place.dataset.since);
 const seconds = document.getElementById("seconds");
 
-setInterval(() => { seconds.textContent = ` ${Math.max(0, Math.round((Date.now() - since) / 1000))} s`; }, 1000);
+setInterval(() => { seconds.textContent = ` So far: ${Math.max(0, Math.round((Date.now() - since) / 1000))} s.`; }, 1000);
 
 if (place.dataset.delete === "yes") {
   const button = make("button", { onclick: async () => {
