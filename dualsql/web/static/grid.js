@@ -198,7 +198,7 @@ export class Grid {
     const table = this.table.querySelector("table");
     if (!table || !this.rows) return;
     set(table, { role: "grid", tabindex: "0", "aria-label": "Rows of the result", "aria-rowcount": this.rows.isCounted ? this.rows.count + 1 : -1,
-      "aria-colcount": this.columns.length + 1, "aria-activedescendant": "active-cell" });
+      "aria-colcount": this.columns.length + 1 });
     const selected = this.selection();
     for (const th of table.tHead?.rows[0]?.cells ?? []) {
       const meta = this.table.getMeta(th);
@@ -208,6 +208,7 @@ export class Grid {
       else set(th, { "aria-label": "Row number" });
     }
     for (const tr of table.tBodies[0]?.rows ?? []) this.#styleRow(tr, selected);
+    set(table, { "aria-activedescendant": table.querySelector("#active-cell") ? "active-cell" : null }); // it may be out of sight
     this.on.drawn(this.top);
   }
 
