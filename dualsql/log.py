@@ -49,6 +49,7 @@ def principal_hash(principal: Any) -> str:
 
 request_logger = logging.getLogger("dualsql.requests")
 
+REQUEST_ID_HEADER = "X-Request-Id"
 # What proxies and clouds make (UUID, ULID, hex). Nothing that could end a line, or be read as a field of it.
 REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # https://www.w3.org/TR/trace-context/#traceparent-header

@@ -31,6 +31,7 @@ from dualsql.http.parameters import (
     TOKEN,
 )
 from dualsql.http.problems import KINDS, METHODS, PRIVATE_HEADERS, RETRY_SECONDS
+from dualsql.log import REQUEST_ID_HEADER
 from dualsql.resource import WELL_KNOWN
 from dualsql.settings import Settings
 from dualsql_client import wire
@@ -75,7 +76,7 @@ class Operation:
         rules: further JSON Schema of the body: which names go together.
         methods: all methods of the path. HEAD and OPTIONS are described with GET or the first method.
         answers: the schema of an answer with `status`, by media type; empty for an answer without a body.
-        headers: names of HEADERS that such an answer may have, besides the private ones.
+        headers: names of HEADERS that such an answer may have, besides those that all have.
         asks: names of REQUEST_HEADERS.
         errors: codes, as in the table of problems.
         is_enveloped: JSON is a dual-mode answer for callers who ask for one.
@@ -184,6 +185,7 @@ CONDITIONAL = ("If-None-Match",)
 ENCODED = ("Accept-Encoding",)
 
 _TEXT: Schema = {"type": "string"}
+_REQUEST_ID: Schema = {"type": "string", "examples": ["0d9f2c55b1a7e384"]}
 HEADERS: Mapping[str, tuple[str, Schema]] = {
     "Vary": ("The request headers that the answer depends on.", _TEXT),
     "ETag": ("The version of the answer, for If-None-Match.", _TEXT),
@@ -206,6 +208,7 @@ HEADERS: Mapping[str, tuple[str, Schema]] = {
     "Cache-Control": ("No cache keeps the answer.", {"type": "string", "examples": ["no-store"]}),
     "Referrer-Policy": ("No other site learns the address.", _TEXT),
     "X-Content-Type-Options": ("Browsers do not guess the type.", _TEXT),
+    REQUEST_ID_HEADER: ("The id of the request in the server's log.", _REQUEST_ID),
 }
 """Headers of answers: their meaning and schema."""
 
@@ -223,9 +226,11 @@ REQUEST_HEADERS: Mapping[str, tuple[str, Schema]] = {
         f"With {FORMAT_HEADER}: whether a `chat` or `code` reads it.",
         {"type": "string", "examples": [*get_args(ExecutionContext)]},
     ),
+    REQUEST_ID_HEADER: ("An id for the server's log. A malformed one is replaced.", _REQUEST_ID),
 }
 """Headers of requests. Accept and Authorization are described by the answers and the security scheme."""
 
+_ALWAYS = (*PRIVATE_HEADERS, REQUEST_ID_HEADER)
 _OF_PAGES = ("Content-Security-Policy", "Cross-Origin-Opener-Policy")
 _ERROR_HEADERS: Mapping[int, Sequence[str]] = {
     401: ("WWW-Authenticate",),
@@ -547,7 +552,8 @@ def _parameters(found: Operation) -> Iterator[Mapping[str, Any]]:
         described = {"name": name, "in": "query", "description": parameter.description, "schema": schema}
         # Names are joined by commas.
         yield {**described, "style": "form", "explode": False} if schema.get("type") == "array" else described
-    for name in (*found.asks, *((FORMAT_HEADER, CONTEXT_HEADER) if found.is_enveloped else ())):
+    enveloped = (FORMAT_HEADER, CONTEXT_HEADER) if found.is_enveloped else ()
+    for name in (*found.asks, *enveloped, REQUEST_ID_HEADER):
         description, schema = REQUEST_HEADERS[name]
         yield {"name": name, "in": "header", "description": description, "schema": schema}
 
@@ -582,7 +588,7 @@ def _or_null(schema: Schema) -> Schema:
 
 def _responses(found: Operation) -> dict[str, Any]:
     content = {media_type: {"schema": schema} for media_type, schema in found.answers.items()}
-    named = (*PRIVATE_HEADERS, *(("Vary",) if found.is_enveloped else ()), *found.headers)
+    named = (*_ALWAYS, *(("Vary",) if found.is_enveloped else ()), *found.headers)
     answered: dict[str, Any] = {
         "description": found.summary,
         "headers": {name: _header_ref(name) for name in dict.fromkeys(named)},
@@ -591,7 +597,7 @@ def _responses(found: Operation) -> dict[str, Any]:
     }
     responses = {str(found.status): answered}
     if "If-None-Match" in found.asks:
-        headers = {name: _header_ref(name) for name in (*PRIVATE_HEADERS, "ETag", "Vary")}
+        headers = {name: _header_ref(name) for name in (*_ALWAYS, "ETag", "Vary")}
         responses["304"] = {"description": "The caller's copy is current.", "headers": headers}
     return responses | _errors(found.errors)
 
@@ -619,7 +625,7 @@ def _add_plain_methods(item: dict[str, Any], found: Operation) -> None:
             head["responses"][status] = {"description": described, "headers": headers}
         item["head"] = head
     if "OPTIONS" in found.methods and "options" not in item:
-        headers = {name: _header_ref(name) for name in (*PRIVATE_HEADERS, "Vary", "Allow")}
+        headers = {name: _header_ref(name) for name in (*_ALWAYS, "Vary", "Allow")}
         answered = {"description": "The methods of the path.", "headers": headers}
         item["options"] = {
             "operationId": f"{found.name}Options",
@@ -639,7 +645,7 @@ def _header_ref(name: str) -> Schema:
 
 
 def _problem_headers(status: int) -> dict[str, Schema]:
-    named = (*PRIVATE_HEADERS, "Vary", *_OF_PAGES, *_ERROR_HEADERS.get(status, ()))
+    named = (*_ALWAYS, "Vary", *_OF_PAGES, *_ERROR_HEADERS.get(status, ()))
     return {name: _header_ref(name) for name in named}
 
 

@@ -59,7 +59,15 @@ from dualsql.http.problems import (
 )
 from dualsql.http.streaming import answer_stream
 from dualsql.http.well_known import document_routes
-from dualsql.log import REQUEST, REQUEST_ID, TRACEPARENT, RequestRecord, log_request, request_logger
+from dualsql.log import (
+    REQUEST,
+    REQUEST_ID,
+    REQUEST_ID_HEADER,
+    TRACEPARENT,
+    RequestRecord,
+    log_request,
+    request_logger,
+)
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -85,7 +93,7 @@ COLLECTION = "/"
 
 _EXPOSED = (
     "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER, "X-Request-Id",
+    TOTAL_COUNT_KIND_HEADER, REQUEST_ID_HEADER,
 )  # fmt: skip
 _JSON = "application/json"
 
@@ -328,7 +336,7 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
 
 
 _SCOPE_KEY = "dualsql.request"
-_ID_HEADER = b"x-request-id"
+_ID_HEADER = REQUEST_ID_HEADER.lower().encode()
 
 
 class RequestLog:

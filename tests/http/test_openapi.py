@@ -213,6 +213,24 @@ async def test_it_is_served_and_named_by_the_well_known_document(application: Ap
     assert refused.headers["allow"] == "GET, HEAD"
 
 
+async def test_every_header_of_an_answer_is_described(application: Application) -> None:
+    document = application.server.openapi()
+    at = await application.create()
+    requests = [
+        ("GET", ""), ("HEAD", ""), ("POST", ""), ("OPTIONS", ""), ("PUT", "/pin"), ("DELETE", "/pin"), ("GET", "/rows"),
+        ("POST", "/query"), ("GET", "/profile"), ("GET", "/rows?format=yaml"), ("GET", "?limit=0"), ("DELETE", ""),
+        ("GET", "?limit=1"),
+    ]  # fmt: skip
+    for method, rest in requests:
+        answer = await application.http.request(method, at + rest)
+        operation = document["paths"]["/{id}" + rest.partition("?")[0]][method.lower()]
+        described = operation["responses"][str(answer.status_code)]
+        if "$ref" in described:
+            described = document["components"]["responses"][described["$ref"].rpartition("/")[2]]
+        known = {name.lower() for name in described["headers"]} | {"content-type", "content-length"}
+        assert set(answer.headers) <= known, (method, rest)
+
+
 async def test_the_collection_has_two_methods(application: Application) -> None:
     refused = await application.http.post("/resources/", json={})
     assert problem_of(refused, 405)["code"] == "METHOD_NOT_ALLOWED"
