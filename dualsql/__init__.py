@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         QueryExecutionError as QueryExecutionError,
         QueryInterruptedError as QueryInterruptedError,
         QueryTimeoutError as QueryTimeoutError,
+        RateLimitedError as RateLimitedError,
         ResourceExpiredError as ResourceExpiredError,
         ResourceFailedError as ResourceFailedError,
         ResourceNotFoundError as ResourceNotFoundError,
@@ -122,6 +123,8 @@ if TYPE_CHECKING:
     )
     from dualsql.settings import (
         Action as Action,
+        Rate as Rate,
+        RateLimits as RateLimits,
         ResultCache as ResultCache,
         Settings as Settings,
         SnapshotTags as SnapshotTags,
@@ -223,6 +226,9 @@ _MODULES = {
     "QueryInterruptedError": "dualsql.errors",
     "QueryParameter": "dualsql.saved_queries",
     "QueryTimeoutError": "dualsql.errors",
+    "Rate": "dualsql.settings",
+    "RateLimitedError": "dualsql.errors",
+    "RateLimits": "dualsql.settings",
     "Registry": "dualsql.freeze",
     "Requester": "dualsql.store.protocol",
     "Resource": "dualsql.resource",

@@ -7,6 +7,7 @@ DualResponseError
 ├── DatabaseBusyError          DATABASE_BUSY            no connection was free, or the database closed it
 │   ├── DatabaseUnreachableError  DATABASE_UNREACHABLE  no connection could be opened
 │   └── TooManyQueriesError    TOO_MANY_QUERIES         ... because the maximum runs and waits already
+├── RateLimitedError           RATE_LIMITED             the caller has done this too often of late
 ├── NotFreezableError          NOT_FREEZABLE            the statement cannot be kept as data
 ├── NoTotalOrderError          NO_TOTAL_ORDER           its rows cannot be paged without loss
 ├── ResourceNotFoundError      RESOURCE_NOT_FOUND       unknown, deleted, or not the caller's
@@ -153,6 +154,26 @@ class TooManyQueriesError(DatabaseBusyError):
     """The maximum number of queries runs and waits already."""
 
     code = "TOO_MANY_QUERIES"
+
+
+class RateLimitedError(DualResponseError):
+    """The caller has done this too often of late (`Settings.rate_limits`).
+
+    Attributes:
+        retry_after: seconds until it is allowed again.
+    """
+
+    code = "RATE_LIMITED"
+    default_hint = "Wait as long as Retry-After says, and send fewer requests."
+
+    def __init__(self, action: str, retry_after: int) -> None:
+        does = {"create": "creates results", "ask": "asks for rows", "stream": "opens streams"}[action]
+        super().__init__(
+            f"This caller {does} too often.",
+            hint=f"Wait {retry_after} second{'s' * (retry_after != 1)}, and do it less often.",
+            details={"retry_after": retry_after},
+        )
+        self.retry_after = retry_after
 
 
 class NotFreezableError(DualResponseError):

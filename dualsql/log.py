@@ -68,6 +68,7 @@ class RequestRecord:
         route: the path with placeholders, or the name of the tool; never a path as it was sent.
         principal: a Principal; the log gets its hash.
         resource_id: the log gets its hash.
+        address: of the caller, as the ASGI server gives it; not logged.
         rows: that were read; of a tool, those that it showed.
         bytes: of the body as sent.
         lane: how the rows were read last: `session`, `page_reader`, or the name of a stream backend.
@@ -83,6 +84,7 @@ class RequestRecord:
     code: str | None = None
     principal: Any = None
     resource_id: str | None = None
+    address: str | None = None
     rows: int | None = None
     bytes: int | None = None
     lane: str | None = None
@@ -112,17 +114,18 @@ REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", defaul
 
 
 class RequestIds(NamedTuple):
-    """How a request is found again; the trace is empty if the caller named none."""
+    """How a request is found again, and where it came from; the trace is empty if the caller named none."""
 
     id: str
     trace_id: str
+    address: str | None = None
 
     @classmethod
-    def of(cls, request_id: object, traceparent: object) -> RequestIds:
+    def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:
         """What the caller sent, where it is well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
         found = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else new_incident(), found[1] if found else "")
+        return cls(str(request_id) if is_id else new_incident(), found[1] if found else "", address)
 
 
 def log_request(record: RequestRecord) -> None:

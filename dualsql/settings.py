@@ -46,6 +46,60 @@ class ResultCache:
             raise ConfigurationError("The ttl and the maximum_bytes of a ResultCache must be positive.")
 
 
+LimitedAction = Literal["create", "ask", "stream"]
+"""create: a result, also by a question or a chart. ask: a page, a question, a profile or the picture of a chart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How often a caller may do something: `per_minute` times a minute on average, and `burst` times at once.
+
+    Args:
+        burst: a sixth of `per_minute` unless given, and at least 1.
+    """
+
+    per_minute: int
+    burst: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for a rate that allows nothing."""
+        if (
+            type(self.per_minute) is not int
+            or type(self.burst) is not int
+            or self.per_minute <= 0
+            or self.burst < 0
+        ):
+            raise ConfigurationError(
+                "The per_minute and the burst of a Rate must be positive whole numbers.",
+                hint="For example Rate(per_minute=60, burst=10).",
+            )
+        if self.burst == 0:
+            object.__setattr__(self, "burst", max(1, self.per_minute // 6))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """How often one caller may do what. Each worker counts for itself, in memory.
+
+    Attributes:
+        principal: by action, the rate of one principal.
+        address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, set
+            up uvicorn to trust that proxy (`--forwarded-allow-ips`): otherwise all callers have the proxy's address.
+    """
+
+    principal: Mapping[LimitedAction, Rate] = field(default_factory=dict)
+    address: Mapping[LimitedAction, Rate] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for an unknown action."""
+        for action, rate in (*self.principal.items(), *self.address.items()):
+            if action not in get_args(LimitedAction) or not isinstance(rate, Rate):
+                raise ConfigurationError(
+                    f"RateLimits: {action!r} is not an action with a Rate.",
+                    hint='For example RateLimits(principal={"create": Rate(60)}, address={"ask": Rate(600)}).',
+                )
+
+
 def setting(default: T, meaning: str, *, positive: bool = False) -> T:
     """One field of `Settings`.
 
@@ -228,6 +282,11 @@ class Settings:
         256 * 1024 * 1024,
         "Bytes that the resources of one principal may take in the store; None for no limit.",
         positive=True,
+    )
+    rate_limits: RateLimits | None = setting(
+        None,
+        "How often one principal, and one address, may create results, ask for rows and open streams. Further requests "
+        "are refused with 429 (RATE_LIMITED).",
     )
     pages: bool = setting(
         False,

@@ -118,6 +118,7 @@ class ChartService:
         """
         view = self._views.of(resource, principal)
         chart = _chart_of(resource, view)
+        self._access.admit("ask", principal)
         marks = await (bins_of(view) if chart.mark == "histogram" else marks_of(chart, view))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)

@@ -19,6 +19,7 @@ from dualsql.errors import (
     DualResponseError,
     ForbiddenError,
     LimitExceededError,
+    RateLimitedError,
     ResourcePendingError,
     ServerUnavailableError,
 )
@@ -150,6 +151,7 @@ KINDS: Mapping[str, ProblemKind] = {
     "QUERY_TIMEOUT": ProblemKind(504, "timeout"),
     "SERVER_UNAVAILABLE": ProblemKind(503, "unavailable"),
     "STORAGE_ERROR": ProblemKind(503, "unavailable"),
+    "RATE_LIMITED": ProblemKind(429, "rate_limited"),
     "RESOURCE_NOT_FOUND": ProblemKind(404, "not_found"),
     "RESOURCE_EXPIRED": ProblemKind(410, "expired"),
     "RESOURCE_PENDING": ProblemKind(409, "pending"),
@@ -251,6 +253,8 @@ def _answer(error: DualResponseError, incident: str) -> Response:
     headers = dict(_HEADERS.get(kind.status, {}))
     if isinstance(error, ResourcePendingError):
         headers |= RETRY_SOON
+    if isinstance(error, RateLimitedError):
+        headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, MethodNotAllowedError):
         headers["Allow"] = ", ".join(error.known)
     challenge = getattr(error, "challenge", None)

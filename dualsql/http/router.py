@@ -397,7 +397,10 @@ def _begun(scope: Scope, prefix: str) -> RequestRecord:
     is_given = len(given) == 1 and REQUEST_ID.fullmatch(given[0]) is not None
     number = given[0] if is_given else token_hex(8)
     scope["headers"] = [*others, (_ID_HEADER, number.encode())]
-    return RequestRecord(id=number, trace_id=trace[1] if trace else "", prefix=prefix)
+    client = scope.get("client")
+    return RequestRecord(
+        id=number, trace_id=trace[1] if trace else "", prefix=prefix, address=client[0] if client else None
+    )
 
 
 def _log(record: RequestRecord, scope: Scope) -> None:

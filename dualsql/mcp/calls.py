@@ -467,7 +467,7 @@ class Tool:
             context = get_context()
             wanted = context.wanted
             if context.ids is not None:
-                record.id, record.trace_id = context.ids
+                record.id, record.trace_id, record.address = context.ids
             principal = None if context.token is None else self.principal(context.token)
             record.principal = principal
             returned = await self._run({**arguments, **self.principal_parameters.arguments(principal)})

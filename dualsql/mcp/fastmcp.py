@@ -8,7 +8,7 @@ from typing import Any
 
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import AuthorizationError, ToolError, ValidationError as FastValidationError
-from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
+from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers, get_http_request
 from fastmcp.tools import FunctionTool, ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
@@ -92,8 +92,15 @@ def _call_context(context: Context) -> CallContext:
         report,
         context.is_background_task,
         _wanted(context),
-        ids_of(get_http_headers(include_all=True), _meta(context)),
+        ids_of(get_http_headers(include_all=True), _meta(context), _address()),
     )
+
+
+def _address() -> Any:
+    try:
+        return get_http_request().client
+    except RuntimeError:  # not over HTTP, or in a background task
+        return None
 
 
 def _wanted(context: Context) -> Wanted:

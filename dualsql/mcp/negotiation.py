@@ -20,7 +20,7 @@ from dualsql.envelope import (
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
-from dualsql.log import RequestIds
+from dualsql.log import REQUEST_ID_HEADER, RequestIds
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
 from dualsql_client.wire import ToolProblem
 
@@ -101,10 +101,17 @@ def wanted_by(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None)
     return wanted({**asked, **sent})
 
 
-def ids_of(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> RequestIds:
-    """The ids of one call: X-Request-Id of its HTTP request, and the trace of its `_meta` or else of the request."""
-    sent, said = headers or {}, meta or {}
-    return RequestIds.of(sent.get("x-request-id"), said.get("traceparent", sent.get("traceparent")))
+def ids_of(
+    headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None, client: Any = None
+) -> RequestIds:
+    """The ids of one call: X-Request-Id of its HTTP request, and the trace of its `_meta` or else of the request.
+
+    Args:
+        client: the address and the port that the HTTP request came from.
+    """
+    sent = headers or {}
+    trace = (meta or {}).get("traceparent", sent.get("traceparent"))
+    return RequestIds.of(sent.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
 
 
 class ToolCall(NamedTuple):

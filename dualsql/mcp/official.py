@@ -105,8 +105,8 @@ def _call_context(context: Context[Any, Any]) -> CallContext:
         await context.report_progress(seconds, message=message)
 
     meta = cast("Mapping[str, Any] | None", context.request_context.meta)
-    headers = None if request is None else request.headers
-    form, ids = wanted_by(headers, meta), ids_of(headers, meta)
+    headers, client_address = (None, None) if request is None else (request.headers, request.client)
+    form, ids = wanted_by(headers, meta), ids_of(headers, meta, client_address)
     return CallContext(client, get_access_token(), report, wanted=form, ids=ids)
 
 

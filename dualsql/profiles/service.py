@@ -38,6 +38,7 @@ class ProfileService:
     ) -> Profile:
         """See `DualResponseServer.profile`."""
         known = checked_profile(kind)
+        self._access.admit("ask", principal)
         view = self._views.of(resource, principal)
         await self._access.note("profile", principal, resource=resource)
         found = await fetch_profile(view, known, columns)

@@ -27,9 +27,10 @@ from dualsql.freeze import Seal
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.identity.authenticate import Authenticate
 from dualsql.identity.quotas import evict, find_surplus
+from dualsql.identity.rates import RateLimiter
 from dualsql.log import REQUEST
 from dualsql.resource import Clock, Principal, Resource
-from dualsql.settings import Action, Settings
+from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
@@ -194,6 +195,7 @@ class AccessControl:
         self._authenticate = authenticate
         self._authorize = authorize
         self._audit = audit
+        self._rates = None if settings.rate_limits is None else RateLimiter(settings.rate_limits)
 
     @property
     def is_authenticated(self) -> bool:
@@ -219,6 +221,16 @@ class AccessControl:
         if record is not None:
             record.principal = principal
         return principal
+
+    def admit(self, action: LimitedAction, principal: Principal | None) -> None:
+        """Count a request of the caller that will run a query.
+
+        Raises:
+            RateLimitedError: the principal, or the address that the request came from, has sent too many.
+        """
+        if self._rates is not None:
+            record = REQUEST.get()
+            self._rates.require(action, principal, None if record is None else record.address)
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.

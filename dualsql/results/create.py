@@ -218,6 +218,7 @@ class Creator:
             return await self._create(options)
 
     async def _create(self, options: CreateOptions) -> DualResponse:
+        self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
         document = _frozen(source, options)
         if options.wait is not None:
@@ -246,6 +247,7 @@ class Creator:
         if response is not None:
             await self._access.note("read", principal, resource=resource, rows=len(response.sample))
             return replace(response, expires_at=resource.expires_at)
+        self._access.admit("ask", principal)
         source = chosen_source(self._sources, resource.source)
         view = self._views.open(source, resource.document, principal)
         shown = _shown(view, NOTHING)

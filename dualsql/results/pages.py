@@ -123,10 +123,12 @@ class ResultPages:
             request: as `PageRequest.checked` gave it.
 
         Raises:
+            RateLimitedError: see `AccessControl.admit`.
             UnknownColumnError: a sort key names no column of the result.
             NoTotalOrderError, BadCursorError: a cursor was given, and the result has none, or it is not valid.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
+        self._access.admit("ask", target.principal)
         with blaming(target.asked, reads_conversions=target.reads_conversions):
             page = await self._read(target, request)
         await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))

@@ -487,9 +487,11 @@ class Streams:
         """Open a stream. Nothing runs before its first chunk is requested.
 
         Raises:
+            RateLimitedError: see `AccessControl.admit`.
             BadParameterError, UnknownColumnError: the format or a column is unknown.
             BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
         """
+        self._access.admit("stream", target.principal)
         view, written = target.view, format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
         chosen_columns(columns, request.options.text_columns)

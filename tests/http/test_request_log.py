@@ -131,8 +131,8 @@ async def test_the_body_of_a_404_is_the_same_for_all(institutions_url: str) -> N
      f"00-{TRACE}-{'0' * 16}-01", f"ff-{TRACE}-00f067aa0ba902b7-01", None, 7, {"a": 1}],
 )  # fmt: skip
 def test_a_malformed_trace_is_none(value: object) -> None:
-    assert RequestIds.of("mine", value) == ("mine", "")
-    assert RequestIds.of("mine", TRACEPARENT) == ("mine", TRACE)
+    assert RequestIds.of("mine", value)[:2] == ("mine", "")
+    assert RequestIds.of("mine", TRACEPARENT)[:2] == ("mine", TRACE)
 
 
 async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(institutions_url: str, log: Log) -> None:

@@ -1,0 +1,99 @@
+"""Limits how often a caller creates results, asks for rows and opens streams: token buckets in memory, per worker.
+
+A bucket is full after a pause. Each request takes one token, and `Rate.per_minute` tokens come back each minute. With
+several workers, each counts what it serves itself, so a caller gets up to the rate times the number of workers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from dualsql.errors import RateLimitedError
+from dualsql.resource import Principal
+from dualsql.settings import LimitedAction, Rate, RateLimits
+
+MOST_BUCKETS = 10_000
+"""Of one table."""
+
+
+class Buckets:
+    """The buckets of one kind of caller, at most `most` of them.
+
+    A bucket is the time at which it will be full again; one that is full is forgotten. If more callers have spent
+    tokens, those that have spent the fewest are forgotten: a caller at its limit stays there, whoever else arrives.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_BUCKETS) -> None:
+        self._clock = clock
+        self._most = most
+        self._full_at: dict[tuple[str, ...], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, key: tuple[str, ...], rate: Rate) -> float:
+        """Take a token: 0, or if there is none, the seconds until there is one."""
+        now, pause = self._clock(), 60 / rate.per_minute
+        full_at = max(self._full_at.get(key, now), now) + pause
+        # Rounding: at the end of a pause the token is there.
+        wait = full_at - now - rate.burst * pause
+        if wait > 1e-6:
+            return wait
+        if key not in self._full_at and len(self._full_at) >= self._most:
+            self._forget(now)
+        self._full_at[key] = full_at
+        return 0.0
+
+    def give_back(self, key: tuple[str, ...], rate: Rate) -> None:
+        """Return a token that was taken."""
+        if key in self._full_at:
+            self._full_at[key] -= 60 / rate.per_minute
+
+    def _forget(self, now: float) -> None:
+        kept = sorted((at, key) for key, at in self._full_at.items() if at > now)
+        # A tenth at once, so that a flood of callers does not sort the table at each request.
+        room = max(1, self._most // 10)
+        self._full_at = {key: at for at, key in kept[max(0, len(kept) + room - self._most) :]}
+
+
+class RateLimiter:
+    """The buckets of one server's callers. Requests that are refused take no token."""
+
+    def __init__(self, limits: RateLimits) -> None:
+        self._limits = limits
+        # Apart, so that a flood of addresses makes no principal forgotten.
+        self._principals, self._addresses = Buckets(), Buckets()
+
+    def require(self, action: LimitedAction, principal: Principal | None, address: str | None) -> None:
+        """Take a token of the principal, and one of the address, where they are known and limited.
+
+        Raises:
+            RateLimitedError: one of them has none left.
+        """
+        of_principal = self._limits.principal.get(action)
+        of_address = self._limits.address.get(action)
+        taken: tuple[str, ...] | None = None
+        wait = 0.0
+        if of_principal is not None and principal is not None:
+            taken = (action, principal.id, principal.tenant or "")
+            wait = self._principals.take(taken, of_principal)
+        if not wait and of_address is not None and address is not None:
+            wait = self._addresses.take((action, network_of(address)), of_address)
+            if wait and taken is not None and of_principal is not None:
+                self._principals.give_back(taken, of_principal)
+        if wait:
+            raise RateLimitedError(action, math.ceil(wait))
+
+
+def network_of(address: str) -> str:
+    """Whose an address is: of IPv6 the network of 64 bits, in which a host may choose any address."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]  # of a test's transport, or a socket without addresses
+    if isinstance(found, IPv6Address):
+        return str(found.ipv4_mapped or IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(found)
