@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     )
     from dualsql.settings import (
         Action as Action,
+        LimitedAction as LimitedAction,
         Rate as Rate,
         RateLimits as RateLimits,
         ResultCache as ResultCache,
@@ -204,6 +205,7 @@ _MODULES = {
     "InsufficientScopeError": "dualsql.errors",
     "InvalidSQLError": "dualsql.errors",
     "LimitExceededError": "dualsql.errors",
+    "LimitedAction": "dualsql.settings",
     "LinkForm": "dualsql.response",
     "LinkRecord": "dualsql.store.protocol",
     "Listing": "dualsql.results.access",

@@ -32,6 +32,7 @@ NOT_REACHED = {
     "QUERY_CANCELLED": "of fastmcp's tasks alone",
     "VALUE_NOT_REPRESENTABLE": "it takes odd rows",
     "NO_TOTAL_ORDER": "it takes odd statements",
+    "RATE_LIMITED": "how long to wait is another number each time",
     "INSUFFICIENT_SCOPE": "it takes tokens with scopes",
 }
 
