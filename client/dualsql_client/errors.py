@@ -30,9 +30,13 @@ from typing_extensions import is_typeddict
 _PASSING_STATUSES = frozenset({429, 502, 503, 504})
 _PASSING_CODES = frozenset(
     {
-        "DATABASE_BUSY", "DATABASE_UNREACHABLE", "RATE_LIMITED", "SERVER_UNAVAILABLE", "STORAGE_ERROR",
+        "DATABASE_BUSY",
+        "DATABASE_UNREACHABLE",
+        "RATE_LIMITED",
+        "SERVER_UNAVAILABLE",
+        "STORAGE_ERROR",
         "TOO_MANY_QUERIES",
-    }  # fmt: skip
+    }
 )
 """Of the server, in the last record of a stream, whose status has left by then."""
 
