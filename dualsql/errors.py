@@ -166,10 +166,9 @@ class RateLimitedError(DualResponseError):
     code = "RATE_LIMITED"
     default_hint = "Wait as long as Retry-After says, and send fewer requests."
 
-    def __init__(self, action: str, retry_after: int) -> None:
-        does = {"create": "creates results", "ask": "asks for rows", "stream": "opens streams"}[action]
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
         super().__init__(
-            f"This caller {does} too often.",
+            message,
             hint=f"Wait {retry_after} second{'s' * (retry_after != 1)}, and do it less often.",
             details={"retry_after": retry_after},
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from dualsql.errors import RateLimitedError
@@ -85,7 +85,14 @@ class RateLimiter:
             if wait and taken is not None and of_principal is not None:
                 self._principals.give_back(taken, of_principal)
         if wait:
-            raise RateLimitedError(action, math.ceil(wait))
+            raise RateLimitedError(f"This caller {_DOES[action]} too often.", retry_after=math.ceil(wait))
+
+
+_DOES: Mapping[LimitedAction, str] = {
+    "create": "creates results",
+    "ask": "asks for rows",
+    "stream": "opens streams",
+}
 
 
 def network_of(address: str) -> str:
