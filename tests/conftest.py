@@ -6,9 +6,10 @@ of tests is a package, so that files in two folders may bear one name.
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what runs in the background, or under nohup, with SIGINT ignored, and so would our children be.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without garbage collection, and leave them out of it afterwards: they all stay.
+
+    17,000 tests and what they import are 1.5 million objects: each full collection of garbage would take half a second.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own `-m` deselects

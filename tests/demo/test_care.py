@@ -156,7 +156,7 @@ async def test_a_tool_takes_text_as_text_and_keeps_to_the_level(
 ) -> None:
     await build(database_url)
     dual = DualResponseServer(database_url, base_url="http://127.0.0.1/resources", tables=Base)
-    async with Client(build_mcp(dual)) as model:
+    async with dual, Client(build_mcp(dual)) as model:
         for hostile in ("%", "_'; DROP TABLE programs; --", "\\"):
             found = await model.call_tool("search_programs", {"field": hostile})
             assert found.structured_content is not None
