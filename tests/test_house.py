@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from io import StringIO
@@ -50,18 +51,24 @@ ON_BOTH_SIDES_OF_THE_WIRE = {
 MEANINGLESS_NAMES = {"utils", "util", "helpers", "common", "base", "core", "manager", "misc"}
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """The parsed module; once for all tests, since all modules take half a second."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def lengths_of_functions(file: Path) -> Iterator[tuple[str, int]]:
     """Lines of each function without its docstring, which is not what makes it hard to change."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
             yield f"{file.name}:{node.name}", (node.end_lineno or 0) - body[0].lineno + 1
 
 
-def code_lines(text: str) -> int:
+def code_lines(text: str, tree: ast.Module | None = None) -> int:
     """The lines of a module that hold code: no blank ones, comments or docstrings."""
     documented: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree or ast.parse(text)):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -82,10 +89,12 @@ def test_code_lines_are_those_that_hold_code() -> None:
 
 
 def test_a_module_has_one_purpose_a_docstring_and_a_bearable_length() -> None:
-    texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in MODULES}
-    assert [name for name in texts if Path(name).stem in MEANINGLESS_NAMES] == []
-    assert [name for name, text in texts.items() if not ast.get_docstring(ast.parse(text))] == []
-    lengths = {name: code_lines(text) for name, text in texts.items()}
+    names = {file: str(file.relative_to(ROOT)) for file in MODULES}
+    assert [name for name in names.values() if Path(name).stem in MEANINGLESS_NAMES] == []
+    assert [name for file, name in names.items() if not ast.get_docstring(tree_of(file))] == []
+    lengths = {
+        name: code_lines(file.read_text(encoding="utf-8"), tree_of(file)) for file, name in names.items()
+    }
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
     small = {name for name, length in lengths.items() if length < SHORTEST_MODULE and "__init__" not in name}
     assert sorted(small - set(SMALL_MODULES)) == [], "merge a small module, or list it with its reason"
@@ -160,7 +169,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = {
         name: {
             other
-            for other in imports_at_run_time(ast.parse(file.read_text(encoding="utf-8")))
+            for other in imports_at_run_time(tree_of(file))
             if other in NAMES and other != name and (name, other) not in WANTED_LOOPS
         }
         for name, file in NAMES.items()
@@ -175,7 +184,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_a_class_name_has_one_meaning() -> None:
     found: dict[str, list[str]] = {}
     for file in MODULES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
     assert {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ForwardRef
@@ -18,6 +19,7 @@ EXPORTS = [(module, name) for module in (mcp, serve) for name in module.__all__]
 PUBLIC = {*dualsql.__all__, *mcp.__all__, *catalogue.__all__, *identity.__all__, *serve.__all__}
 
 
+@cache
 def own_names(module: ModuleType) -> set[str]:
     """The names of dualsql that a module's annotations may use: what it defines, or imports from dualsql."""
     found: set[str] = set()

@@ -160,7 +160,7 @@ async def test_wide_tables_are_listed_as_far_as_a_page_goes(tmp_path: Path) -> N
     url = sqlite_url_in(tmp_path)
     engine = create_async_engine(url)
     wide = MetaData()
-    for number in range(50):
+    for number in range(20):
         others = [Column(f"c{index:03}", Integer) for index in range(499)]
         Table(f"wide_{number:03}", wide, Column("id", Integer, primary_key=True), *others)
     async with engine.begin() as connection:
@@ -168,8 +168,8 @@ async def test_wide_tables_are_listed_as_far_as_a_page_goes(tmp_path: Path) -> N
     await engine.dispose()
     async with home(url) as http:
         page = await http.get("")
-        assert page.text.count('class="table"') == 50
-        assert "wide_049" in page.text
+        assert page.text.count('class="table"') == 20
+        assert "wide_019" in page.text
         assert page.text.count("200 more columns are not listed.") == page.text.count("<details") > 5
         assert len(page.content) < 500_000
 
