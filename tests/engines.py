@@ -47,6 +47,8 @@ SERVER_OPTIONS = (
     "full_page_writes=off",
     "max_connections=200",
     "shared_buffers=64MB",
+    "jit=off",
+    "autovacuum=off",
 )
 
 

@@ -24,7 +24,8 @@ def third_of(node_id: str) -> int:
 def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     """The cases of tests with `@pytest.mark.quick(number, *databases)` that are not among so many for each database.
 
-    Where databases are named, the cases of others are long: what is theirs alone has quick tests elsewhere.
+    Where databases are named, the cases of others are long: what is theirs alone has quick tests elsewhere. A whole
+    module may be marked; its tests without a database are quick.
     """
     groups: defaultdict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -36,7 +37,7 @@ def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
         marker = group[0].get_closest_marker("quick")
         assert marker is not None
         number, *databases = marker.args
-        is_quick = not databases or database in databases
+        is_quick = not databases or database in ("", *databases)
         quick = set(_evenly(number, len(group), start=_DATABASES.index(database))) if is_quick else set()
         yield from (item for number, item in enumerate(group) if number not in quick)
 

@@ -56,6 +56,9 @@ from dualsql_client.progress import Bar
 from tests.client.cutting import CuttingProxy
 from tests.client.hosting import listening_socket, serving
 
+# What is about databases is in tests/databases and tests/results.
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 METADATA = MetaData()
 ENTRIES = Table(
     "entries",
@@ -174,7 +177,7 @@ async def test_every_row_as_python_has_it(service: Service, plain_http: httpx.As
     assert await parsed.to_dicts() == [as_kept(service, row) for row in ROWS]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("batch_size", [1, 7, 3000])
 async def test_batches_are_of_the_size_asked_for(
     service: Service, plain_http: httpx.AsyncClient, batch_size: int
@@ -310,7 +313,7 @@ async def begun(parsed: ParsedDualResponse) -> tuple[Any, list[Any]]:
     return stream, await anext(stream)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize(
     "change",
     [
@@ -348,7 +351,7 @@ async def test_without_a_total_order_a_break_is_an_error_that_counts_the_rows(
     assert proxy.cuts == 1
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("before", [None, "an older file"])
 async def test_a_broken_file_is_not_there(
     service: Service, plain_http: httpx.AsyncClient, tmp_path: Path, before: str | None
@@ -407,7 +410,7 @@ READING: dict[str, Callable[[ParsedDualResponse], Awaitable[Any]]] = {
 }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("read", READING.values(), ids=list(READING))
 async def test_a_first_request_that_breaks_is_sent_again_where_it_only_reads(
     service: Service, plain_http: httpx.AsyncClient, read: Callable[[ParsedDualResponse], Awaitable[Any]]
@@ -424,7 +427,7 @@ MAKING: dict[str, Callable[[ParsedDualResponse], Awaitable[Any]]] = {
 }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("make", MAKING.values(), ids=list(MAKING))
 async def test_a_request_that_does_something_is_never_sent_again(
     service: Service, plain_http: httpx.AsyncClient, make: Callable[[ParsedDualResponse], Awaitable[Any]]
@@ -436,7 +439,7 @@ async def test_a_request_that_does_something_is_never_sent_again(
     assert (breaks.connections, caught.value.status) == (1, None)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("read", [READING["all"], READING["page"]], ids=["all", "page"])
 async def test_a_signed_link_is_never_sent_again(
     service: Service, read: Callable[[ParsedDualResponse], Awaitable[Any]]

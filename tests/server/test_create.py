@@ -25,7 +25,8 @@ from dualsql import (
 from tests.schools import SCHOOLS, Base, School
 from tests.server.conftest import BASE_URL, MakeServer, statements_of
 
-pytestmark = pytest.mark.anyio
+# What is about databases is in tests/databases and tests/results.
+pytestmark = pytest.mark.quick(50, "sqlite")
 
 
 async def test_a_sample_that_is_everything_costs_one_statement(
@@ -115,7 +116,7 @@ async def test_what_the_database_says_stays_with_the_operator(
     assert refused.value.__cause__ is not None
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -185,7 +186,7 @@ async def test_a_memory_database_has_one_connection_for_all() -> None:
     await engine.dispose()
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize(
     ("options", "error"),
     [

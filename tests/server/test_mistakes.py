@@ -25,6 +25,9 @@ from dualsql import (
 from tests.schools import Base, School
 from tests.server.conftest import BASE_URL, MakeServer
 
+# What is about databases is in tests/databases and tests/results.
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 SYNCHRONOUS = create_engine("sqlite://")
 ASYNCHRONOUS = create_async_engine("sqlite+aiosqlite://")
 SESSIONS = [Session(SYNCHRONOUS), sessionmaker(SYNCHRONOUS), AsyncSession(ASYNCHRONOUS)]

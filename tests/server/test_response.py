@@ -14,6 +14,9 @@ from dualsql import ConfigurationError, DualResponse, DualResponseServer, Resour
 from tests.schools import School
 from tests.server.conftest import BASE_URL, MakeServer
 
+# What is about databases is in tests/databases and tests/results.
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 mcp_types = pytest.importorskip("mcp_types", reason="the extra mcp is a part of the test environment")
 
 
@@ -85,7 +88,7 @@ async def test_a_uri_is_never_one_that_hosts_fetch(make_server: MakeServer) -> N
     assert response.resource_uri == f"schools://{response.resource_id}"
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize("base_url", ["", "/resources", "ftp://x/", "http://", "http://x/?a=b"])
 async def test_a_base_url_is_an_address(make_server: MakeServer, base_url: str) -> None:
     with pytest.raises(ConfigurationError):

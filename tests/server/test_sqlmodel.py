@@ -25,6 +25,9 @@ from dualsql import DualResponseServer, NotFreezableError
 from dualsql.freeze import Registry, freeze
 from tests.server.conftest import BASE_URL, UNHURRIED
 
+# What is about databases is in tests/databases and tests/results.
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 
 class Rank(enum.Enum):
     """An enum, which SQLModel keeps as its names."""
