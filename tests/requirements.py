@@ -531,6 +531,7 @@ BEYOND: dict[str, str] = {
     "identity/test_authenticate.py": "who sent a request, and who is refused",
     "identity/test_links.py": "signed links, their ends and their forgeries",
     "identity/test_listing.py": "a principal's own resources",
+    "serve/test_doctor.py": "dualsql doctor finds each fault, says what to do, and tells no secret",
     "identity/test_rates.py": "how often one principal, and one address, may do what",
     "identity/test_quotas.py": "how much one principal may keep",
     "identity/test_strangers.py": "what a stranger learns: nothing",

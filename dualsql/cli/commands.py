@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dualsql.cli.options import ServeOptions, takes
+from dualsql.cli.options import DoctorOptions, ServeOptions, takes
 from dualsql.errors import DualResponseError, importing
 from dualsql_client.cli.commands import fetch_command, view_command
 
@@ -124,6 +124,22 @@ def serve_command(options: ServeOptions) -> None:
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
         asyncio.run(run(options))
+
+
+@app.command("doctor")
+@takes(DoctorOptions)
+def doctor_command(options: DoctorOptions) -> None:
+    """Check what `dualsql serve` needs, with the same options; exit code 1 if something would not work."""
+    with _errors_in_one_line():
+        try:
+            with importing():
+                from dualsql.cli.doctor import examine, is_healthy, report
+        except ModuleNotFoundError as error:
+            raise _missing(error.name, "serve") from error
+        found = asyncio.run(examine(options))
+        typer.echo(report(found, as_json=options.as_json))
+    if not is_healthy(found):
+        raise typer.Exit(1)
 
 
 def _missing(module: str | None, extra: str) -> SystemExit:

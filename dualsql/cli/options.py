@@ -189,6 +189,15 @@ class ServeOptions:
     name: Annotated[str, typer.Option(help="Name of the server in the configuration of hosts.")] = "dualsql"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions(ServeOptions):
+    """Flags of `dualsql doctor`: those of `dualsql serve`, and the form of the answer."""
+
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="DUALSQL_DOCTOR_JSON", help="Print one JSON object.")
+    ] = False
+
+
 def secrets(options: ServeOptions) -> tuple[str, ...]:
     """The secrets that sign stored results, of the file or of the variable.
 

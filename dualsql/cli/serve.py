@@ -76,10 +76,10 @@ async def run(options: ServeOptions) -> None:
         with _admin_listener(options) as admin:
             await _over_stdio(options, base_url, partial(_serve_no_rest, options, build, admin))
         return
-    authenticate = _authenticate(options)
+    authenticate = authenticate_of(options)
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
-        if authenticate is None and not (is_loopback(listener) and _is_of_this_machine(options.base_url)):
+        if authenticate is None and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
             raise ConfigurationError(
                 "A server that other machines can reach requires authentication.",
                 hint="Set DUALSQL_TOKEN, or use --authenticate module:function.",
@@ -133,7 +133,7 @@ def openapi(origin: str) -> str:
     return json.dumps(described.openapi(), indent=2)
 
 
-def _is_of_this_machine(base_url: str | None) -> bool:
+def is_of_this_machine(base_url: str | None) -> bool:
     """Whether the base URL, if any, names this machine. Behind a proxy, a loopback address does not limit access."""
     return base_url is None or urlsplit(base_url).hostname in {"localhost", "127.0.0.1", "::1"}
 
@@ -172,16 +172,16 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 
 
 async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None) -> Built:
-    with _without_log(), _reading(options):
+    with without_log(), _reading(options):
         built = await build_server(
             options.database,
-            _selection(options),
+            selection_of(options),
             base_url=base_url,
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
             secrets=secrets(options),
-            **_settings(options),
+            **settings_of(options),
         )
     _configure_log(options)
     return built
@@ -202,7 +202,7 @@ def _is_no_cut_off(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], CutOffError))
 
 
-def _selection(options: ServeOptions) -> Selection:
+def selection_of(options: ServeOptions) -> Selection:
     return Selection(schema=options.schema, tables=_listed(options.tables), everything=options.everything)
 
 
@@ -211,7 +211,7 @@ def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def _settings(options: ServeOptions) -> dict[str, Any]:
+def settings_of(options: ServeOptions) -> dict[str, Any]:
     """The settings of the server.
 
     Raises:
@@ -279,7 +279,7 @@ async def _store(options: ServeOptions) -> ResourceStore:
     return SQLResourceStore(options.store)
 
 
-def _authenticate(options: ServeOptions) -> Authenticate | None:
+def authenticate_of(options: ServeOptions) -> Authenticate | None:
     if options.token is not None and options.authenticate is not None:
         raise ConfigurationError("--token and --authenticate cannot be combined.", hint="Give one of them.")
     if options.token is not None:
@@ -385,7 +385,7 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
     """
     started = Started()
     described = DualResponseServer(
-        options.database, base_url=base_url, tables=MetaData(), **_settings(options)
+        options.database, base_url=base_url, tables=MetaData(), **settings_of(options)
     )
     mcp = _build_mcp(options, described)
     answer_once_started(mcp, started)
@@ -439,7 +439,7 @@ def _end(code: int) -> NoReturn:
 
 
 @contextmanager
-def _without_log() -> Iterator[None]:
+def without_log() -> Iterator[None]:
     """Suppress dualsql's log records in the block. An error before the start is printed as one line."""
     logger = logging.getLogger("dualsql")
     level = logger.level
@@ -515,7 +515,7 @@ def _named(database: str) -> str:
 
 def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
     """The command and environment with which a host starts this server; the user fills in the URL."""
-    selection = _selection(options)
+    selection = selection_of(options)
     which = ["--all"] if selection.everything else ["--tables", ",".join(selection.tables)]
     if selection.schema is not None:
         which = ["--schema", selection.schema]

@@ -1,0 +1,355 @@
+"""`dualsql doctor`: what would stop `dualsql serve` with the same options, and what would go wrong later.
+
+Nothing is changed, and no message holds a URL's password, a token or a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from ipaddress import ip_address
+from typing import Any, Literal
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from sqlalchemy import MetaData, Table
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
+from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
+from dualsql.databases import ReflectedTables
+from dualsql.databases.engines import server_at
+from dualsql.databases.proof import connection_limit, prove_read_only, prove_role
+from dualsql.databases.reflection import reflect
+from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.source import Source, open_source, reach
+from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.freeze import Registry
+from dualsql.http.openapi import OPENAPI
+from dualsql.resource import Clock
+from dualsql.server import TOLERATED_SKEW, DualResponseServer
+from dualsql.settings import Settings
+from dualsql.store import SQLResourceStore
+
+State = Literal["ok", "warning", "fault"]
+
+_MOST_NAMED = 10
+_LONGEST_ANSWER = 4 * 1024 * 1024
+_SECONDS = 10.0
+_DATABASE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        check: its name.
+        state: a fault stops the server or its callers; a warning does not.
+        told: one sentence.
+        hint: what to do; empty if nothing is to be done.
+    """
+
+    check: str
+    state: State
+    told: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        first = f"{self.state:8} {self.check:15} {self.told}"
+        return f"{first}\n{'':25}{self.hint}" if self.hint else first
+
+
+async def examine(options: ServeOptions) -> list[Finding]:
+    """Make all checks that the options allow."""
+    found = [*_configuration(options), *_exposure(options)]
+    with without_log():
+        found += [each async for each in _database(options)]
+        found += [each async for each in _store(options)]
+    return [*found, await asyncio.to_thread(_base_url, options)]
+
+
+def report(findings: Sequence[Finding], *, as_json: bool) -> str:
+    """The findings as lines for a person, or as a JSON object."""
+    if as_json:
+        return json.dumps(
+            {"healthy": is_healthy(findings), "checks": [asdict(each) for each in findings]}, indent=2
+        )
+    return "\n".join(map(str, findings))
+
+
+def is_healthy(findings: Sequence[Finding]) -> bool:
+    """Whether there is no fault."""
+    return all(each.state != "fault" for each in findings)
+
+
+def _fault(check: str, error: DualResponseError) -> Finding:
+    return Finding(check, "fault", error.message, error.hint)
+
+
+@contextmanager
+def _noting(check: str, found: list[Finding]) -> Iterator[None]:
+    """An error of the block is a fault of the check."""
+    try:
+        yield
+    except DualResponseError as error:
+        found.append(_fault(check, error))
+
+
+def _configuration(options: ServeOptions) -> list[Finding]:
+    found: list[Finding] = []
+    with _noting("configuration", found):
+        DualResponseServer(
+            "sqlite+aiosqlite://",
+            base_url=f"{(options.base_url or 'http://127.0.0.1').rstrip('/')}/resources",
+            tables=MetaData(),
+            secrets=secrets(options),
+            authenticate=authenticate_of(options),
+            **settings_of(options),
+        )
+        if options.store is not None and not secrets(options):
+            raise ConfigurationError(
+                "--store requires a secret: stored results are signed.",
+                hint="Set DUALSQL_SECRET to at least 32 characters, the same in every process and after each restart.",
+            )
+    return found or [Finding("configuration", "ok", "The options fit together.")]
+
+
+def _exposure(options: ServeOptions) -> Iterator[Finding]:
+    is_local = _is_loopback(options.host) and is_of_this_machine(options.base_url)
+    if not is_local and options.token is None and options.authenticate is None:
+        yield Finding(
+            "authentication",
+            "fault",
+            "A server that other machines can reach requires authentication.",
+            "Set DUALSQL_TOKEN, or use --authenticate module:function.",
+        )
+    elif not is_local and (options.base_url or "").lower().startswith("http:"):
+        yield Finding(
+            "authentication",
+            "warning",
+            "Callers send their tokens over http, which others on the way can read.",
+            "Put a proxy with TLS in front of the server, and give its https:// URL as --base-url.",
+        )
+    else:
+        told = (
+            "Callers need a token."
+            if options.token or options.authenticate
+            else "Only this machine can call."
+        )
+        yield Finding("authentication", "ok", told)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
+    found: list[Finding] = []
+    with _noting("database", found):
+        async with _opened(options) as source:
+            timeout = source.limits.connection_timeout
+            await reach(source, timeout=timeout)
+            found.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
+            with _noting("read-only", found):
+                await prove_read_only(source, timeout=timeout)
+                found.append(Finding("read-only", "ok", "A session refuses to write."))
+            with _noting("tables", found):
+                tables = await reflect(source, selection_of(options))
+                found.append(_readable(tables))
+                found += await _rights(source, tables)
+            found.append(await _connections(source, options))
+    for each in found:
+        yield each
+
+
+@asynccontextmanager
+async def _opened(options: ServeOptions) -> AsyncIterator[Source]:
+    roles = {} if options.read_only_role is None else {_DATABASE: options.read_only_role}
+    settings = replace(_settings_or_default(options), read_only_roles=roles)
+    source = open_source(_DATABASE, options.database, Registry(MetaData()), settings)
+    try:
+        yield source
+    finally:
+        await source.close()
+
+
+def _settings_or_default(options: ServeOptions) -> Settings:
+    try:
+        return Settings(**settings_of(options))
+    except ConfigurationError:  # the first check has told it
+        return Settings()
+
+
+def _readable(tables: ReflectedTables) -> Finding:
+    served = len(tables.metadata.tables)
+    told = f"{served} table{'s' * (served != 1)} can be read."
+    if not tables.left_out:
+        return Finding("tables", "ok", told)
+    named = ", ".join(tables.left_out[:_MOST_NAMED])
+    more = f" and {len(tables.left_out) - _MOST_NAMED} more" if len(tables.left_out) > _MOST_NAMED else ""
+    return Finding(
+        "tables",
+        "warning",
+        f"{told} Not served: {named}{more}.",
+        "GRANT SELECT on them, or name others with --tables.",
+    )
+
+
+async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
+    """Whether the session's user could write if sessions were not read-only."""
+    if not source.capabilities.has_roles:
+        return []
+    wanted: list[Table] = list(tables.metadata.tables.values())
+    found: list[Finding] = []
+    timeout = source.limits.connection_timeout
+
+    async def writable(connection: AsyncConnection) -> Sequence[str]:
+        return await source.guard.writable_tables(connection, wanted)
+
+    with _noting("rights", found):
+        if source.role is not None:
+            await prove_role(replace(source, registry=Registry(tables.metadata)), timeout=timeout)
+        with database_errors(source):
+            names = await in_session(source, None, writable, timeout=timeout)
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            return [
+                Finding(
+                    "rights",
+                    "warning",
+                    f"The user may change: {', '.join(names[:_MOST_NAMED])}{more}. Only sessions are read-only.",
+                    "Use a user that has only SELECT and is not a superuser, or --read-only-role.",
+                )
+            ]
+        found.append(Finding("rights", "ok", "The database user may change none of the tables."))
+    return found
+
+
+async def _connections(source: Source, options: ServeOptions) -> Finding:
+    wanted = source.maximum_connections
+    if options.store is not None:
+        store = SQLResourceStore(options.store)
+        wanted += store.maximum_connections if store.server == server_at(source.engine.url) else 0
+        await store.close()
+    allowed = await connection_limit(source, timeout=source.limits.connection_timeout)
+    told = f"One worker opens up to {wanted} connections"
+    if allowed is None:
+        return Finding("connections", "ok", f"{told}; the database tells no limit.")
+    told = f"{told}, and the database allows this user {allowed}."
+    if wanted > allowed:
+        hint = "Raise max_connections, or put a pool such as PgBouncer (in session mode) between them."
+        return Finding("connections", "fault", told, hint)
+    return Finding("connections", "ok", f"{told} That is enough for {allowed // wanted} workers.")
+
+
+async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
+    if options.store is None:
+        yield Finding(
+            "store",
+            "warning",
+            "Results are kept in memory: they end with the process, and several workers do not share them.",
+            "Give the URL of a database for results: --store.",
+        )
+        return
+    from dualsql.store.migrations import is_migrated
+
+    found: list[Finding] = []
+    with _noting("store", found):
+        if not await asyncio.to_thread(is_migrated, options.store):
+            raise ConfigurationError(
+                "The tables of the store are missing or of another release.",
+                hint="Run: dualsql migrate --database <the store's URL>",
+            )
+        found.append(Finding("store", "ok", "The tables of the store are those of this release."))
+        found.append(await _clock(options.store))
+    for each in found:
+        yield each
+
+
+async def _clock(url: str) -> Finding:
+    store = SQLResourceStore(url)
+    try:
+        await store.open()
+        ahead = (await Clock(store).synchronize()).total_seconds()
+    finally:
+        await store.close()
+    if abs(ahead) <= TOLERATED_SKEW:
+        return Finding("clock", "ok", "The clocks of this machine and of the store agree.")
+    side = "ahead of" if ahead > 0 else "behind"
+    return Finding(
+        "clock",
+        "warning",
+        f"The clock of this machine is {abs(ahead):,.0f} seconds {side} the store's, by which results expire.",
+        "Set both clocks, for example with NTP.",
+    )
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _base_url(options: ServeOptions) -> Finding:
+    """Whether a running server, or the proxy before it, answers at the base URL as a dualsql server does."""
+    base_url = options.base_url
+    if base_url is None:
+        return Finding(
+            "base URL",
+            "ok",
+            f"None is given: callers use the address of the server (port {options.port or DEFAULT_PORT}).",
+        )
+    if urlsplit(base_url).scheme not in ("http", "https"):
+        return Finding(
+            "base URL",
+            "fault",
+            "It is no http or https URL.",
+            "Give the URL at which callers reach the server.",
+        )
+    address = f"{base_url.rstrip('/')}/resources{OPENAPI}"
+    try:
+        with build_opener(_NoRedirect).open(Request(address), timeout=_SECONDS) as answer:  # noqa: S310 - http only
+            is_ours = "openapi" in json.loads(answer.read(_LONGEST_ANSWER))
+    except HTTPError as error:
+        return _answered(error)
+    except (OSError, ValueError):
+        is_ours = False
+    if is_ours:
+        return Finding("base URL", "ok", "A dualsql server answers there.")
+    return Finding(
+        "base URL",
+        "warning",
+        "No dualsql server answers there now.",
+        "Start the server first. If it runs, see which part of the way to it (name, port, proxy, certificate) fails.",
+    )
+
+
+_CAUSES = {
+    403: (
+        "The server refuses the host name.",
+        "Give --allowed-hosts, or let the proxy pass the Host header on.",
+    ),
+    404: ("The path leads elsewhere.", "Let the proxy pass the path on as it is, with its prefix."),
+    421: ("The server refuses the host name.", "Let the proxy pass the Host header on."),
+}
+
+
+def _answered(error: HTTPError) -> Finding:
+    if 300 <= error.code < 400:
+        told, hint = (
+            "The answer is a redirect.",
+            "Give the URL that callers end at, with https:// and its prefix.",
+        )
+    else:
+        told, hint = _CAUSES.get(
+            error.code, ("The answer is an error.", "See the log of the proxy and of the server.")
+        )
+    state: State = "warning" if error.code in (502, 503, 504) else "fault"
+    return Finding("base URL", state, f"{told} Status {error.code}.", hint)

@@ -1,0 +1,218 @@
+"""`dualsql doctor`: each thing that may be wrong is found, said with what to do, and without a secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import make_url
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.routing import Mount, Route
+from typer.testing import CliRunner
+
+from dualsql.cli.commands import app
+from dualsql.cli.doctor import examine
+from dualsql.cli.options import ServeOptions
+from dualsql.http.router import HostCheck
+from dualsql.server import DualResponseServer
+from dualsql.store import SQLResourceStore, upgrade
+from tests.client.hosting import listening_socket, origin_of, serving
+from tests.engines import PostgreSQL
+from tests.http.application import METADATA
+
+SECRET = "a secret of at least thirty-two characters"
+TOKEN = "a-token-of-more-than-sixteen-characters"
+
+
+def doctor(*arguments: str, **variables: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
+    """The exit code, and by check its state, what it told and the hint."""
+    result = CliRunner().invoke(app, ["doctor", *arguments, "--json"], env=variables)
+    told = json.loads(result.stdout)
+    assert told["healthy"] is (result.exit_code == 0)
+    return result.exit_code, {
+        each["check"]: (each["state"], each["told"], each["hint"]) for each in told["checks"]
+    }
+
+
+def states(found: dict[str, tuple[str, str, str]]) -> dict[str, str]:
+    return {check: state for check, (state, _, _) in found.items()}
+
+
+def test_a_sound_configuration(shop: str, tmp_path_store: str) -> None:
+    upgrade(tmp_path_store)
+    code, found = doctor("--database", shop, "--all", "--store", tmp_path_store, DUALSQL_SECRET=SECRET)
+    assert code == 0
+    assert states(found) == dict.fromkeys(
+        ["configuration", "authentication", "database", "read-only", "tables", "connections", "store", "clock",
+         "base URL"],
+        "ok",
+    )  # fmt: skip
+    assert found["tables"][1] == "3 tables can be read."
+
+
+@pytest.fixture
+def tmp_path_store(tmp_path: Any) -> str:
+    return f"sqlite:///{tmp_path}/store.sqlite"
+
+
+def test_a_person_reads_lines_with_what_to_do(shop: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--database", shop, "--all"])
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    [at] = [number for number, line in enumerate(lines) if line.startswith("warning  store")]
+    assert "memory" in lines[at] and "--store" in lines[at + 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "check", "told"),
+    [
+        (["--store", "sqlite:///nowhere.db"], {}, "configuration", "requires a secret"),
+        (["--store", "sqlite:///nowhere.db"], {"DUALSQL_SECRET": "short"}, "configuration", "32"),
+        (["--token", TOKEN, "--authenticate", "a:b"], {}, "configuration", "cannot be combined"),
+        (["--authenticate", "no.such.module:who"], {}, "configuration", "cannot be imported"),
+        (["--cors-origins", "app.example.com"], {}, "configuration", "is not an origin"),
+        (["--base-url", "api.example.com"], {}, "configuration", "base_url"),
+        (["--base-url", "ftp://api.example.com", "--token", TOKEN], {}, "configuration", "base_url"),
+        (["--host", "0.0.0.0"], {}, "authentication", "requires authentication"),
+        (["--base-url", "https://127.0.0.1.example.com"], {}, "authentication", "requires authentication"),
+        (["--tables", "parts,nothing"], {}, "tables", "nothing"),
+        (["--schema", "nothing"], {}, "tables", "schema"),
+        (["--read-only-role", "reader"], {}, "database", "has no roles"),
+    ],
+)
+def test_faults_of_the_configuration(
+    shop: str, arguments: list[str], variables: dict[str, str], check: str, told: str
+) -> None:
+    everything = [] if {"--tables", "--schema"} & set(arguments) else ["--all"]
+    code, found = doctor("--database", shop, *everything, *arguments, **variables)
+    assert code == 1
+    assert found[check][0] == "fault" and told in found[check][1] and found[check][2]
+
+
+def test_tokens_over_http_are_a_warning(shop: str) -> None:
+    _, found = doctor("--database", shop, "--all", "--base-url", "http://api.invalid", "--token", TOKEN)
+    assert found["authentication"][0] == "warning" and "TLS" in found["authentication"][2]
+
+
+def test_the_tables_of_the_store_are_checked(shop: str, tmp_path_store: str) -> None:
+    arguments = ("--database", shop, "--all", "--store", tmp_path_store)
+    code, found = doctor(*arguments, DUALSQL_SECRET=SECRET)
+    assert (code, found["store"][0]) == (1, "fault") and "dualsql migrate" in found["store"][2]
+
+
+def test_a_database_that_is_not_there(tmp_path: Any) -> None:
+    code, found = doctor("--database", f"sqlite:///{tmp_path}/missing.sqlite", "--all")
+    assert (code, found["database"][0]) == (1, "fault")
+    assert not (tmp_path / "missing.sqlite").exists()
+
+
+async def test_clocks_that_differ_are_a_warning(
+    shop: str, tmp_path_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def clock(_: SQLResourceStore) -> datetime:
+        return datetime.now(UTC) - timedelta(hours=1)
+
+    upgrade(tmp_path_store)
+    monkeypatch.setattr(SQLResourceStore, "clock", clock)
+    monkeypatch.setenv("DUALSQL_SECRET", SECRET)
+    options = ServeOptions(database=shop, everything=True, store=tmp_path_store)
+    [found] = [each for each in await examine(options) if each.check == "clock"]
+    assert found.state == "warning"
+    assert "3,600 seconds ahead of" in found.told and "NTP" in found.hint
+
+
+@pytest.fixture
+def database(postgresql_server: PostgreSQL) -> Iterator[str]:
+    """A URL of a database with one table, as its superuser."""
+    with postgresql_server.database() as url:
+        postgresql_server.execute("CREATE TABLE parts (id integer PRIMARY KEY)", str(make_url(url).database))
+        yield url
+
+
+@pytest.fixture
+def reader(postgresql_server: PostgreSQL, database: str) -> Iterator[str]:
+    """The URL with a user who may only read, and open three connections."""
+    name, role = str(make_url(database).database), f"reader_{uuid4().hex}"
+    postgresql_server.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'hunter2' CONNECTION LIMIT 3")
+    postgresql_server.execute(f"GRANT SELECT ON parts TO {role}", name)
+    yield make_url(database).set(username=role, password="hunter2").render_as_string(hide_password=False)
+    postgresql_server.execute(f"DROP OWNED BY {role}", name)
+    postgresql_server.execute(f"DROP ROLE {role}")
+
+
+def test_rights_and_connections_of_a_postgresql_user(database: str, reader: str) -> None:
+    code, as_owner = doctor("--database", database, "--all")
+    assert code == 0
+    assert as_owner["rights"][0] == "warning" and "parts" in as_owner["rights"][1]
+    assert "SELECT" in as_owner["rights"][2]
+    assert as_owner["connections"][0] == "ok" and "enough for" in as_owner["connections"][1]
+    code, as_reader = doctor("--database", reader, "--all")
+    assert code == 1
+    assert as_reader["rights"][0] == "ok"
+    assert as_reader["connections"][0] == "fault" and "allows this user 3" in as_reader["connections"][1]
+
+
+def test_no_secret_is_printed(database: str, reader: str, shop: str) -> None:
+    wrong = make_url(reader).set(username="nobody_of_this_name").render_as_string(hide_password=False)
+    for url in (reader, wrong, "postgresql://u:hunter2@127.0.0.1:9/x", "nonsense://u:hunter2@h/x", "hunter2"):
+        for options in ([], ["--json"]):
+            arguments = ["--database", url, "--all", "--token", f"hunter2{TOKEN}", "--store", url, *options]
+            result = CliRunner().invoke(
+                app, ["doctor", *arguments], env={"DUALSQL_SECRET": f"hunter2{SECRET}"}
+            )
+            assert result.exit_code == 1
+            assert "hunter2" not in result.output, result.output
+            assert "Traceback" not in result.output
+
+
+@asynccontextmanager
+async def answering(kind: str, shop: str) -> AsyncIterator[str]:
+    """A base URL at which something answers."""
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        server = DualResponseServer(shop, base_url=f"{origin}/resources", tables=METADATA)
+        apps: dict[str, Starlette] = {
+            "server": Starlette(routes=[Mount("/resources", server.router())]),
+            "prefix": Starlette(routes=[Mount("/data", Starlette(routes=[Mount("/resources", server.router())]))]),
+            "text": Starlette(routes=[Route("/{path:path}", lambda _: PlainTextResponse("hello"))]),
+            "redirect": Starlette(routes=[Route("/{path:path}", lambda _: RedirectResponse("https://127.0.0.1:9/"))]),
+            "host": Starlette(
+                routes=[Mount("/resources", server.router())],
+                middleware=[Middleware(HostCheck, hosts=["other.example.com"], origins=[])],
+            ),
+            "broken": Starlette(routes=[Route("/{path:path}", lambda _: PlainTextResponse("", 502))]),
+        }  # fmt: skip
+        async with serving(apps[kind], listening):
+            yield f"{origin}/data" if kind == "prefix" else origin
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "told"),
+    [
+        ("server", "ok", "A dualsql server answers"),
+        ("prefix", "ok", "A dualsql server answers"),
+        ("text", "warning", "No dualsql server"),
+        ("redirect", "fault", "redirect"),
+        ("host", "fault", "refuses the host name"),
+        ("broken", "warning", "Status 502"),
+    ],
+)
+async def test_the_base_url_is_asked(shop: str, kind: str, state: str, told: str) -> None:
+    async with answering(kind, shop) as base_url:
+        options = ServeOptions(database=shop, everything=True, base_url=base_url, token=TOKEN)
+        [found] = [each for each in await examine(options) if each.check == "base URL"]
+    assert found.state == state and told in found.told
+    assert bool(found.hint) is (state != "ok")
+
+
+def test_nothing_answers_at_the_base_url(shop: str) -> None:
+    with closing(listening_socket()) as taken:  # bound, and not listening
+        code, found = doctor("--database", shop, "--all", "--base-url", origin_of(taken))
+    assert (code, found["base URL"][0]) == (0, "warning")
