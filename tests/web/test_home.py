@@ -140,6 +140,16 @@ async def test_signing_in_needs_the_token_of_its_page(institutions_url: str) -> 
             assert "Open the page again" in refused.text
 
 
+async def test_without_callers_there_is_no_list_of_results(institutions_url: str) -> None:
+    async with home(institutions_url) as http:
+        listing = await http.get("resources/")
+        assert listing.status_code == 404
+        assert "<h1>There is no list of results" in listing.text
+        assert "Open a result at the link" in listing.text
+        gone = await http.get("resources/nothing")
+        assert "<h1>This result does not exist, or it is not yours. Ask the question again" in gone.text
+
+
 async def test_many_tables_are_listed(tmp_path: Path) -> None:
     url = sqlite_url_in(tmp_path)
     engine = create_async_engine(url)
