@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -54,7 +54,7 @@ from dualsql.http.health import (
     say_how_uvicorn_stops,
     stopped,
 )
-from dualsql.http.router import FeatureRoutes, build_router, operations_of
+from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
 from dualsql.log import Outage, log_failure
@@ -92,6 +92,9 @@ from dualsql.tenancy import Hook, Policy
 from dualsql.web.routes import web_routes
 from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import Profile, ResourceDescription
+
+if TYPE_CHECKING:
+    from mcp.server.transport_security import TransportSecuritySettings
 
 logger = logging.getLogger(__name__)
 
@@ -560,6 +563,19 @@ class DualResponseServer:
             queries=self.saved_queries.values(),
             visible=visible,
             scheme=scheme,
+        )
+
+    def transport_security(self) -> TransportSecuritySettings:
+        """The check of Host and Origin for the SDK: `mcp.streamable_http_app(transport_security=...)`.
+
+        Without it the SDK's application answers 421 "Invalid Host header" to every name but those of the loopback.
+        """
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        hosts = sorted(own_hosts(self.base_url) | frozenset(self.settings.allowed_hosts))
+        origins = [origin_of(self.base_url), *map(origin_of, self.settings.cors_origins)]
+        return TransportSecuritySettings(
+            allowed_hosts=[form for host in hosts for form in (host, f"{host}:*")], allowed_origins=origins
         )
 
     def router(self) -> ASGIApp:

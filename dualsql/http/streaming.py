@@ -296,6 +296,7 @@ def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
         "Content-Disposition": content_disposition(stream.name, written.suffix),
         "Content-Encoding": coding,
         "Vary": _VARY,
+        "X-Accel-Buffering": "no",  # nginx would write to disk what a slow reader has not taken
         "ETag": stream.etag,
         RESUME_HEADER: stream.resume,
         NO_RESUME_HEADER: stream.no_resume,

@@ -29,6 +29,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -393,17 +394,24 @@ def serve_app(
             yield
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)
-    path = mcp_path(dual.base_url)
+    path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
     return Starlette(
         routes=[
             Route(path, endpoint, middleware=_cors(dual)),
             dual.well_known(),
-            Mount(urlsplit(dual.base_url).path, dual.router()),
+            Route(resources, _with_slash, methods=["GET"]),
+            Mount(resources, dual.router()),
             *(_home(dual, server.name, path, session) if dual.settings.pages else []),
         ],
         middleware=[Middleware(RequestLog), _host_check(dual)],
         lifespan=lifespan,
     )
+
+
+async def _with_slash(request: Request) -> Response:
+    """Redirect to the path with a slash, relative to it: a proxy may have changed host, scheme and prefix."""
+    query = request.url.query
+    return RedirectResponse(f"{request.url.path.rpartition('/')[2]}/{f'?{query}' if query else ''}", 307)
 
 
 def _home(dual: DualResponseServer, name: str, path: str, session: TokenSession | None) -> list[BaseRoute]:

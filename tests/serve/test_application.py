@@ -10,7 +10,7 @@ import httpx
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
-from sqlalchemy import Select, select
+from sqlalchemy import MetaData, Select, select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -194,3 +194,27 @@ async def test_requests_of_any_size_are_not_read(shop: str) -> None:
     async with application(shop) as (origin, _), httpx.AsyncClient() as http:
         large = await http.post(f"{origin}/mcp", content=b" " * (2 * 1024 * 1024))
     assert large.status_code == 413
+
+
+async def test_the_collection_without_its_slash_is_redirected_below_any_prefix(shop: str) -> None:
+    """A proxy may have another host, scheme and prefix than this server sees."""
+    async with application(shop, path="/data/resources") as (origin, _), httpx.AsyncClient() as http:
+        moved = await http.get(f"{origin}/data/resources?limit=3")
+        assert (moved.status_code, moved.headers["location"]) == (307, "resources/?limit=3")
+        assert moved.request.url.join(moved.headers["location"]) == f"{origin}/data/resources/?limit=3"
+
+
+async def test_the_sdk_s_own_application_answers_to_the_public_name(shop: str) -> None:
+    """It answers 421 to every name but those of the loopback unless it is told others."""
+    public, also = "https://data.example.com/resources", "also.example"
+    dual = DualResponseServer(shop, base_url=public, tables=MetaData(), allowed_hosts=[also])
+    app = build_mcp(dual).streamable_http_app(
+        stateless_http=True, transport_security=dual.transport_security()
+    )
+    statuses = []
+    with listening_socket() as listening:
+        async with serving(app, listening), httpx.AsyncClient() as http:
+            for host in ("data.example.com", "data.example.com:8443", also, "evil.example"):
+                asked = await http.post(f"{origin_of(listening)}/mcp", json={}, headers={"Host": host})
+                statuses.append(asked.status_code)
+    assert [status == 421 for status in statuses] == [False, False, False, True]

@@ -1,0 +1,95 @@
+"""The files of examples/operations name flags, ports and times as the server has them; systemd accepts its unit."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from dualsql.cli.commands import app
+from dualsql.serve.listening import GRACE_SECONDS
+from dualsql.settings import Settings
+
+FOLDER = Path(__file__).parents[2] / "examples" / "operations"
+LONGEST_STOP = Settings().drain_timeout.total_seconds() + GRACE_SECONDS
+
+
+def written(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def known() -> set[str]:
+    """Flags and variables of `dualsql serve`."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    options = group.commands["serve"].params
+    names = {name for each in options for name in each.opts}
+    variables = {str(each.envvar) for each in options if each.envvar}
+    return names | variables | {"DUALSQL_SECRET"}
+
+
+def test_flags_and_variables_exist() -> None:
+    for name in ("Dockerfile", "compose.yaml", "dualsql.service", "nginx.conf", "Caddyfile", "haproxy.cfg"):
+        lines = [line for line in written(name).splitlines() if "dualsql" in line.lower() or "CMD" in line]
+        found = set(re.findall(r"(?<![\\w-])--[a-z][a-z-]+|DUALSQL_[A-Z_]+", "\n".join(lines)))
+        of_others = {
+            "--no-create-home",
+            "--system",
+            "--shell",
+            "--uid",
+            "--no-cache-dir",
+            "--constraint",
+            "--database",
+        }
+        assert found - known() - of_others - {"DUALSQL_METRICS"} == set(), name
+
+
+def test_the_image_runs_as_nobody_and_tells_its_health() -> None:
+    last = written("Dockerfile").rpartition("\nFROM ")[2]
+    user = re.search(r"^USER (\d+):(\d+)$", last, re.MULTILINE)
+    assert user and int(user[1]) > 0 and user.start() < last.index("ENTRYPOINT")
+    assert "/ready" in last[last.index("HEALTHCHECK") :]
+    assert "root" not in last.replace("root file system", "")
+
+
+def test_the_containers_are_hardened_and_have_time_to_drain() -> None:
+    composed: Any = import_module("yaml").safe_load(written("compose.yaml"))
+    services = composed["services"]
+    assert services.keys() == {"postgres", "migrate", "dualsql", "prometheus", "grafana"}
+    for name in services.keys() - {"postgres"}:
+        service = services[name]
+        assert service["read_only"] and service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+    assert float(services["dualsql"]["stop_grace_period"].removesuffix("s")) > LONGEST_STOP
+    assert set(services["dualsql"]["secrets"]) <= composed["secrets"].keys()
+    scraped: Any = import_module("yaml").safe_load(written("prometheus.yml"))
+    assert scraped["scrape_configs"][0]["static_configs"] == [{"targets": ["dualsql:8001"]}]
+
+
+def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:
+    unit = written("dualsql.service")
+    stop = re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert stop and int(stop[1]) > LONGEST_STOP
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / "dualsql.service"
+    copy.write_text(unit.replace("/opt/dualsql/bin/dualsql", sys.executable))
+    verified = subprocess.run([program, "verify", copy], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    rated = subprocess.run(
+        [program, "security", "--offline=true", "--threshold=20", copy],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert rated.returncode == 0, rated.stdout
