@@ -407,6 +407,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "proxies/test_proxies.py": "nginx, Caddy and HAProxy with their configurations of examples/operations",
+    "examples/test_operations.py": "container, compose file and systemd unit name what the server has",
     "test_selection.py": "which tests a run takes: quick ones, thirds of the long ones",
     "exchanges/test_rest.py": "recorded exchanges over REST: every route, parameter, format and refusal",
     "exchanges/test_mcp.py": "recorded exchanges over MCP, on both SDKs",

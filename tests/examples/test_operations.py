@@ -41,6 +41,7 @@ def test_flags_and_variables_exist() -> None:
         lines = [line for line in written(name).splitlines() if "dualsql" in line.lower() or "CMD" in line]
         found = set(re.findall(r"(?<![\\w-])--[a-z][a-z-]+|DUALSQL_[A-Z_]+", "\n".join(lines)))
         of_others = {
+            "--from",
             "--no-create-home",
             "--system",
             "--shell",
