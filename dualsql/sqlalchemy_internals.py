@@ -197,6 +197,16 @@ def explicit_froms(select: Any) -> tuple[FromClause, ...]:
     return select._from_obj
 
 
+def final_froms(select: Any) -> Sequence[FromClause]:
+    """The sources of a Select when all joins are made, as `get_final_froms()` gives them.
+
+    That method first writes the statement in SQL of no database, which fails for a slice of an array, for example.
+    """
+    dialect = select._default_dialect()
+    compiler = dialect.statement_compiler(dialect, None)
+    return select._compile_state_factory(select, compiler)._get_display_froms()
+
+
 def statement_options(statement: Any) -> tuple[Any, ...]:
     """What options() was given; empty for what has no options."""
     return getattr(statement, "_with_options", ())

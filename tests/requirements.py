@@ -570,6 +570,7 @@ BEYOND: dict[str, str] = {
     "columns/kinds/test_table.py": "the table of types is what is seen of each type, database and format",
     "columns/kinds/test_unfit.py": "one cell that cannot be read refuses nothing else",
     "columns/kinds/test_computed.py": "numbers that engines compute, in every format; columns as text",
+    "freeze/test_mapped_sources.py": "a UNION or subquery that a mapping reads is stored by its place there",
     "models/test_statements.py": "600 statements over 40 mapped classes give what SQLAlchemy gives",
     "plan/test_normal_form.py": "DISTINCT as a word, joins without an ON, text around the columns",
     "columns/mappings/test_columns.py": "mapped classes: the columns of a plain execution, the rows of a session",

@@ -237,6 +237,18 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda it: [type(one) for one in it] == [internals.MemoizedSelectEntities],
     ),
     "explicit_froms": (lambda: internals.explicit_froms(NAMED.select_from(TABLE)), ordered_like(TABLE)),
+    "final_froms": (
+        lambda: [
+            [id(source) for source in froms]
+            for one in (
+                NAMED.select_from(TABLE),
+                select(Person.id, func.upper(Team.id)),
+                select(aliased(Person)),
+            )
+            for froms in (internals.final_froms(one), one.get_final_froms())
+        ],
+        lambda it: it[::2] == it[1::2] and [len(froms) for froms in it[::2]] == [1, 2, 1],
+    ),
     "statement_options": (
         lambda: internals.statement_options(NAMED.options(CRITERIA)),
         ordered_like(CRITERIA),

@@ -194,15 +194,15 @@ def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | N
         return _range
     if isinstance(plain, types.Time) and plain.timezone and _keeps_zones(dialect):
         return lambda value: value.isoformat() if isinstance(value, time) else value
-    if encoding == "any" and not column.meaning.is_made:
+    if encoding == "any":
         return _plainly
-    if encoding in {"json", "any"} or (encoding == "array" and not is_list(column)):
+    if encoding == "json" or (encoding == "array" and not is_list(column)):
         return lambda value: json.dumps(json.with_words(value)).decode()
     return None
 
 
 def _plainly(value: Any) -> str:
-    """A value of an undeclared type as text: as in JSON, without the quotes of a string."""
+    """A value of no announced kind as text, as in CSV: as in JSON, without the quotes of a string."""
     written = json.dumps(json.with_words(value))
     return str(json.loads(written)) if written.startswith(b'"') else written.decode()
 

@@ -23,6 +23,7 @@ from dualsql.freeze.document import changed, expect, located, malformed, refuse
 from dualsql.freeze.fields import NodeKind
 from dualsql.freeze.kinds import CLONABLE, KINDS, kind_of
 from dualsql.freeze.kinds_function import Row
+from dualsql.freeze.kinds_orm import MAPPED
 from dualsql.freeze.names import ANONYMOUS, FreshSeeds, Renumbering
 from dualsql.freeze.registry import Registry
 
@@ -155,7 +156,8 @@ class Encoder:
         outer, waiting = self._current, len(self._pending)
         self._current = element
         self._open.add(id(element))
-        kind = kind_of(element) or _refuse_class(type(element))
+        is_mapped = id(element) in self.registry.mapped_sources
+        kind = MAPPED if is_mapped else kind_of(element) or _refuse_class(type(element))
         write = kind.write
         fields = write(self, kind, element) if write else self.fields(kind, element.__dict__)
         self._open.discard(id(element))

@@ -16,6 +16,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import changed, expect, malformed, refuse
 from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, is_plain, needed, operand
 from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.registry import MappedSource, mapped_element
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -52,6 +53,37 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
         for name in map(dec.registry.name_of, relative.tables):
             dec.note_source(name)
     return mapper
+
+
+def _write_mapped(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
+    """A source that a mapping brings, by its place there."""
+    source = enc.registry.mapped_sources[id(element)]
+    written: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
+    _note_tables(enc, source)
+    return written if source.key is None else {**written, "key": source.key}
+
+
+def _read_mapped(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
+    mapper = dec.neighbour(fields["of"])
+    if not isinstance(mapper, Mapper):
+        malformed("something else where a mapped class is due")
+    role, key = expect(fields["as"], str), fields.get("key")
+    element = mapped_element(mapper, role, key if key is None else expect(key, str))
+    source = dec.registry.mapped_sources.get(id(element))
+    if source is None:
+        changed()
+    _note_tables(dec, source)
+    for table in source.tables:
+        dec.note_source(dec.registry.name_of(table))
+    dec.widen(source.size)
+    return element
+
+
+def _note_tables(codec: Encoder | Decoder, source: MappedSource) -> None:
+    for table in source.tables:
+        name = codec.registry.name_of(table)
+        if name is not None:
+            codec.named.update((name, key) for key in codec.registry.column_keys(table).values())
 
 
 def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
@@ -339,9 +371,11 @@ NOTE = NodeKind("note", Annotated, write=_write_note, read=_read_note, is_own=Fa
 ATTRIBUTE = NodeKind(
     "attribute", QueryableAttribute, write=_write_attribute, read=_read_attribute, is_own=False
 )
+MAPPED = NodeKind("mapped source", MappedSource, write=_write_mapped, read=_read_mapped, is_own=False)
 KINDS = (
     NOTE,
     ATTRIBUTE,
+    MAPPED,
     *[
         NodeKind(tag, cls, write=_write_bundle, read=_read_bundle, is_own=False)
         for tag, cls in (("bundle", Bundle), ("dict bundle", DictBundle))

@@ -9,14 +9,15 @@ may have that column's name (see `names`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Enum as SQLEnum, MetaData, inspect
+from sqlalchemy import Enum as SQLEnum, MetaData, Table, inspect
 from sqlalchemy.exc import NoInspectionAvailable
-from sqlalchemy.orm import Bundle, Mapper, registry as orm_registry
+from sqlalchemy.orm import Bundle, Mapper, RelationshipProperty, registry as orm_registry
 from sqlalchemy.orm.util import AliasedInsp
 from sqlalchemy.sql import coercions, elements, roles, selectable
 from sqlalchemy.sql.base import SyntaxExtension
@@ -25,6 +26,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy.sql.sqltypes import TypeDecorator
 from sqlalchemy.sql.type_api import TypeEngine
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ConfigurationError, refuse_mistaken
@@ -37,6 +39,25 @@ ONE_MEBIBYTE = 1024 * 1024
 
 # These objects are never garbage collected, so their ids stay unique.
 _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(plain)}
+
+
+@dataclass(frozen=True, slots=True)
+class MappedSource:
+    """A source in FROM that a mapping brings and that is no table.
+
+    Attributes:
+        role: `whole`, `local` or `polymorphic`: what the mapper calls it; or `target`, `target source`: the alias that
+            a relationship leads to, and what the alias reads.
+        key: the relationship.
+        size: how many elements it consists of.
+    """
+
+    mapper: Mapper[Any]
+    role: str
+    key: str | None
+    element: Any
+    tables: Sequence[Table]
+    size: int
 
 
 class Registry:
@@ -111,6 +132,20 @@ class Registry:
     def name_of(self, item: Any) -> str | None:
         """The registered name of a table or mapper."""
         return self._names.get(id(item))
+
+    @cached_property
+    def mapped_sources(self) -> Mapping[int, MappedSource]:
+        """id of a subquery, or of an alias of a class, that a mapping reads -> where the mapping has it.
+
+        A document refers to it: a copy would be another source to the ORM, which would read both. A source with an
+        unregistered table is not among them.
+        """
+        found: dict[int, MappedSource] = {}
+        for mapper in self.mappers.values():
+            for source in _sources_of(mapper):
+                if all(id(table) in self._names for table in source.tables):
+                    found.setdefault(id(source.element), source)
+        return found
 
     def how_to_register(self, what: str) -> str:
         """A hint for a table or a class that is not registered."""
@@ -273,13 +308,51 @@ class Registry:
                 self.mappers[name] = mapper
 
     def _enums(self) -> dict[str, type[Enum]]:
-        classes = {
-            column.type.enum_class
-            for table in self.tables.values()
-            for column in table.c
-            if isinstance(column.type, SQLEnum) and column.type.enum_class is not None
-        }
+        columns = (column for table in self.tables.values() for column in table.c)
+        classes = {cls for column in columns for cls in _enums_of(column.type)}
         return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
+
+
+def _enums_of(type_: Any) -> Iterator[type[Enum]]:
+    """The Enum classes of a type, of the items of an array, and of what a TypeDecorator stores."""
+    while isinstance(type_, TypeDecorator):
+        type_ = type_.impl_instance
+    if isinstance(type_, SQLEnum) and type_.enum_class is not None:
+        yield type_.enum_class
+    items = getattr(type_, "item_type", None)
+    if items is not None:
+        yield from _enums_of(items)
+
+
+def mapped_element(mapper: Mapper[Any], role: str, key: str | None) -> Any:
+    """What `MappedSource.element` is, or None if the mapping has nothing there."""
+    if key is None:
+        return _OF_MAPPERS[role](mapper) if role in _OF_MAPPERS else None
+    found = mapper.attrs.get(key)
+    if not isinstance(found, RelationshipProperty) or not found.entity.is_aliased_class:
+        return None
+    return {"target": found.entity, "target source": found.entity.selectable}.get(role)
+
+
+_OF_MAPPERS: Mapping[str, Callable[[Mapper[Any]], Any]] = {
+    "whole": lambda mapper: mapper.persist_selectable,
+    "local": lambda mapper: mapper.local_table,
+    "polymorphic": lambda mapper: mapper.selectable,
+}
+
+
+def _sources_of(mapper: Mapper[Any]) -> Iterator[MappedSource]:
+    places: list[tuple[str, str | None]] = [(role, None) for role in _OF_MAPPERS]
+    places += [(role, found.key) for found in mapper.relationships for role in ("target", "target source")]
+    for role, key in places:
+        element = mapped_element(mapper, role, key)
+        # Tables and joins are the same to the ORM wherever they come from.
+        if element is None or isinstance(element, Table | selectable.Join):
+            continue
+        read = element.selectable if isinstance(element, AliasedInsp) else element
+        parts = list(iterate(read))
+        tables = [internals.unannotated(part) for part in parts if isinstance(part, Table)]
+        yield MappedSource(mapper, role, key, element, tables, len(parts))
 
 
 _BUILT_ON = frozenset((*WrapsColumnExpression.__mro__, *SyntaxExtension.__mro__))

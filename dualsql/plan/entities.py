@@ -257,7 +257,7 @@ def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> Colu
 def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
     """The column as one that the entity brings its FROM and its criteria for."""
     notes = {"parententity": owner, "parentmapper": owner.mapper, "entity_namespace": owner}
-    if key is not None and key in owner.mapper.attrs:
+    if key is not None and key in owner.mapper.attrs and hasattr(owner.entity, key):
         notes["proxy_key"] = key
     return cast("ColumnElement[Any]", internals.annotated(column, notes))
 

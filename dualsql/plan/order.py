@@ -160,7 +160,7 @@ def leaves_of(select: AnySelect) -> Iterator[FromClause]:
 
 def sources_of(select: AnySelect) -> Iterator[FromClause]:
     """The sources that it reads: joins and their parts."""
-    stack: list[FromClause] = list(reversed(select.get_final_froms()))
+    stack: list[FromClause] = list(reversed(internals.final_froms(select)))
     while stack:
         source = stack.pop()
         yield source
@@ -285,7 +285,7 @@ class _KeyReader:
         self._capabilities = capabilities
         self._is_masked = is_masked
         self._is_row_by_row = reads_row_by_row(shape.select)
-        self._has_null_rows = dict(_sides(shape.select.get_final_froms()))
+        self._has_null_rows = dict(_sides(internals.final_froms(shape.select)))
         self._outputs = {
             _identity(column.expression): position for position, column in enumerate(shape.columns)
         }

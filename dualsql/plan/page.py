@@ -35,6 +35,8 @@ def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | Non
         return None
     if _orders_by_name(statement) or _guesses_a_join(statement):
         return None
+    if any(map(_is_read_elsewhere, internals.raw_columns(statement))):
+        return None
     return with_outputs(statement, [outputs[position] for position in positions])
 
 
@@ -52,12 +54,25 @@ def _entity_of(column: Any) -> list[Any]:
     """
     if "parententity" in internals.annotations_of(column):
         return []
-    entity: Any = extract_first_column_annotation(column, "parententity")  # type: ignore[no-untyped-call]
-    if entity is None or not set(internals.from_objects(column)).intersection(
-        internals.from_objects(entity.selectable)
-    ):
-        return []
-    return [entity.__clause_element__()]
+    entity = _owner_of(column)
+    return [] if entity is None or _is_read_elsewhere(column) else [entity.__clause_element__()]
+
+
+def _owner_of(column: Any) -> Any:
+    own = internals.annotations_of(column).get("parententity")
+    return own or extract_first_column_annotation(column, "parententity")  # type: ignore[no-untyped-call]
+
+
+def _is_read_elsewhere(column: Any) -> bool:
+    """Whether its entity does not read its table: the classes of concrete inheritance, which read a UNION.
+
+    The ORM puts the UNION's columns in place of the table's, also in WHERE and GROUP BY, only while it selects one of
+    them.
+    """
+    owner = _owner_of(column)
+    return owner is not None and set(internals.from_objects(column)).isdisjoint(
+        internals.from_objects(owner.selectable)
+    )
 
 
 def _is_plain(output: Any) -> bool:

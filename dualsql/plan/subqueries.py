@@ -130,7 +130,7 @@ class CarriedOrders:
         """The order of the relations that it reads; empty if its rows are not rows of these relations."""
         if not self.clauses or not isinstance(statement, Select):
             return []
-        columns = (column for source in statement.get_final_froms() for column in _columns(source))
+        columns = (column for source in internals.final_froms(statement) for column in _columns(source))
         known = [column for column in columns if column.name in self.clauses]
         if not known or not self._keeps_rows(statement):
             return []

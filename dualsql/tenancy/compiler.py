@@ -130,7 +130,7 @@ class TableForms:
         masks = self._masks.get(id(table), {})
         columns = [masks.get(key, column) for key, column in table.c.items()]
         found = select(*columns).select_from(table).where(*self._conditions.get(id(table), ()))
-        froms = found.get_final_froms()
+        froms = internals.final_froms(found)
         if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(found)):
             raise ConfigurationError(
                 f"A rule for the table {table.name!r} joins other tables.",
@@ -438,7 +438,7 @@ def _table_of(source: Any) -> Any:
     while hasattr(source, "element"):
         source = source.element
     is_fence = isinstance(source, Select) and internals.offset_clause(source) is not None
-    if is_fence and not internals.where_criteria(source) and len(froms := source.get_final_froms()) == 1:
+    if is_fence and not internals.where_criteria(source) and len(froms := internals.final_froms(source)) == 1:
         source = froms[0]
     return _plain(source)
 

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, MetaData, String, bindparam, case, create_engine, func, literal, select, tuple_
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    Enum,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+    bindparam,
+    case,
+    create_engine,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.declarative import AbstractConcreteBase
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -156,3 +172,16 @@ def test_a_class_that_is_not_mapped_yet_is_no_obstacle() -> None:
 
     assert not Registry(MetaData()).mappers
     assert Circle in {mapper.class_ for mapper in Registry(Own.metadata).mappers.values()}
+
+
+def test_members_of_an_enum_in_an_array_and_under_a_decorator_are_values() -> None:
+    class Level(enum.Enum):
+        LOW = 1
+
+    class Coded(TypeDecorator[Level]):
+        impl = Enum(Level, name="coded")
+        cache_ok = True
+
+    for type_ in (ARRAY(Enum(Level, name="level")), Coded()):
+        registry = Registry(Table("levels", MetaData(), Column("level", type_)))
+        assert registry.values.read(registry.values.write(Level.LOW)) is Level.LOW

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from tests.models import models as m
+from tests.models import sources as s
 
 START = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
 PLAIN = START.replace(tzinfo=None)
@@ -442,6 +443,19 @@ TABLES: dict[Any, list[dict[str, Any]]] = {
     m.visits: [
         {"page": ("/", "/a", None)[n % 3], "day": dt.date(2026, 1, 1 + n % 2), "seconds": n % 2 or None}
         for n in range(18)
+    ],
+    s.Employee.__table__: [{"id": n, "name": ("Ada", "Bo", "Cy")[n % 3]} for n in range(1, 6)],
+    s.Chief.__table__: [
+        {"id": n, "name": ("Ada", "Di")[n % 2], "bonus": None if n == 2 else n} for n in (1, 2, 7)
+    ],
+    s.Car.__table__: [
+        {"id": n, "label": f"car {n % 2}", "doors": None if n == 2 else n} for n in range(1, 5)
+    ],
+    s.Boat.__table__: [{"id": n, "label": "car 1", "mast": None if n == 2 else "wood"} for n in (1, 2)],
+    s.Shelf.__table__: [{"id": n, "room": f"room {n % 2}"} for n in range(1, 5)],
+    s.Book.__table__: [
+        {"id": n, "shelf_id": None if n == 8 else n % 3 + 1, "title": f"book {n % 4}", "year": 1890 + n * 11}
+        for n in range(1, 9)
     ],
 }
 

@@ -46,6 +46,10 @@ QUICK = (
     "ledger: cte twice",
     "ledger: division",
     "shop: percent rank",
+    "staff: all",
+    "staff: with polymorphic",
+    "shelves: newest or none",
+    "years: twice",
 )
 """On one engine or the other."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import Select, column, func, select, text, union_all
+from sqlalchemy import Integer, Select, column, func, select, text, union_all
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.dialects.postgresql import distinct_on
 
@@ -151,3 +151,10 @@ def test_numbers_that_are_equal_and_shown_differently_are_told_apart() -> None:
     untyped: Any = select(column("x")).select_from(visits)
     assert order_of(untyped) == "x, typeof(x)"
     assert order_of(select(School.tuition).distinct(), "postgresql") == "schools.tuition", "merged already"
+
+
+def test_an_order_needs_no_sql_of_another_database() -> None:
+    """SQLAlchemy writes a slice of an array for PostgreSQL only."""
+    items = column("items", postgresql.ARRAY(Integer))
+    paged = page(ordered(shape(select(items[1:2], items)), capabilities("postgresql")), offset=0, limit=5)
+    assert "items[" in str(paged.compile(dialect=postgresql.dialect()))

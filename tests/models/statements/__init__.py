@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.models.statements import experiments, orders, people, traces, workflows
+from tests.models.statements import experiments, orders, people, sources, traces, workflows
 
 STATEMENTS: dict[str, Any] = {
     **workflows.STATEMENTS,
@@ -12,6 +12,7 @@ STATEMENTS: dict[str, Any] = {
     **people.STATEMENTS,
     **traces.STATEMENTS,
     **orders.STATEMENTS,
+    **sources.STATEMENTS,
 }
 """On every engine."""
 

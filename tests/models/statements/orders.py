@@ -289,6 +289,7 @@ _best_lines = lateral(
     name="best_line",
 )
 POSTGRESQL: dict[str, Any] = {
+    "shop: slice of an array": select(Order.scores[1:2], Order.id),
     "shop: values": select(
         values(column("a", Integer), column("b", String), name="v").data(
             [(1, "x"), (2, "y"), (2, "y"), (3, None)]
