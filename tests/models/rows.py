@@ -11,8 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from tests.models import models as m
-from tests.models import sources as s
+from tests.models import models as m, sources as s
 
 START = dt.datetime(2026, 1, 1, 12, 0, tzinfo=dt.UTC)
 PLAIN = START.replace(tzinfo=None)
