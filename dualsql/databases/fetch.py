@@ -46,6 +46,7 @@ async def fetch_estimate(
     estimate = source.capabilities.row_estimate
     if estimate is None:
         return None
+    # EXPLAIN is put before the compiled text, which has the rules of the tables in it.
     with database_errors(source, limit=timeout):
         dialect = rules.dialect(source.engine.dialect)
         sent = driver_statement(dialect, statement, rules.values, source.compiled, ())
@@ -307,6 +308,7 @@ async def _quickly(
 ) -> Rows | None:
     """The rows; None for a statement that only SQLAlchemy can run, and if the thread is busy."""
     reader = source.quick
+    # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
     if reader is None or is_listened_to(source.engine.sync_engine):
         return None
     with database_errors(source, limit=timeout):
@@ -314,6 +316,7 @@ async def _quickly(
         sent = driver_statement(dialect, statement, rules.values, source.compiled, described)
         if sent is None:
             return None
+        # A slot, although no connection of the pool is taken: the limit is on statements that run.
         async with apart(source, rules, limit=timeout):
             started = perf_counter()
             note_lane("page_reader")

@@ -163,10 +163,13 @@ async def read_only(
             DatabaseUnreachableError: none could be opened.
     """
     async with AsyncExitStack() as stack:
+        # The slot first: who waits for one must not hold a connection meanwhile.
         await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
         connection = await _connected(source, stack)
+        # Before the first statement, so that whatever is sent can be stopped.
         on_connect(connection)
         await stack.enter_async_context(source.guard.read_only(connection, _terms(source, rules, limit)))
+        # After the guard, whose own statements name no table.
         if rules is not None:
             _compile_under(connection, rules)
         yield connection

@@ -282,6 +282,7 @@ def open_source(
             f"read_only_role is not supported: {capabilities.name} has no roles that a session can take.",
             hint="Use a database user that may only read.",
         )
+    # An application's engine also writes elsewhere: only its sessions here are made read-only.
     if owned:
         backend.guard.prepare(engine.sync_engine)
     return Source(
@@ -291,8 +292,10 @@ def open_source(
         backend=backend,
         limits=QueryLimits(settings),
         owns_engine=owned,
+        # Reading beside an application's engine would bypass its events and its pool.
         quick=backend.page_reader(engine.sync_engine) if owned else None,
         role=role,
+        # A StaticPool has one connection for all: two sessions would share a transaction.
         lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
         meanings=Meanings(
             engine.dialect,

@@ -118,12 +118,14 @@ class Encoder:
             raise
 
     def _encode(self, statement: Any) -> list[Any]:
+        # A stack of our own: the depth of a statement is not bounded by that of Python.
         stack = [statement]
         waited: set[int] = set()
         while stack:
             element = stack[-1]
             if id(element) in self._numbers or self._write(element) is not PENDING:
                 stack.pop()
+            # It waited for all elements below it once; that it waits again means that it is below itself.
             elif id(element) in waited:
                 _refuse_cycle()
             else:
@@ -143,6 +145,7 @@ class Encoder:
             return number
         if isinstance(element, LambdaElement):
             return self.ref(self.resolved(element))
+        # An element that is being written is an ancestor of this one.
         if id(element) in self._open:
             _refuse_cycle()
         self._parents[id(element)] = self._current
@@ -191,6 +194,7 @@ class Encoder:
                 continue
             try:
                 field = writers[attribute]
+            # An attribute that no field names: of a later SQLAlchemy, or somebody else's. It is never dropped silently.
             except KeyError:
                 kind.skip_or_refuse(attribute, value)
                 continue
@@ -206,6 +210,7 @@ class Encoder:
         wire = self._types.get(id(type_))
         if wire is None:
             wire = self._type(type_)
+            # With elements pending, the wire form has a PENDING in it, and is made again.
             if not self._pending:
                 self._alive.append(type_)
                 self._types[id(type_)] = wire
@@ -501,6 +506,7 @@ class Decoder:
                 malformed("lineage of an element that is not this document's own")
             origin, *others = group
             for number in others:
+                # A clone shares its class with its origin; a forged one could pass for an element of another kind.
                 if type(self._elements[number]) is not type(self._elements[origin]) or number in origins:
                     malformed("clones of different kinds, or of two origins")
                 origins[number] = origin
@@ -509,6 +515,7 @@ class Decoder:
             _check_apart(self._elements[number], self._elements[origin])
             state = self._elements[number].__dict__
             state["_is_clone_of"] = self._elements[origin]
+            # SQLAlchemy memoizes the set of origins; it was computed without this one.
             state.pop("_cloned_set", None)
 
 

@@ -247,6 +247,7 @@ class Registry:
             self._add_mapper(inspect(source))
         elif isinstance(found := internals.registry_of(source), orm_registry):
             self._add(source.metadata)
+            # Relationships that name their class by a text are resolved now, and not in the middle of a request.
             found.configure(cascade=True)
             for mapper in found.mappers:
                 self._add_mapper(mapper)
@@ -437,6 +438,7 @@ def check_names(found: list[Any], registry: Registry) -> None:
 
 def check_column(column: Any, registry: Registry) -> None:
     """Raise MalformedError if an expression passes other content through an untrusted type."""
+    # A stack and no recursion: the document decides how deep it is.
     waiting = [column]
     while waiting:
         element = waiting.pop()
@@ -470,6 +472,7 @@ def _operands(element: Any) -> list[Any] | None:
         return [element.element]
     if isinstance(element, selectable.ScalarSelect):
         columns: Any = internals.all_selected_columns(element.element)
+        # A scalar subquery gives the value of its only column.
         return list(columns)[:1]
     if isinstance(element, FunctionElement):
         return list(element.clauses) or None if element.name in _HANDING_ON else None

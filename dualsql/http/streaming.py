@@ -276,6 +276,7 @@ async def answer_stream(
     if request.method == "HEAD":
         await server.describe_unchecked(resource, principal)
         return _bodiless(headers)
+    # Errors before the first row are answers with a status of their own; later ones are in the body.
     begun = await while_connected(request.receive, beginning_of(stream))
     return RowsAnswer(stream, begun, headers=headers, coding=coding, settings=server.settings)
 

@@ -50,6 +50,7 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
         is_every_one: columns without a name of their own get one, too.
     """
     raw = _raw(statement)
+    # Bare text may be several columns: which output belongs to it cannot be known.
     if any(isinstance(column, TextClause) for column in raw):
         return statement
     columns = result_columns(statement.selected_columns.items())
@@ -229,6 +230,7 @@ def _loaded(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
             entity.path,
             adapter,
             column_collection=columns,
+            # The ORM would fill it with functions that read rows; only the columns are wanted here.
             memoized_populators={},
             check_for_adapt=adapter and owner.is_aliased_class,
         )

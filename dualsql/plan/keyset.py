@@ -110,11 +110,13 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     keys = [term.key for term in terms]
     # NULLS LAST in the ORDER BY of a part without NULLs would keep PostgreSQL from using its index.
     known = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
+    # Only a stored column has an index that each part can use.
     is_split = first.key.is_stored and first.key.is_nullable
     if first.given is not None and (is_split or not first.nulls_follow):
         values = replace(first, key=known[0])
         part = SeekRange(after([values, *rest], capabilities, or_equal=or_equal), known)
         return [part, SeekRange(first.form.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
+    # The position is among the NULLs, which come first: the rest of them, then all rows with a value.
     if first.given is None and is_split and not first.key.is_nulls_last:
         following = after(rest, capabilities, or_equal=or_equal)
         return [
@@ -203,11 +205,14 @@ def position_ahead(
     Returns None if the number of equal rows before the gap is unknown.
     """
     last = page[-1]
+    # How many rows at the end of the page are equal in all keys: the gap after them counts them.
     run = next((number for number, values in enumerate(reversed(page)) if not _same(values, last)), len(page))
     if run == len(page):
+        # A page at an offset, all of equal rows: how many stand before the first of them is not known.
         if start is None and not is_begun:
             return None
         if start is not None and _same(start.values, last):
+            # Rows that were inserted since make the run longer than what was left.
             if start.left is not None:
                 return replace(start, left=max(start.left - run, 0))
             return replace(start, passed=start.passed + run)
@@ -362,6 +367,7 @@ def _around(
             key,
             expression=columns[number],
             form=rows.capabilities.key_form(columns[number], is_stored=False),
+            # A column of a subquery has no index.
             is_stored=False,
             output=number if number < width else None,
             written=None,

@@ -119,6 +119,7 @@ def _refuse_unknown_words(select: Any) -> bool:
     for _, hint in internals.statement_hints(select):
         if not _COMMENTS.fullmatch(hint):
             _refuse(f"The hint {hint[:60]!r}")
+    # Extensions are how SQLAlchemy 2.1 writes DISTINCT ON, and how applications add clauses of their own.
     for extension in internals.syntax_extensions(select):
         clauses = () if extension is None else getattr(extension, "clauses", [extension])
         if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
@@ -181,6 +182,7 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
     found: AnySelect = select.with_only_columns(column, *others)
 
     def replaced(element: Any, **_: Any) -> Any:
+        # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
         return column if element is first else None
 
     def moved(clauses: Iterable[Any]) -> tuple[Any, ...]:

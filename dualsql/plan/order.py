@@ -210,6 +210,7 @@ def may_aggregate(
             continue
         if isinstance(node, Over):
             stack += [part for part in (node.partition_by, node.order_by) if part is not None]
+            # sum(count(*)) OVER (...): the argument of a window function may be an aggregate, the function is none.
             stack += node.element.get_children()
             continue
         if isinstance(node, FunctionElement) and is_aggregate(node):
@@ -400,6 +401,7 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
     """Why there are no cursors; empty if there are."""
     if len(keys) > _MOST_KEYS:
         return _TOO_MANY
+    # DISTINCT merges rows: only what it shows can be read of them. DISTINCT ON keeps whole rows.
     is_merged = bool(internals.distinct_word(select)) and not distinct_on(select)
     for key in keys:
         if key.is_text:

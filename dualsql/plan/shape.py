@@ -113,6 +113,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
     assert not isinstance(written, TextualSelect)
+    # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
     limit, offset = _own_window(written)
     unlimited = _without_window(written)
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited)

@@ -243,6 +243,7 @@ class Creator:
             ResourcePendingError, ResourceFailedError: its query still runs, or failed.
         """
         resource.require_ready()
+        # A query that ended a moment ago in this process has its sample still in memory.
         response = self._jobs.response_of(resource.id, principal)
         if response is not None:
             await self._access.note("read", principal, resource=resource, rows=len(response.sample))
@@ -250,6 +251,7 @@ class Creator:
         self._access.admit("ask", principal)
         source = chosen_source(self._sources, resource.source)
         view = self._views.open(source, resource.document, principal)
+        # The id and the link are worth an answer without rows; an error would withhold both.
         shown = _shown(view, NOTHING)
         with suppress(QueryTimeoutError, DatabaseBusyError):
             size = checked_size(None, self._settings)
@@ -272,6 +274,7 @@ class Creator:
         background = replace(
             view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout)
         )
+        # When the query ends is not known yet. The expiry is set anew then, from how long it took.
         latest = self._settings.pending_timeout + options.lifetime
         pending = self._resource(view, document, options, UNCOUNTED)
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
@@ -296,6 +299,7 @@ class Creator:
     async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)
         count, method = options.count_method, options.sample_method
+        # Only the first rows can be all rows; and who asked for a number of rows gets that number.
         if options.sample_size is None and size > 0 and method.way == "head":
             return await self._whole_or_head(view, size, count)
         return _shown(view, await take_sample(view, size, count, method))

@@ -85,6 +85,7 @@ def require_resumable(seal: Seal, asked: Resumption, parts: TokenParts, written:
         BadCursorError: the token is of another stream.
         BadParameterError: streams of this format cannot be resumed, or its rows have no digest.
     """
+    # First: who has no valid token learns nothing about formats either.
     if not _is_token_of(seal, asked.token, parts):
         raise BadCursorError
     if written.resuming is None:
@@ -119,6 +120,7 @@ def token_parts(
     """
     who = scope.principal
     texts = repr(options.text_columns) if options.text_columns else ""
+    # All that changes the bytes is part of the token: the rest must continue the caller's file byte for byte.
     flags = f"{options.integer_strings:d}{options.guard_formulas:d}{texts}"
     return [
         scope.resource_id,
@@ -148,6 +150,7 @@ async def rest_of(
         first = await anext(batches, None)
         if resumption.last is not None and resuming.first_row is not None:
             first = _after_known(first, resumption.last, resuming.first_row)
+        # Between the caller's last row and the first missing one; the writer puts it between later rows.
         elif first is not None and resuming.separator:
             first = Chunk(resuming.separator + first.data, first.rows)
         if first is not None:
@@ -318,6 +321,7 @@ class StreamRun:
         """See `ResultStream.chunks`. The audit gets an event before the query runs and one at the end."""
         target = self.target
         with self.slots.taken(self), blaming(target.asked, reads_conversions=target.reads_conversions):
+            # Before the query: a server that dies in the middle leaves a trace of who read.
             await self.access.note("stream", target.principal, resource=target.resource)
             await self.access.note_access(target.resource)
             try:
@@ -333,6 +337,7 @@ class StreamRun:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.target.view.settings.maximum_stream_duration.total_seconds()
         head = self.writer.head()
+        # Who resumes has the head already.
         if not self._known:
             yield Chunk(head, 0)
         size = 0
@@ -341,6 +346,7 @@ class StreamRun:
                 await self._check_known()
                 while (chunk := await self._next(batches, deadline)) is not None:
                     size += len(chunk.data)
+                    # Before the chunk is handed on: what exceeds a limit is not sent.
                     _check_bounds(self.ending.rows + chunk.rows, size, self.target.view.settings)
                     self.ending.rows += chunk.rows
                     yield chunk
@@ -348,6 +354,7 @@ class StreamRun:
                 last = self.writer.end(self._summary())
             except DualResponseError as error:
                 last = self._failure(error)
+        # Before the last record: a reader that has it may disconnect, and then nothing runs after the yield.
         await self._note_end()
         yield Chunk(last, 0)
 
@@ -494,6 +501,7 @@ class Streams:
         self._access.admit("stream", target.principal)
         view, written = target.view, format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
+        # Raises for names that are not among the columns.
         chosen_columns(columns, request.options.text_columns)
         if request.options.summary:
             _require_rows_unlike_ends(written, columns)

@@ -100,6 +100,7 @@ class Plans:
         if found is not None:
             self._found.move_to_end(key)
             return found
+        # The document stands for the memory of what is derived from it; see _MOST_BYTES.
         found = Derived(thaw(document), meanings)
         if len(document) <= self._most_bytes:
             self._found[key] = found

@@ -79,6 +79,7 @@ class TableForms:
         masks: Mapping[int, Mapping[str, ColumnElement[Any]]],
         is_open: bool,
     ) -> None:
+        # By identity: two tables of one name, in two MetaData, are two tables.
         self._known = {id(table) for table in tables}
         self._conditions = conditions
         self._masks = masks
@@ -98,6 +99,7 @@ class TableForms:
     def hides(self, column: Any) -> bool:
         """Whether a mask replaces this column of a table or of its alias."""
         table = getattr(column, "table", None)
+        # The ORM annotates tables, and an alias of an alias is still the table.
         while isinstance(table, Alias):
             table = table.element
         return column.key in self._masks.get(id(internals.unannotated(table)), ())
@@ -153,6 +155,7 @@ def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
         names: of the new parameters, by the id of the old ones.
     """
 
+    # required=True: without a value a statement fails; it never runs with an older one.
     def replace(element: Any, **_: Any) -> Any:
         if not isinstance(element, BindParameter):
             return None
@@ -179,6 +182,7 @@ _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 
 def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     """A copy of `base`, a connected dialect, that compiles under `form`, with its own cache of compiled statements."""
+    # A copy: the same engine runs statements under other rules, and the application's own.
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     abilities = capabilities_of(base)
@@ -226,11 +230,13 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             )
         if not asfrom or not self._has_rules(table):
             return super().visit_table(table, asfrom=asfrom, **kw)
+        # As in SQLCompiler.visit_table: else SQLAlchemy would warn of a product with a table that it never saw.
         linter = kw.get("from_linter")
         if linter:
             linter.froms[table] = table.fullname
         rule = self._rule(_plain(table))
         alias = kw.get("enclosing_alias")
+        # visit_alias writes the AS behind what this method returns.
         if alias is not None and alias.element is table:
             return rule
         name = self._name(table, kw.get("ambiguous_table_name_map"))
@@ -308,6 +314,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.groups_strictly or not groups:
             return written
+        # In ROLLUP and its like the key is NULL in some groups, and determines nothing there.
         if any(map(_is_superaggregate, groups)):
             return written
         dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]

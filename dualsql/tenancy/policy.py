@@ -142,6 +142,7 @@ def masks_by_table(masks: Iterable[ActiveMask]) -> Mapping[int, Mapping[str, Col
 
 def _column(registry: Registry, named: Any) -> Any:
     element = named.__clause_element__() if hasattr(named, "__clause_element__") else named
+    # A mask may name an attribute of a mapped class, whose table is annotated, or a column of a table.
     name = registry.name_of(internals.unannotated(getattr(element, "table", None)))
     name = name or registry.name_of(getattr(element, "table", None))
     if name is None:
@@ -160,6 +161,7 @@ def _column(registry: Registry, named: Any) -> Any:
 
 def _expression(rule: Mask, column: Any) -> ColumnElement[Any]:
     masked = _masked(rule, column)
+    # Another table would be read without its own rule: the expression stands inside the rule of this one.
     for element in iterate(masked):
         if isinstance(element, ColumnElement) and getattr(element, "table", None) not in (None, column.table):
             raise ConfigurationError(f"The mask of {column} must not read another table.")
@@ -177,6 +179,7 @@ def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
         return literal_column(_REDACTED, column.type)
     if not callable(rule.how):
         raise ConfigurationError(f"how must not be {rule.how!r}.", hint='Use "null", "redact" or a function.')
+    # Another affinity would change the column's JSON type, and what may be asked of it.
     found: Any = rule.how(column)
     if not isinstance(found, ColumnElement) or internals.type_affinity(
         found.type

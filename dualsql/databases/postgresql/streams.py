@@ -55,6 +55,7 @@ def without_parameters(sql: str, parameters: Sequence[Any], types: Sequence[Any]
     Args:
         types: the types of the parameters, from asyncpg's prepared statement.
     """
+    # COPY takes no parameters. A setting holds no NULL, and a text that hides a `$1` cannot be told apart.
     if len(parameters) > _MOST_VALUES or any(value is None for value in parameters) or _OPAQUE.search(sql):
         return None
     seen: set[int] = set()
@@ -493,6 +494,7 @@ async def _copy(
     types: Sequence[Any],
 ) -> None:
     driver = driver_of(connection)
+    # As parameters of a statement of their own: values are never written into SQL.
     if sent.parameters:
         await driver.fetch(setting_statement(types), *sent.parameters)
     taker = _Taker(sink)
@@ -503,6 +505,7 @@ async def _copy(
         either: set[asyncio.Future[Any]] = {copying, taker.refused}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if taker.refused.done():
+            # The reader's error ends the stream; the database is stopped, or it would send the rest to nobody.
             await job.source.guard.stop(connection, copying)
             await asyncio.wait({copying})
             copying.exception()  # that it was cancelled
@@ -591,6 +594,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     ]
     convert = csv.ConvertOptions(
         null_values=[""],
+        # COPY writes NULL as nothing and an empty text as "".
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
@@ -606,6 +610,7 @@ def _parser(job: StreamJob) -> Callable[[bytes], Chunk]:
     def unfit(lines: bytes) -> ValueNotRepresentableError | None:
         """The error for the first column that cannot be parsed, without the parser's message: it contains a value."""
         as_texts = dict.fromkeys(names, pa.string())
+        # Column by column, only once parsing has failed: the message of pyarrow does not name the column.
         for number, type_ in enumerate(parsed_as):
             try:
                 read(lines, {**as_texts, names[number]: type_})

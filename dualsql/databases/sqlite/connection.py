@@ -407,6 +407,7 @@ class FileReader:
         """
         if not self._is_free():
             raise PageReaderBusyError
+        # A daemon: a process that ends does not wait for a statement.
         if self._thread is None:
             self._thread = Thread(target=self._serve, name="dualsql-pages", daemon=True)
             self._thread.start()
@@ -416,6 +417,7 @@ class FileReader:
         withdrawal = asyncio.get_running_loop().call_later(_LONGEST_WAIT, task.withdraw)
         try:
             rows = await task.answer
+            # What was fast in the thread may run on the event loop the next time.
             self._immediate.learn(sent, *task.took)
             return rows
         except asyncio.CancelledError:
@@ -442,6 +444,7 @@ class FileReader:
         connection = clock = None
         while (task := self._tasks.get()) is not None:
             try:
+                # In this thread, on the first statement: a connection of sqlite3 belongs to one thread.
                 if connection is None or clock is None:
                     connection, clock = connect(self._engine)
                 self._running_since = time.monotonic()
@@ -470,6 +473,7 @@ class _Task:
     def run(self, connection: sqlite3.Connection, clock: TimeLimit) -> None:
         """In the thread: execute, fetch, convert."""
         with self._lock:
+            # The caller left while this waited in the queue.
             if self._is_abandoned:
                 return
             self._has_begun, self._running = True, (connection, clock)
@@ -478,6 +482,7 @@ class _Task:
         try:
             rows = fetched(connection, self._sent)
         finally:
+            # From here on an interrupt would hit the next statement of the connection.
             with self._lock:
                 self._running = None
         found = processed(rows, self._sent.processors())
