@@ -34,8 +34,9 @@ REFUSED = {400, 403, 409, 413, 422, 502, 503, 504}
 MOST = 0.5
 """Seconds that nothing else was done; one such text took eight. The tests' own client runs in the same loop."""
 SHORT = timedelta(seconds=1)
-"""For the database: forty copies of a table beside each other have more rows than can ever be counted. A server that
-starts on a busy machine needs a part of it."""
+"""For the database: forty copies of a table beside each other have more rows than can ever be counted."""
+LONG = timedelta(minutes=1)
+"""For the result that they are asked of: on a busy machine a server needs some time to start."""
 ATTEMPTS = 4
 """A machine that does more at the same time gets several."""
 
@@ -95,7 +96,7 @@ def about_the_result(sql: str) -> str:
 
 async def check(doors: tuple[Application, mcp.Client], texts: Iterable[str]) -> None:
     """Each door answers each text in our words, and holds the loop for a moment only."""
-    path = await doors[0].create()
+    path = await doors[0].create(wait=LONG)
     for sql in texts:
         for _ in range(ATTEMPTS):
             async with held() as worst:
@@ -133,7 +134,7 @@ async def test_what_is_refined_again_and_again_does_not_grow_for_ever(
     doors: tuple[Application, mcp.Client],
 ) -> None:
     """Each refinement is a short text, and planners merge them all into one."""
-    http, path = doors[0].http, await doors[0].create()
+    http, path = doors[0].http, await doors[0].create(wait=LONG)
     for times in range(8):
         answer = await http.post(f"{path}/refine", json={"sql": "SELECT id + id + id + id AS id FROM data"})
         if not answer.is_success:
