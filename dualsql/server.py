@@ -710,7 +710,7 @@ class DualResponseServer:
         """Say which database allows fewer connections than this worker may open."""
         for name, source in self._sources.items():
             wanted = source.maximum_connections
-            if getattr(self.store, "server", None) == server_at(source.engine.url):
+            if getattr(self.store, "server", None) == server_at(source.engine.sync_engine.url):
                 wanted += int(getattr(self.store, "maximum_connections", 0))
             allowed = await connection_limit(source, timeout=self.settings.query_timeout)
             if allowed is not None and wanted > allowed:
