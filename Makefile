@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive fuzz test-sdks test-apps test-typescript test-sqlalchemy check bench constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive fuzz test-sdks test-apps test-typescript test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -69,6 +69,10 @@ bench: ## measure, print a table, write benchmarks/results/
 	@scripts/environment bench
 	.venv/bin/python -m benchmarks $(ARGS)
 
+audit: ## known vulnerabilities of the packages in constraints.txt; needs PyPI itself, a mirror has no advisories
+	@test -x .audit/bin/pip-audit || { python3 -m venv .audit && .audit/bin/pip install -q pip-audit==2.10.1; }
+	.audit/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
+
 # --no-emit-workspace and a lock file thrown away: no index host and no path gets into git.
 constraints: ## resolve constraints.txt anew (needs uv)
 	uv lock --quiet --upgrade
@@ -77,5 +81,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .apps .typescript .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .apps .audit .typescript .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache

@@ -78,6 +78,17 @@ def test_every_error_code_is_in_its_table_with_its_status() -> None:
     assert set(KINDS) == set(statuses)
 
 
+def test_each_door_of_the_threat_model_has_tests_that_exist() -> None:
+    text = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    doors = re.findall(r"^\| (?!door|---)(.*?) \|.*\| (.*) \|$", text.split("## Attacks")[0], re.MULTILINE)
+    assert len(doors) > 20
+    for door, tests in doors:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
+        assert named, door
+        for file, test in named:
+            assert re.search(rf"def {test}\(", (ROOT / file).read_text(encoding="utf-8")), (door, file, test)
+
+
 def test_decisions_are_numbered_without_a_gap() -> None:
     files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     assert [int(file.name[:4]) for file in files] == list(range(1, len(files) + 1))
