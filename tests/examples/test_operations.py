@@ -42,6 +42,7 @@ def test_flags_and_variables_exist() -> None:
         found = set(re.findall(r"(?<![\\w-])--[a-z][a-z-]+|DUALSQL_[A-Z_]+", "\n".join(lines)))
         of_others = {
             "--from",
+            "--username",
             "--no-create-home",
             "--system",
             "--shell",
