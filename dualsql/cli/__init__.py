@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from dualsql.cli.connect import missing
 from dualsql.errors import importing
 
 
@@ -15,5 +16,5 @@ def main() -> None:
     except ModuleNotFoundError as error:
         # These commands need more than the extra `cli`, so the message names the extra that has all packages.
         extra = next((word for word in sys.argv[1:2] if word in {"demo", "serve", "view"}), "cli")
-        sys.exit(f'dualsql: {error.name} is not installed. Try: pip install "dualsql[{extra}]"')
+        sys.exit(missing(error.name, extra))
     app()

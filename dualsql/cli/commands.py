@@ -6,12 +6,24 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dualsql.cli.connect import (
+    Change,
+    HostName,
+    configuration_file,
+    entry_over_http,
+    entry_over_stdio,
+    missing,
+    planned,
+)
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes
-from dualsql.errors import DualResponseError, importing
+from dualsql.databases.files import find_files
+from dualsql.errors import ConfigurationError, DualResponseError, importing
 from dualsql_client.cli.commands import fetch_command, view_command
 
 
@@ -49,11 +61,28 @@ def _named(revision: str | None) -> str:
     return "no revision" if revision is None else f"revision {revision}"
 
 
+def _print_version(is_wanted: bool) -> None:  # noqa: FBT001 - typer calls it
+    if is_wanted:
+        typer.echo(f"dualsql {version('dualsql')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     help="Query results for two readers: a sample for the model, every row for the application.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    """Query results for two readers: a sample for the model, every row for the application."""
+
 
 # The commands of `dualsql-client`, for those who have installed the server.
 app.command("fetch")(fetch_command)
@@ -116,7 +145,7 @@ def demo_command(
 @app.command("serve")
 @takes(ServeOptions)
 def serve_command(options: ServeOptions) -> None:
-    """Serve a database read-only to models (MCP) and applications (REST)."""
+    """Serve a database, or files, read-only to models (MCP) and applications (REST)."""
     with _errors_in_one_line():
         try:
             with importing():
@@ -136,14 +165,75 @@ def doctor_command(options: DoctorOptions) -> None:
                 from dualsql.cli.doctor import examine, is_healthy, report
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
+        if options.files or not options.database:
+            raise ConfigurationError(
+                "dualsql doctor checks a database.",
+                hint="Give --database URL. Files are checked as they are served.",
+            )
         found = asyncio.run(examine(options))
         typer.echo(report(found, as_json=options.as_json))
     if not is_healthy(found):
         raise typer.Exit(1)
 
 
+@app.command("connect")
+def connect_command(
+    host: Annotated[HostName, typer.Argument(help="The host whose configuration is written.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE|FOLDER]...", help="Files that the host's server serves."),
+    ] = None,
+    *,
+    url: Annotated[str | None, typer.Option(help="URL of an MCP endpoint that runs already.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of the database to serve. It is written into the file as it is.", show_default=False
+        ),
+    ] = None,
+    schema: Annotated[str | None, typer.Option(help="Serve all tables of this schema.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Serve these tables, separated by commas.")] = None,
+    name: Annotated[str, typer.Option(help="Name of the server in the configuration.")] = "dualsql",
+    user: Annotated[
+        bool, typer.Option("--user", help="Write the user's file instead of that of this folder.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the entry and write nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Write without confirmation.")] = False,
+) -> None:
+    """Write a server into the configuration of a host, with a copy of the old file."""
+    with _errors_in_one_line():
+        if [bool(files), url is not None, database is not None].count(True) != 1:
+            raise ConfigurationError("Give files, --url or --database, one of them.")
+        path = configuration_file(host, is_users=user)
+        if url is not None:
+            entry = entry_over_http(host, url)
+        else:
+            which = ["--schema", schema] if schema else ["--tables", tables] if tables else ["--all"]
+            served = [str(path) for path in find_files(files).paths] if files else which
+            variables = {"DUALSQL_DATABASE_URL": database} if database is not None else {}
+            entry = entry_over_stdio(host, ["serve", "--stdio", *served], variables)
+        _write(planned(host, path, name, entry), dry_run=dry_run, yes=yes)
+
+
+def _write(change: Change, *, dry_run: bool, yes: bool) -> None:
+    typer.echo(f"{change.path}\n{change.shown()}")
+    if dry_run:
+        return
+    if not change.is_needed:
+        typer.echo("The file has this entry already.")
+        return
+    question = "Replace the entry of that name?" if change.replaced is not None else "Write this entry?"
+    if not yes:
+        typer.confirm(question, abort=True)
+    try:
+        copy = change.write()
+    except OSError as error:
+        raise ConfigurationError(f"{str(change.path)!r} cannot be written: {error.strerror}.") from error
+    typer.echo("Written." if copy is None else f"Written. The old file is {copy}.")
+
+
 def _missing(module: str | None, extra: str) -> SystemExit:
-    return SystemExit(f'dualsql: {module} is not installed. Try: pip install "dualsql[{extra}]"')
+    return SystemExit(missing(module, extra))
 
 
 @contextmanager

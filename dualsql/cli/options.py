@@ -71,9 +71,18 @@ class RequestLogForm(StrEnum):
 class ServeOptions:
     """Flags of `dualsql serve`. Those that may hold a secret are not in the repr."""
 
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER]...",
+            help="Files to serve instead of a database: CSV, Parquet, Excel; or folders with such files.",
+            show_default=False,
+        ),
+    ] = None
     database: Annotated[
-        str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database to serve.")
-    ] = field(repr=False)
+        str,
+        typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database to serve.", show_default=False),
+    ] = field(default="", repr=False)
     schema: Annotated[str | None, typer.Option(help="Serve all tables and views of this schema.")] = None
     tables: Annotated[
         str | None, typer.Option(help="Serve these tables, such as orders,sales.customers.")
@@ -186,6 +195,10 @@ class ServeOptions:
             help="Host names that callers may use besides that of the base URL, separated by commas."
         ),
     ] = None
+    opens_browser: Annotated[
+        bool,
+        typer.Option("--open", envvar="DUALSQL_OPEN", help="Open the pages of the server in a browser."),
+    ] = False
     name: Annotated[str, typer.Option(help="Name of the server in the configuration of hosts.")] = "dualsql"
 
 

@@ -8,14 +8,18 @@ import logging
 import os
 import re
 import sys
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
+from pathlib import Path
+from shutil import rmtree
 from socket import socket
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -28,6 +32,7 @@ from starlette.types import ASGIApp
 from dualsql.capabilities import capabilities_of
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, secrets
 from dualsql.databases.engines import parsed_url
+from dualsql.databases.files import FileLoader, find_files
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -70,6 +75,59 @@ async def run(options: ServeOptions) -> None:
         DualResponseError: the database, or the store, failed.
     """
     stop_on_sigterm()
+    if options.opens_browser and options.stdio:
+        raise ConfigurationError(
+            "--open cannot be combined with --stdio.", hint="Open the page by its address."
+        )
+    with _with_database(options) as complete:
+        await _run(complete)
+
+
+@contextmanager
+def _with_database(options: ServeOptions) -> Iterator[ServeOptions]:
+    """The options with the URL of a database: for files, that of a new file in a folder of its own."""
+    if not options.files:
+        if not options.database:
+            raise ConfigurationError(
+                "Nothing is given to serve.",
+                hint="Give files, or a database: dualsql serve sales.csv, or dualsql serve --database URL --all",
+            )
+        yield options
+        return
+    if options.database:
+        raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
+    found = find_files(options.files)
+    if found.left_out:
+        listed = ", ".join(found.left_out[:_LISTED])
+        _show([f"Not served, because they are links in a folder: {listed}."], options)
+    is_selected = options.schema is not None or options.tables is not None
+    with TemporaryDirectory(prefix="dualsql-", ignore_cleanup_errors=True) as folder:
+        yield replace(
+            options,
+            files=list(found.paths),
+            database=f"duckdb:///{Path(folder) / 'files.duckdb'}",
+            everything=options.everything or not is_selected,
+        )
+
+
+async def _load(options: ServeOptions) -> None:
+    """Copy the files into the database that is served."""
+    path = _path_of(options.database)
+    if path.exists():  # an earlier attempt to start has copied them
+        return
+    loader = FileLoader(options.files or (), path)
+    try:
+        await asyncio.to_thread(loader.run)
+    except asyncio.CancelledError:
+        loader.stop()
+        raise
+
+
+def _path_of(database: str) -> Path:
+    return Path(parsed_url(database).database or "")
+
+
+async def _run(options: ServeOptions) -> None:
     if options.rest_url is not None:
         base_url = _rest_elsewhere(options, options.rest_url)
         build = partial(_built, options, base_url)
@@ -173,6 +231,8 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 
 async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None) -> Built:
     with without_log(), _reading(options):
+        if options.files:
+            await _load(options)
         built = await build_server(
             options.database,
             selection_of(options),
@@ -335,6 +395,8 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
                 on_sighup(partial(_reload, options, built.server))
             health.open(_health(built.server))
             _show(_announcement(options, built, admin), options)
+            if options.opens_browser:
+                await asyncio.to_thread(webbrowser.open, _home_page(built))
             try:
                 await serving.ended()
             except asyncio.CancelledError:  # SIGTERM or Ctrl-C
@@ -395,10 +457,10 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
         session.result()
     except asyncio.CancelledError:
         _show(["Stopped."], options)
-        _end(0)
+        _end(0, options)
     except DualResponseError as error:
         _show([f"dualsql: {error}"], options)
-        _end(1)
+        _end(1, options)
 
 
 async def _serve_rest(
@@ -432,8 +494,10 @@ async def _beside(session: asyncio.Task[None], serving: Coroutine[Any, Any, None
             await task
 
 
-def _end(code: int) -> NoReturn:
+def _end(code: int, options: ServeOptions) -> NoReturn:
     """End the process at once, because a thread that waits for the host's next line cannot be interrupted."""
+    if options.files:
+        rmtree(_path_of(options.database).parent, ignore_errors=True)
     sys.stderr.flush()
     os._exit(code)
 
@@ -475,18 +539,20 @@ _ENDS_WITH_THE_PROCESS = (
 def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> Iterator[str]:
     base_url, found = built.server.base_url, built.reflected
     tables = len(found.metadata.tables)
-    yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options.database)}, read-only."
+    yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options)}, read-only."
+    if options.files:
+        yield "The files were read once. Start the server again to read them anew."
     if found.left_out:
         more = f" and {len(found.left_out) - _LISTED} more" if len(found.left_out) > _LISTED else ""
         yield f"Not served, because the database user cannot read them: {', '.join(found.left_out[:_LISTED])}{more}."
     yield from (f"Note: {notice}" for notice in built.server.notices)
     yield ""
-    url = f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
+    url = _mcp_url(built)
     if options.rest_url is None:
         yield f"MCP endpoint    {url}"
     yield f"REST resources  {base_url}/<id>{_SERVED_ELSEWHERE if options.rest_url else ''}"
     if options.rest_url is None:
-        yield f"For a browser   {url.removesuffix('mcp')}"
+        yield f"For a browser   {_home_page(built)}"
     if admin is not None:
         yield f"Health          {origin_of(admin)}/ready"
     if options.stdio and options.rest_url is None:
@@ -504,9 +570,22 @@ def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> 
     yield "The server stops when the host closes it." if options.stdio else "Press Ctrl-C to stop."
 
 
-def _named(database: str) -> str:
-    """The database for messages: the parts of its URL without secrets."""
-    url: URL = parsed_url(database)
+def _mcp_url(built: Built) -> str:
+    base_url = built.server.base_url
+    return f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
+
+
+def _home_page(built: Built) -> str:
+    return _mcp_url(built).removesuffix("mcp")
+
+
+def _named(options: ServeOptions) -> str:
+    """The database for messages: the parts of its URL without secrets; or the files."""
+    if options.files:
+        names = [path.name for path in options.files]
+        more = f" and {len(names) - _LISTED} more files" if len(names) > _LISTED else ""
+        return ", ".join(names[:_LISTED]) + more
+    url: URL = parsed_url(options.database)
     known = capabilities_of(url.get_dialect()())
     name = url.get_backend_name() if known is None else known.name
     at = f" at {url.host}" if url.host else ""
@@ -519,8 +598,11 @@ def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
     which = ["--all"] if selection.everything else ["--tables", ",".join(selection.tables)]
     if selection.schema is not None:
         which = ["--schema", selection.schema]
-    command = ["dualsql", "serve", "--stdio", *which, *_given(options)]
-    variables = {"DUALSQL_DATABASE_URL": "<the database's URL>"}
+    files = [str(path) for path in options.files or ()]
+    if files and selection.everything:
+        which = []
+    command = ["dualsql", "serve", *files, "--stdio", *which, *_given(options)]
+    variables = {} if files else {"DUALSQL_DATABASE_URL": "<the database's URL>"}
     if options.rest_url is None:
         return command, variables
     stored = {"DUALSQL_STORE": "<the store's URL>", "DUALSQL_SECRET": "<the secret of both servers>"}

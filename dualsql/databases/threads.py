@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable, Pool, Result
+from sqlalchemy import URL, Connection, CursorResult, Dialect, Engine, Executable, Pool, Result
 
 T = TypeVar("T")
 
@@ -24,6 +24,11 @@ class ThreadedEngine:
     def dialect(self) -> Dialect:
         """The engine's own."""
         return self.sync_engine.dialect
+
+    @property
+    def url(self) -> URL:
+        """The engine's own."""
+        return self.sync_engine.url
 
     @property
     def pool(self) -> Pool:

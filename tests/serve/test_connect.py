@@ -1,0 +1,209 @@
+"""`dualsql connect`: one entry more in a host's configuration, and nothing lost of what was there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dualsql.cli.commands import app
+from dualsql.cli.connect import HostName, configuration_file, entry_over_http, missing, planned
+from dualsql.errors import ConfigurationError
+
+URL = "http://127.0.0.1:8000/mcp"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
+    (tmp_path / "sales.csv").write_text("n\n1\n")
+    return tmp_path
+
+
+def connect(*arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(app, ["connect", *arguments], input=answer)
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+PROJECT = {
+    "claude-code": (".mcp.json", {"mcpServers": {"dualsql": {"type": "http", "url": URL}}}),
+    "vscode": (".vscode/mcp.json", {"servers": {"dualsql": {"type": "http", "url": URL}}}),
+    "cursor": (".cursor/mcp.json", {"mcpServers": {"dualsql": {"url": URL}}}),
+}
+
+
+@pytest.mark.parametrize("host", PROJECT)
+def test_a_server_over_http_in_a_new_file(here: Path, host: str) -> None:
+    name, expected = PROJECT[host]
+    done = connect(host, "--url", URL, answer="y\n")
+    assert done.exit_code == 0, done.output
+    assert read(here / name) == expected
+    assert (here / name).stat().st_mode & 0o777 == 0o600
+    assert not list(here.rglob("*.backup")), "there was nothing to copy"
+
+
+def test_a_server_that_the_host_starts(here: Path) -> None:
+    assert connect("claude-desktop", "sales.csv", "--name", "sales", "--yes").exit_code == 0
+    path = here / "home" / ".config" / "Claude" / "claude_desktop_config.json"
+    entry = read(path)["mcpServers"]["sales"]
+    assert Path(entry["command"]).is_absolute(), "hosts of a desktop have no PATH of a shell"
+    assert entry["args"][-3:] == ["serve", "--stdio", str(here / "sales.csv")]
+    assert "env" not in entry
+
+
+def test_the_url_of_a_database_is_written_and_never_printed(here: Path) -> None:
+    url = "postgresql://reader:hunter2@db/shop"
+    done = connect("cursor", "--database", url, "--schema", "sales", "--yes")
+    assert "hunter2" not in done.output
+    entry = read(here / ".cursor" / "mcp.json")["mcpServers"]["dualsql"]
+    assert entry["env"] == {"DUALSQL_DATABASE_URL": url}
+    assert entry["args"][-4:] == ["serve", "--stdio", "--schema", "sales"]
+
+
+OLD = '{\n\t"inputs": [1, 2.5, null],\n\t"mcpServers": {"other": {"command": "ünï"}}\n}'
+
+
+def test_what_was_there_stays_and_a_copy_is_kept(here: Path) -> None:
+    path = here / ".mcp.json"
+    path.write_text(OLD)
+    path.chmod(0o640)
+    done = connect("claude-code", "--url", URL, "--yes")
+    (copy,) = here.glob(".mcp.json.*.backup")
+    assert copy.read_text() == OLD
+    assert str(copy) in done.output.replace("\n", "")
+    now = read(path)
+    assert now["mcpServers"].pop("dualsql") == {"type": "http", "url": URL}
+    assert now == json.loads(OLD)
+    assert "ünï" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o640
+    again = connect("claude-code", "--url", URL, "--yes")
+    assert "has this entry already" in again.output
+    assert list(here.glob(".mcp.json.*.backup")) == [copy]
+
+
+def test_an_entry_is_replaced_only_after_a_question(here: Path) -> None:
+    path = here / ".mcp.json"
+    path.write_text('{"mcpServers": {"dualsql": {"url": "mine"}}}')
+    refused = connect("claude-code", "--url", URL, answer="n\n")
+    assert (refused.exit_code, "Replace the entry" in refused.output) == (1, True)
+    assert read(path) == {"mcpServers": {"dualsql": {"url": "mine"}}}
+    assert connect("claude-code", "--url", URL, answer="y\n").exit_code == 0
+    assert read(path)["mcpServers"]["dualsql"]["url"] == URL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// servers\n{}",
+        '{"servers": {} /* none */}',
+        '{"servers": {},}',
+        '{"servers": {}, "servers": {"a": {}}}',
+        '{"number": 1.10}',
+        '{"number": 1e400}',
+        "[]",
+        '{"servers": []}',
+        '{"servers": null}',
+        "{",
+        "\ufeff{}",
+    ],
+)
+def test_a_file_that_would_lose_something_is_left_as_it_is(here: Path, text: str) -> None:
+    path = here / ".vscode" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    done = connect("vscode", "--url", URL, "--yes")
+    assert (done.exit_code, "is left as it is" in done.output) == (1, True)
+    assert path.read_text() == text
+    assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
+
+
+def test_a_dry_run_writes_nothing(here: Path) -> None:
+    done = connect("vscode", "sales.csv", "--dry-run")
+    assert done.exit_code == 0
+    assert '"sales.csv"' not in done.output and str(here / "sales.csv") in done.output.replace("\n", "")
+    assert not (here / ".vscode").exists()
+
+
+def test_a_link_stays_one(here: Path) -> None:
+    kept = here / "dotfiles" / "mcp.json"
+    kept.parent.mkdir()
+    kept.write_text("{}")
+    (here / ".mcp.json").symlink_to(kept)
+    connect("claude-code", "--url", URL, "--yes")
+    assert (here / ".mcp.json").is_symlink()
+    assert "dualsql" in read(kept)["mcpServers"]
+
+
+def test_a_file_that_another_program_changes_meanwhile(here: Path) -> None:
+    path = here / ".mcp.json"
+    path.write_text("{}")
+    change = planned("claude-code", path, "dualsql", entry_over_http("claude-code", URL))
+    path.write_text('{"mcpServers": {"new": {}}}')
+    with pytest.raises(ConfigurationError, match="changed by another program"):
+        change.write()
+    assert read(path) == {"mcpServers": {"new": {}}}
+
+
+@pytest.mark.parametrize(
+    ("host", "platform", "variables", "expected"),
+    [
+        ("claude-desktop", "darwin", {"HOME": "/u"},
+         "/u/Library/Application Support/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "linux", {"HOME": "/u"}, "/u/.config/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "win32", {"APPDATA": "/a", "USERPROFILE": "/u"}, "/a/Claude/claude_desktop_config.json"),
+        ("vscode", "darwin", {"HOME": "/u"}, "/u/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "linux", {"HOME": "/u", "XDG_CONFIG_HOME": "/c"}, "/c/Code/User/mcp.json"),
+        ("vscode", "win32", {"APPDATA": "/a", "USERPROFILE": "/u"}, "/a/Code/User/mcp.json"),
+        ("cursor", "win32", {"APPDATA": "/a", "USERPROFILE": "/u"}, "/u/.cursor/mcp.json"),
+        ("cursor", "linux", {"HOME": "/u"}, "/u/.cursor/mcp.json"),
+    ],
+)  # fmt: skip
+def test_the_user_s_file_on_each_system(
+    host: HostName, platform: str, variables: dict[str, str], expected: str
+) -> None:
+    found = configuration_file(host, is_users=True, platform=platform, variables=variables)
+    assert found.as_posix() == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["claude-desktop", "--url", URL], "starts itself"),
+        (["claude-code", "--url", URL, "--user"], "claude mcp add --scope user"),
+        (["cursor"], "one of them"),
+        (["cursor", "sales.csv", "--url", URL], "one of them"),
+        (["cursor", "none.csv"], "There is no file"),
+        (["cursor", "--url", "localhost:8000"], "URL of an MCP endpoint"),
+    ],
+)
+def test_what_cannot_be_connected(here: Path, arguments: list[str], said: str) -> None:
+    done = connect(*arguments, "--yes")
+    assert (done.exit_code, said in done.output.replace("\n", " ")) == (1, True), done.output
+    assert sorted(each.name for each in here.iterdir()) == ["sales.csv"]
+
+
+def test_the_version() -> None:
+    from importlib.metadata import version
+
+    assert CliRunner().invoke(app, ["--version"]).output == f"dualsql {version('dualsql')}\n"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "line"),
+    [
+        ("/opt/uv/archive-v0/x", 'uvx --from "dualsql[serve]" dualsql serve ...'),
+        ("/opt/pipx/.cache/x", 'pipx run --spec "dualsql[serve]" dualsql serve ...'),
+        ("/srv/.venv", 'pip install "dualsql[serve]"'),
+    ],
+)
+def test_the_line_that_works_is_said(monkeypatch: pytest.MonkeyPatch, prefix: str, line: str) -> None:
+    monkeypatch.setattr("sys.argv", ["dualsql", "serve", "--database", "postgresql://u:secret@h/d"])
+    assert missing("typer", "serve", prefix) == f"dualsql: typer is not installed. Try: {line}"

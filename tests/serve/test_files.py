@@ -1,0 +1,261 @@
+"""`dualsql serve sales.csv`: files as tables, with every value as it is written, and nothing but these files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from openpyxl import Workbook
+from pyarrow import parquet
+
+from dualsql.databases.duckdb import CONNECT_ARGUMENTS
+from dualsql.databases.files import FileLoader, find_files
+from dualsql.errors import ConfigurationError
+from dualsql_client import DualResponseClient
+from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
+
+
+def loaded(folder: Path, *given: Path) -> Path:
+    """A DuckDB file with the tables of the given files."""
+    database = folder / "loaded.duckdb"
+    FileLoader(find_files(given or [folder]).paths, database).run()
+    return database
+
+
+def table_of(database: Path, name: str) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
+    """Types by column, and rows."""
+    with duckdb.connect(str(database), read_only=True) as connection:
+        types = {row[0]: row[1] for row in connection.execute(f'DESCRIBE "{name}"').fetchall()}
+        return types, connection.execute(f'FROM "{name}"').fetchall()
+
+
+COLUMNS: list[tuple[list[str], str, list[Any]]] = [
+    (["1", "-2", ""], "BIGINT", [1, -2, None]),
+    (["007", "1", "2"], "VARCHAR", ["007", "1", "2"]),
+    (["-0", "1", "2"], "DECIMAL(1,0)", [Decimal(0), Decimal(1), Decimal(2)]),
+    (["1.50", "2", "-0.125"], "DECIMAL(4,3)", [Decimal("1.500"), Decimal(2), Decimal("-0.125")]),
+    (["12345678901234567890", "1", ""], "DECIMAL(20,0)", [Decimal(12345678901234567890), Decimal(1), None]),
+    (["1" * 39, "1", "2"], "VARCHAR", ["1" * 39, "1", "2"]),
+    (["1e5", "2.5", "-1E-3"], "DOUBLE", [100000.0, 2.5, -0.001]),
+    (["1e400", "1", "2"], "VARCHAR", ["1e400", "1", "2"]),
+    (["0.12345678901234567e1", "1", "2"], "VARCHAR", ["0.12345678901234567e1", "1", "2"]),
+    (["1,5", "2", "3"], "VARCHAR", ["1,5", "2", "3"]),
+    (["+1", "2", "3"], "VARCHAR", ["+1", "2", "3"]),
+    (["TRUE", "false", ""], "BOOLEAN", [True, False, None]),
+    (["2024-02-29", "1999-12-31", ""], "DATE", [dt.date(2024, 2, 29), dt.date(1999, 12, 31), None]),
+    (["2024-02-30", "1999-12-31", ""], "VARCHAR", ["2024-02-30", "1999-12-31", None]),
+    (["01/02/2024", "03/04/2024", ""], "VARCHAR", ["01/02/2024", "03/04/2024", None]),
+    (
+        ["2024-02-29T01:02", "2024-02-29 01:02:03.000001", ""],
+        "TIMESTAMP",
+        [dt.datetime.fromisoformat(text) for text in ("2024-02-29T01:02", "2024-02-29T01:02:03.000001")]
+        + [None],
+    ),
+    (["2024-02-29T01:02:03Z", "x", ""], "VARCHAR", ["2024-02-29T01:02:03Z", "x", None]),
+    (["", "", ""], "VARCHAR", [None, None, None]),
+    (["#no comment", '"quoted ""words"""', '""'], "VARCHAR", ["#no comment", 'quoted "words"', ""]),
+    (["=1+1", "NULL", "nan"], "VARCHAR", ["=1+1", "NULL", "nan"]),
+]
+
+
+def test_every_value_of_csv_is_as_it_is_written(tmp_path: Path) -> None:
+    lines = ["\t".join(f"c{n}" for n in range(len(COLUMNS)))]
+    lines += ["\t".join(column[0][row] for column in COLUMNS) for row in range(3)]
+    (tmp_path / "all.tsv").write_text("\n".join(lines) + "\n")
+    types, rows = table_of(loaded(tmp_path), "all")
+    assert list(types.values()) == [column[1] for column in COLUMNS]
+    assert [list(values) for values in zip(*rows, strict=True)] == [column[2] for column in COLUMNS]
+
+
+def test_rows_late_in_a_file_decide_too(tmp_path: Path) -> None:
+    (tmp_path / "late.csv").write_text("n\n" + "1\n" * 50_000 + "x\n")
+    types, rows = table_of(loaded(tmp_path), "late")
+    assert types == {"n": "VARCHAR"}
+    assert rows[-1] == ("x",) and len(rows) == 50_001
+
+
+def test_a_broken_file_is_named_and_not_read_in_part(tmp_path: Path) -> None:
+    (tmp_path / "broken.csv").write_text("a,b\n" + "1,2\n" * 3_000 + "1,2,3\n")
+    with pytest.raises(ConfigurationError, match=r"broken\.csv' cannot be read"):
+        loaded(tmp_path)
+    (tmp_path / "broken.csv").unlink()
+    (tmp_path / "no.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ConfigurationError, match=r"no\.parquet' cannot be read"):
+        loaded(tmp_path / ".." / tmp_path.name)
+
+
+def test_sheets_of_a_workbook(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.title = "Q1 2024"
+    sheet.append(["id", "price", "day", "at", "code", "mixed", "ok", None, "id"])
+    sheet.append(
+        [1, 1.5, dt.date(2024, 2, 29), dt.datetime.fromisoformat("2024-02-29T01:02:03"), "007", 1, True]
+    )
+    sheet.append([2, 2, None, None, "8", "x", None, "y", 5])
+    book.create_sheet("empty")
+    book.create_sheet("other").append(["only names"])
+    book.save(tmp_path / "my book.xlsx")
+    database = loaded(tmp_path)
+    types, rows = table_of(database, "my_book_Q1_2024")
+    assert types == {
+        "id": "BIGINT", "price": "DOUBLE", "day": "DATE", "at": "TIMESTAMP", "code": "VARCHAR", "mixed": "VARCHAR",
+        "ok": "BOOLEAN", "column8": "VARCHAR", "id_2": "BIGINT",
+    }  # fmt: skip
+    at = dt.datetime.fromisoformat("2024-02-29T01:02:03")
+    assert rows == [
+        (1, 1.5, dt.date(2024, 2, 29), at, "007", "1", True, None, None),
+        (2, 2.0, None, None, "8", "x", None, "y", 5),
+    ]
+    assert table_of(database, "my_book_other") == ({"only names": "VARCHAR"}, [])
+
+
+def test_names_of_tables(tmp_path: Path) -> None:
+    for name in ("2024.csv", "a b.csv", "a-b.csv", "A_B.csv.gz", "dualsql_x.csv", "ünï.csv", "'; DROP.csv"):
+        if name.endswith(".gz"):
+            import gzip
+
+            (tmp_path / name).write_bytes(gzip.compress(b"n\n1\n"))
+        else:
+            (tmp_path / name).write_text("n\n1\n")
+    with duckdb.connect(str(loaded(tmp_path))) as connection:
+        names = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+    assert names == {"file_2024", "A_B", "a_b_2", "a_b_3", "file_dualsql_x", "ünï", "DROP"}
+
+
+def test_a_pattern_in_a_name_reads_no_other_file(tmp_path: Path) -> None:
+    given = tmp_path / "x[1]*?.csv"
+    given.write_text("n\n1\n")
+    (tmp_path / "x1zz.csv").write_text("n\n2\n")
+    assert table_of(loaded(tmp_path, given), "x_1")[1] == [(1,)]
+
+
+def test_links_in_a_folder_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    secret = tmp_path / "secret.csv"
+    secret.write_text("n\n1\n")
+    (folder / "link.csv").symlink_to(secret)
+    (folder / ".hidden.csv").write_text("n\n1\n")
+    (folder / "notes.txt").write_text("no table")
+    with pytest.raises(ConfigurationError, match="no files to serve"):
+        find_files([folder])
+    (folder / "own.csv").write_text("n\n1\n")
+    found = find_files([folder, folder / ".." / "folder"])
+    assert [path.name for path in found.paths] == ["own.csv"]
+    assert set(found.left_out) == {"link.csv"}
+
+
+@pytest.mark.parametrize("name", ["none.csv", "notes.txt", "queue.csv"])
+def test_what_is_no_such_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "notes.txt").write_text("no table")
+    os.mkfifo(tmp_path / "queue.csv")
+    with pytest.raises(ConfigurationError, match=r"no file|no known kind"):
+        find_files([tmp_path / name])
+
+
+ATTACKS = [
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "FROM '/etc/passwd'",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM read_csv('{given}')",
+    "COPY sales TO '{folder}/out.csv'",
+    "EXPORT DATABASE '{folder}/out'",
+    "ATTACH '{folder}/other.duckdb'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SELECT * FROM read_parquet('https://example.com/x.parquet')",
+    "SET enable_external_access = true",
+    "SET allowed_directories = ['/']",
+    "RESET lock_configuration",
+    "CREATE TABLE more AS SELECT 1",
+    "DELETE FROM sales",
+    "PRAGMA database_list; COPY (SELECT 1) TO '{folder}/out.csv'",
+]
+
+
+def copies_in(folder: Path) -> list[Path]:
+    return list(folder.glob("dualsql-*"))
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    path = tmp_path / "sales.csv"
+    path.write_text("id,city\n" + "".join(f"{n},City {n % 7}\n" for n in range(1_000)))
+    return path
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_database_itself_reads_and_writes_nothing_else(tmp_path: Path, sales: Path, attack: str) -> None:
+    database = loaded(tmp_path, sales)
+    kept = set(tmp_path.iterdir())
+    with duckdb.connect(str(database), **CONNECT_ARGUMENTS) as connection:
+        assert connection.execute("SELECT count(*) FROM sales").fetchone() == (1_000,)
+        with pytest.raises(duckdb.Error):
+            connection.execute(attack.format(given=sales, folder=tmp_path)).fetchall()
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in kept}
+
+
+@pytest.fixture
+def opened_page(tmp_path: Path) -> Path:
+    """A browser that only notes what it is told to open."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser.chmod(0o755)
+    return browser
+
+
+async def test_files_are_served_over_http(
+    tmp_path: Path, sales: Path, opened_page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet.write_table(
+        pa.table({"id": [1, 2], "total": [Decimal("1.50"), None]}), tmp_path / "orders.parquet"
+    )
+    monkeypatch.setenv("BROWSER", str(opened_page))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    async with serving_process(str(sales), str(tmp_path / "orders.parquet"), "--open") as served:
+        assert "Serving 2 tables of sales.csv, orders.parquet, read-only." in served.said
+        async with (
+            Client(f"{served.origin}/mcp") as model,
+            DualResponseClient(f"{served.origin}/resources") as application,
+        ):
+            found = await model.call_tool("execute_query", {"query": "SELECT * FROM sales ORDER BY id"})
+            assert len(await application.parse(found, strict=True).fetch_all()) == 1_000
+            for attack in ATTACKS:
+                query = attack.format(given=sales, folder=tmp_path)
+                refused = await model.call_tool("execute_query", {"query": query})
+                assert refused.is_error, query
+                assert "root:" not in text_of(refused)
+        await served.stop()
+    assert (tmp_path / "opened").read_text().strip() == f"{served.origin}/"
+    assert not copies_in(tmp_path), "the copy is deleted"
+    assert not (tmp_path / "out.csv").exists()
+
+
+async def test_files_are_served_over_stdio(tmp_path: Path, sales: Path) -> None:
+    parameters = StdioServerParameters(
+        command=PROGRAM[0],
+        args=[*PROGRAM[1:], "serve", "--stdio", "sales.csv"],
+        env=environment(TMPDIR=str(tmp_path)),
+        cwd=tmp_path,
+    )
+    with (tmp_path / "said").open("w") as errors:
+        async with Client(stdio_client(parameters, errlog=errors)) as model:
+            result = await model.call_tool(
+                "execute_query", {"query": "SELECT city, count(*) FROM sales GROUP BY city"}
+            )
+            assert "all 7 rows" in text_of(result)
+    said = (tmp_path / "said").read_text()
+    assert f'"args": ["serve", "{sales}", "--stdio"]' in said, "a host starts it from any folder"
+    assert "DUALSQL_DATABASE_URL" not in said
+    assert not copies_in(tmp_path), "the copy is deleted"
