@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -58,6 +58,15 @@ from dualsql.http.router import FeatureRoutes, build_router, operations_of, orig
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
 from dualsql.log import Outage, log_failure
+from dualsql.log.telemetry import (
+    CACHED_BYTES,
+    PENDING,
+    RUNNING_STREAMS,
+    TELEMETRY,
+    UNMEASURED,
+    Gauged,
+    step,
+)
 from dualsql.mcp.decorators import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
@@ -371,7 +380,8 @@ class DualResponseServer:
         """As `read_page`, for a resource that was opened already: rights and expiry are not checked."""
         await self._ready()
         checked = request.checked(self.settings)
-        return await self._pages.read(self._views.target(resource, principal), checked)
+        with step("page") if TELEMETRY.is_on else UNMEASURED:
+            return await self._pages.read(self._views.target(resource, principal), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -612,6 +622,14 @@ class DualResponseServer:
             found[f"database {name}"] = SourceHealth(source, secured, self.settings).state
         return found
 
+    def _gauges(self) -> Iterator[Gauged]:
+        """What is in use at present; see `dualsql.log.telemetry`."""
+        for source in self._sources.values():
+            yield from source.gauges()
+        yield RUNNING_STREAMS, self._streams.running, {}
+        yield PENDING, self._jobs.running, {}
+        yield CACHED_BYTES, self._views.cached_bytes, {}
+
     def _features(self) -> list[FeatureRoutes]:
         return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
 
@@ -659,6 +677,8 @@ class DualResponseServer:
                 await self._compare_connections()
                 self._housekeeper.start()
                 self._jobs.start()
+                TELEMETRY.start()
+                TELEMETRY.watch(self._gauges)
                 self._loop = loop
 
     async def _compare_clocks(self) -> None:
@@ -794,6 +814,7 @@ class DualResponseServer:
         if self._retrying is not None:
             self._retrying.cancel()
             self._retrying = None
+        TELEMETRY.forget(self._gauges)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():

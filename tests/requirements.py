@@ -74,6 +74,16 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_starting.py::test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_fresh",
             "server/test_starting.py::test_a_clock_that_jumps_while_it_runs_changes_nothing",
         ),
+        "S1.14 Spans and metrics join the caller's trace, and tell no value, id, link or SQL. Without a provider "
+        "nothing is measured.": (
+            "telemetry/test_spans.py::test_a_call_of_a_tool_is_one_trace_with_the_span_of_the_sdk",
+            "telemetry/test_spans.py::test_each_part_of_a_request_has_its_span",
+            "telemetry/test_spans.py::test_a_request_has_at_most_five_spans_and_a_stream_none_for_a_chunk",
+            "telemetry/test_spans.py::test_without_the_package_nothing_is_imported_or_measured",
+            "telemetry/test_secrets.py::test_no_export_tells_anything_of_a_request",
+            "telemetry/test_metrics.py::test_the_documentation_lists_all_metrics",
+            "telemetry/test_metrics.py::test_the_queue_and_what_is_stopped",
+        ),
     },
     "2 Dual response": {
         "S2.1 The content is a text and a resource link. The text states how many rows were found.": (

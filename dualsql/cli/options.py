@@ -111,6 +111,13 @@ class ServeOptions:
         ),
     ] = None
     admin_host: Annotated[str, typer.Option(help="Address to listen on with --admin-port.")] = "127.0.0.1"
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics",
+            help="Answer /metrics for Prometheus on the admin port (pip install 'dualsql[prometheus]').",
+        ),
+    ] = False
     log: Annotated[
         RequestLogForm,
         typer.Option(

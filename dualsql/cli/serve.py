@@ -40,7 +40,7 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.http.health import routes_until_started
+from dualsql.http.health import metrics_route, routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
@@ -157,7 +157,14 @@ async def _run(options: ServeOptions) -> None:
 
 
 def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
-    return nullcontext() if options.admin_port is None else listen(options.admin_host, options.admin_port)
+    if options.admin_port is not None:
+        return listen(options.admin_host, options.admin_port)
+    if options.metrics:
+        raise ConfigurationError(
+            "--metrics requires --admin-port.",
+            hint="Metrics are answered on a port that only operators reach: --admin-port 8001",
+        )
+    return nullcontext()
 
 
 @asynccontextmanager
@@ -171,8 +178,9 @@ async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[
         yield
 
 
-def _health(dual: DualResponseServer) -> ASGIApp:
-    return Starlette(routes=dual.health_routes())
+def _health(options: ServeOptions, dual: DualResponseServer) -> ASGIApp:
+    metrics = [metrics_route()] if options.metrics else []
+    return Starlette(routes=[*dual.health_routes(), *metrics])
 
 
 def openapi(origin: str) -> str:
@@ -393,7 +401,7 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
             front.open(app)
             if options.secret_file is not None:
                 on_sighup(partial(_reload, options, built.server))
-            health.open(_health(built.server))
+            health.open(_health(options, built.server))
             _show(_announcement(options, built, admin), options)
             if options.opens_browser:
                 await asyncio.to_thread(webbrowser.open, _home_page(built))
@@ -468,7 +476,10 @@ async def _serve_rest(
 ) -> None:
     built = await build()
     mcp = _build_mcp(options, built.server)
-    async with _administered(_health(built.server), admin), running(_app(options, built, mcp), listener):
+    async with (
+        _administered(_health(options, built.server), admin),
+        running(_app(options, built, mcp), listener),
+    ):
         started.with_(mcp)
         _show(_announcement(options, built, admin), options)
         await asyncio.Event().wait()
@@ -476,7 +487,7 @@ async def _serve_rest(
 
 async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, started: Started) -> None:
     built = await build()
-    async with built.server, _administered(_health(built.server), admin):
+    async with built.server, _administered(_health(options, built.server), admin):
         started.with_(_build_mcp(options, built.server))
         _show(_announcement(options, built, admin), options)
         await asyncio.Event().wait()
@@ -555,6 +566,8 @@ def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> 
         yield f"For a browser   {_home_page(built)}"
     if admin is not None:
         yield f"Health          {origin_of(admin)}/ready"
+        if options.metrics:
+            yield f"Metrics         {origin_of(admin)}/metrics"
     if options.stdio and options.rest_url is None:
         yield _ENDS_WITH_THE_PROCESS
     pasted = (

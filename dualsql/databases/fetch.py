@@ -23,11 +23,12 @@ from dualsql.databases.backends import (
     is_listened_to,
     require_described,
 )
-from dualsql.databases.session import apart, database_errors, in_session, note_lane, ran_too_long
+from dualsql.databases.session import apart, database_errors, in_session, measured, note_lane, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_slow_query
+from dualsql.log.telemetry import STOPPED
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
@@ -100,10 +101,14 @@ async def fetch_rows(
         note_lane("session")
         try:
             with (
+                measured(source, statement, rules) as measurement,
                 source.guard.limited_bytes(connection, source.limits.page_bytes),
                 source.guard.tolerant_reading(connection),
             ):
-                return await _rows(source, statement, rules, connection, described)
+                rows = await _rows(source, statement, rules, connection, described)
+                if measurement is not None:
+                    measurement.note({"db.response.returned_rows": len(rows)})
+                return rows
         finally:
             if perf_counter() - started > source.limits.slow_seconds:
                 note_slow(source, statement, rules, perf_counter() - started)
@@ -321,8 +326,13 @@ async def _quickly(
             started = perf_counter()
             note_lane("page_reader")
             try:
-                found = reader.fetch_at_once(sent, timeout)
-                return await _in_time(reader.fetch(sent, timeout), timeout) if found is None else found
+                with measured(source, statement, rules) as measurement:
+                    rows = reader.fetch_at_once(sent, timeout)
+                    if rows is None:
+                        rows = await _in_time(reader.fetch(sent, timeout), timeout)
+                    if measurement is not None and rows is not None:
+                        measurement.note({"db.response.returned_rows": len(rows)})
+                    return rows
             finally:
                 if perf_counter() - started > source.limits.slow_seconds:
                     note_slow(source, statement, rules, perf_counter() - started)
@@ -335,4 +345,5 @@ async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None
     except PageReaderBusyError:
         return None
     except TimeoutError as error:
+        STOPPED.note(1, {"dualsql.reason": "timeout"})
         raise ran_too_long(timeout) from error

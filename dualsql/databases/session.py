@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from sqlalchemy import Executable
 from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.backends import FailureKind, SessionTerms, too_large
+from dualsql.databases.backends import FailureKind, SessionTerms, fingerprint, too_large
 from dualsql.databases.source import Source
 from dualsql.errors import (
     CallerMessage,
@@ -23,6 +24,7 @@ from dualsql.errors import (
     QueryTimeoutError,
 )
 from dualsql.log import REQUEST
+from dualsql.log.telemetry import ERROR, STATEMENT, STOPPED, TELEMETRY, Measurement
 from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
@@ -67,8 +69,39 @@ def database_errors(
         # Stream backends get the driver's errors directly; SQLAlchemy wraps them.
         fault = source.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.TIMEOUT:
+            STOPPED.note(1, {"dualsql.reason": "timeout"})
             raise _timeout(limit, time.monotonic() - started_at) from error
         raise _translated(fault, error, failure) from error
+
+
+@contextmanager
+def measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement | None]:
+    """Measure the statement that the block runs; None if nothing is measured."""
+    if not TELEMETRY.is_on:
+        yield None
+        return
+    told = {
+        "db.system.name": source.engine.dialect.name,
+        "db.operation.name": "SELECT",
+        "dualsql.database": source.name,
+    }
+    with TELEMETRY.measure(STATEMENT, "SELECT", told) as measurement:
+        try:
+            yield measurement
+        except DualResponseError:
+            raise
+        except Exception as error:
+            fault = source.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
+            if fault is FailureKind.TIMEOUT:  # or nobody waited for it any longer: see STOPPED
+                measurement.note({ERROR: "STOPPED"})
+            else:
+                measurement.fail("_OTHER" if fault is None else fault.name)
+            raise
+        finally:
+            if measurement.is_sampled:
+                dialect = rules.dialect(source.engine.dialect)
+                found = fingerprint(dialect, statement, rules.values, source.compiled)
+                measurement.note({"dualsql.statement": found})
 
 
 def ran_too_long(limit: timedelta) -> QueryTimeoutError:
@@ -248,9 +281,11 @@ async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *
     except TimeoutError as error:
         if not deadline.expired():  # the driver's own
             raise
+        STOPPED.note(1, {"dualsql.reason": "timeout"})
         await asyncio.shield(source.finish(session.stop()))
         raise ran_too_long(timeout) from error
     except asyncio.CancelledError:
+        STOPPED.note(1, {"dualsql.reason": "cancelled"})
         source.finish(session.stop())
         raise
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -41,6 +42,7 @@ from dualsql.errors import (
 )
 from dualsql.freeze import Registry, freeze, thaw
 from dualsql.freeze.document import Statement
+from dualsql.log import telemetry
 from dualsql.settings import Settings
 
 
@@ -60,14 +62,16 @@ class QueryLimits:
 
     def __init__(self, settings: Settings) -> None:
         queue = _Queue(settings.maximum_queued_queries, settings.queue_timeout)
-        self._queries = _Slots(settings.maximum_concurrent_queries, queue)
-        self._streams = _Slots(settings.maximum_streams, queue)
+        self._queries = _Slots("query", settings.maximum_concurrent_queries, queue)
+        self._streams = _Slots("stream", settings.maximum_streams, queue)
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
         self.slow_seconds = settings.slow_query.total_seconds()
         self.connections = sum(_pool(settings).values())
-        self.background: QueryLimits = _Background(self, _Slots(settings.maximum_pending, queue))
+        self.background: QueryLimits = _Background(
+            self, _Slots("background", settings.maximum_pending, queue)
+        )
 
     @asynccontextmanager
     async def slot(self, *, for_stream: bool = False) -> AsyncIterator[None]:
@@ -82,6 +86,14 @@ class QueryLimits:
     def has_room(self) -> bool:
         """Whether a query would be served without waiting."""
         return self._queries.has_room()
+
+    def gauges(self, attributes: telemetry.Attributes) -> Iterator[telemetry.Gauged]:
+        """The slots in use, and how many statements wait for one."""
+        yield telemetry.QUEUED, self._queries.queue.waiting, attributes
+        for slots in (self._queries, self._streams, self.background._queries):
+            told = {**attributes, "dualsql.slot": slots.name}
+            yield telemetry.SLOTS_USED, slots.used, told
+            yield telemetry.SLOTS, slots.number, told
 
 
 class _Background(QueryLimits):
@@ -100,41 +112,48 @@ class _Queue:
     def __init__(self, most: int, timeout: timedelta) -> None:
         self._most = most
         self._seconds = timeout.total_seconds()
-        self._waiting = 0
+        self.waiting = 0
 
-    async def wait_for(self, slots: asyncio.Semaphore) -> None:
-        if self._waiting >= self._most:
+    async def wait_for(self, slots: _Slots) -> None:
+        if self.waiting >= self._most:
             raise TooManyQueriesError("Too many queries are running and waiting.")
-        self._waiting += 1
+        self.waiting += 1
+        started = time.perf_counter()
         try:
             async with asyncio.timeout(self._seconds):
-                await slots.acquire()
+                await slots.free.acquire()
         except TimeoutError:
             raise TooManyQueriesError("Too many queries are running, and none ended in time.") from None
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
+            telemetry.QUEUE_WAIT.note(time.perf_counter() - started, {"dualsql.slot": slots.name})
 
 
 class _Slots:
     """A number of slots, given in the order of requests."""
 
-    def __init__(self, number: int, queue: _Queue) -> None:
-        self._free = asyncio.Semaphore(number)
-        self._queue = queue
+    def __init__(self, name: str, number: int, queue: _Queue) -> None:
+        self.name = name
+        self.number = number
+        self.used = 0
+        self.free = asyncio.Semaphore(number)
+        self.queue = queue
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        if self._free.locked():
-            await self._queue.wait_for(self._free)
+        if self.free.locked():
+            await self.queue.wait_for(self)
         else:
-            await self._free.acquire()  # at once: nobody waits
+            await self.free.acquire()  # at once: nobody waits
+        self.used += 1
         try:
             yield
         finally:
-            self._free.release()
+            self.used -= 1
+            self.free.release()
 
     def has_room(self) -> bool:
-        return not self._free.locked()
+        return not self.free.locked()
 
 
 Database = AsyncEngine | Engine | URL | str
@@ -216,6 +235,16 @@ class Source:
         if self.owns_engine and isinstance(pool, QueuePool):
             return self.limits.connections
         return most_connections(pool)
+
+    def gauges(self) -> Iterator[telemetry.Gauged]:
+        """The slots and connections in use."""
+        yield from self.limits.gauges({"dualsql.database": self.name})
+        pool = self.engine.pool
+        if isinstance(pool, QueuePool):
+            told = {"db.client.connection.pool.name": self.name}
+            for state, number in (("used", pool.checkedout()), ("idle", pool.checkedin())):
+                yield telemetry.CONNECTIONS, number, {**told, "db.client.connection.state": state}
+            yield telemetry.MOST_CONNECTIONS, self.maximum_connections, told
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -18,11 +18,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.backends import driver_statement, is_listened_to, require_described
 from dualsql.databases.fetch import note_slow
-from dualsql.databases.session import Session, database_errors, note_lane
+from dualsql.databases.session import Session, database_errors, measured, note_lane
 from dualsql.databases.source import Source
 from dualsql.formats.cells import Processor, processed
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
+from dualsql.log.telemetry import STOPPED
 from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
 
@@ -196,10 +197,10 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         started = perf_counter()
         stream = await chosen_stream_backend(job, connection)
         note_lane(lane_of(stream))
-        try:
+        with measured(job.source, job.statement, job.rules) as measurement, suppress(ReaderGone):
+            if measurement is not None:
+                measurement.note({"dualsql.lane": lane_of(stream)})
             await stream(job, connection, channel.put)
-        except ReaderGone:
-            return
 
     session = Session(job.source, job.rules, produce)
     with database_errors(job.source):
@@ -213,6 +214,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         finally:
             channel.close()
             if not session.task.done():
+                STOPPED.note(1, {"dualsql.reason": "cancelled"})
                 job.source.finish(session.stop())
 
 

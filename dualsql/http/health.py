@@ -1,4 +1,4 @@
-"""Whether this process answers (`/live`), and whether requests can be served (`/ready`).
+"""Whether this process answers (`/live`), whether requests can be served (`/ready`), and its metrics (`/metrics`).
 
 Readiness is checked part by part: the server, the store and each database. A check is bounded in time, and its answer
 serves all probes of a second, so probes cannot load a database.
@@ -14,11 +14,12 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.log import Outage, log_failure
+from dualsql.log.telemetry import TELEMETRY
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,36 @@ class Health:
         body = {"status": "ready" if found.is_ready else "not ready", "parts": dict(found.parts)}
         headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
         return JSONResponse(body, 200 if found.is_ready else 503, headers)
+
+
+def metrics_route() -> Route:
+    """`/metrics` for Prometheus: all metrics of this process, which are measured from here on.
+
+    It is for a port that only operators reach, and that only this process listens on: of several processes on one
+    port, each scrape would reach another one.
+
+    Raises:
+        ConfigurationError: the packages of the extra `prometheus` are not installed.
+    """
+    try:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from opentelemetry.sdk.metrics import MeterProvider
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import choose_encoder
+    except ImportError as error:
+        raise ConfigurationError(
+            "Metrics for Prometheus need packages that are not installed.",
+            hint='Install them: pip install "dualsql[prometheus]"',
+        ) from error
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    TELEMETRY.start(meter_provider=MeterProvider([PrometheusMetricReader(registry=registry)]))
+
+    async def metrics(request: Request) -> Response:
+        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={**_NEVER_KEPT, "Content-Type": media_type})
+
+    return Route("/metrics", metrics, methods=["GET"])
 
 
 class StartHealth:

@@ -26,6 +26,7 @@ from dualsql.errors import (
 from dualsql.formats import json
 from dualsql.formats.table import DEFAULT_FORMAT
 from dualsql.log import REQUEST, log_failure, log_unforeseen, new_incident, resource_hash
+from dualsql.log.telemetry import ERROR, ERRORS
 from dualsql_client.wire import Problem
 
 PRIVATE_HEADERS = {
@@ -264,7 +265,8 @@ def _answer(error: DualResponseError, incident: str) -> Response:
 
 
 def note_code(code: str) -> None:
-    """Note for the log with which error the current request is answered."""
+    """Note with which error the current request is answered, for the log and the metrics."""
+    ERRORS.note(1, {ERROR: code, "dualsql.surface": "http"})
     record = REQUEST.get()
     if record is not None:
         record.code = code

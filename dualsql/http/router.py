@@ -68,6 +68,7 @@ from dualsql.log import (
     log_request,
     request_logger,
 )
+from dualsql.log.telemetry import KNOWN_METHODS, TELEMETRY, Measurement
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -347,11 +348,13 @@ class RequestLog:
 
     Args:
         prefix: the path at which the application is mounted.
+        is_measured: measure the requests, where there is telemetry.
     """
 
-    def __init__(self, app: ASGIApp, *, prefix: str = "") -> None:
+    def __init__(self, app: ASGIApp, *, prefix: str = "", is_measured: bool = False) -> None:
         self.app = app
         self.prefix = prefix
+        self.is_measured = is_measured
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -359,7 +362,7 @@ class RequestLog:
             return
         if _SCOPE_KEY in scope:  # around an application that holds this one
             scope[_SCOPE_KEY].prefix = self.prefix
-            await self.app(scope, receive, send)
+            await self._answer(scope, receive, send)
             return
         record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
         header = (_ID_HEADER, record.id.encode())
@@ -376,12 +379,29 @@ class RequestLog:
 
         token = REQUEST.set(record)
         try:
-            await self.app(scope, receive, send_on)
+            await self._answer(scope, receive, send_on)
         finally:
             REQUEST.reset(token)
             if request_logger.isEnabledFor(logging.INFO):
                 record.bytes = 0 if scope["method"] == "HEAD" else sent
                 _log(record, scope)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.is_measured or not TELEMETRY.is_on:
+            await self.app(scope, receive, send)
+            return
+        method = scope["method"] if scope["method"] in KNOWN_METHODS else "_OTHER"
+        given = {
+            "http.request.method": method,
+            "url.scheme": "https" if scope["scheme"] == "https" else "http",
+            "network.protocol.version": "2" if scope["http_version"] == "2" else "1.1",
+        }
+        with TELEMETRY.request(method, given, scope["headers"]) as measurement:
+            scope[_SCOPE_KEY].trace_id = measurement.trace_id or scope[_SCOPE_KEY].trace_id
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                _measure(measurement, method, scope)
 
 
 def _begun(scope: Scope, prefix: str) -> RequestRecord:
@@ -403,11 +423,31 @@ def _begun(scope: Scope, prefix: str) -> RequestRecord:
     )
 
 
+def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
+    """Say by which route the request was answered, and how."""
+    record: RequestRecord = scope[_SCOPE_KEY]
+    route = _route(record, scope)
+    if route is not None:
+        measurement.rename(f"{method} {route}")
+        measurement.note({"http.route": route})
+    status = record.status or 500
+    measurement.note({"http.response.status_code": status})
+    if status >= 500:
+        measurement.fail(record.code or str(status))
+    elif status < 400 and record.code is not None:  # a stream that was cut
+        measurement.fail(record.code)
+
+
+def _route(record: RequestRecord, scope: Scope) -> str | None:
+    """The path with placeholders. A path that no route knows is not told: it may hold an id."""
+    route = scope.get("route")
+    return record.prefix + route.path if isinstance(route, Route) else None
+
+
 def _log(record: RequestRecord, scope: Scope) -> None:
-    route, method = scope.get("route"), scope["method"]
+    method = scope["method"]
     record.method = method if method in METHODS else "OTHER"
-    # A path that no route knows is not told: it may hold an id.
-    record.route = record.prefix + route.path if isinstance(route, Route) else "-"
+    record.route = _route(record, scope) or "-"
     record.resource_id = scope.get("path_params", {}).get("resource_id", record.resource_id)
     log_request(record)
 
@@ -496,7 +536,7 @@ def _middleware(server: DualResponseServer) -> list[Middleware]:
     settings = server.settings
     origins = [origin_of(origin) for origin in settings.cors_origins]
     return [
-        Middleware(RequestLog, prefix=urlsplit(server.base_url).path),
+        Middleware(RequestLog, prefix=urlsplit(server.base_url).path, is_measured=True),
         Middleware(PrivateHeaders),
         Middleware(
             HostCheck,

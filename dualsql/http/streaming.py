@@ -9,7 +9,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -25,6 +25,7 @@ from dualsql.http.negotiation import is_known, not_modified
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
 from dualsql.log import REQUEST, log_failure
+from dualsql.log.telemetry import TELEMETRY, Measurement, end_stream, step
 from dualsql.resource import Principal, Resource
 from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
@@ -74,6 +75,7 @@ class RowsAnswer(Response):
         headers: Mapping[str, str],
         coding: str | None,
         settings: Settings,
+        measurement: Measurement | None,
     ) -> None:
         self.status_code = 200
         self.background = None
@@ -82,6 +84,7 @@ class RowsAnswer(Response):
         self._begun = begun
         self._compressor = None if coding is None else CODINGS[coding]()
         self._settings = settings
+        self._measurement = measurement
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the whole stream.
@@ -102,9 +105,19 @@ class RowsAnswer(Response):
                 note_code("READER_TOO_SLOW")
                 raise CutOffError("The reader took no bytes for too long.") from None
             finally:
-                record = REQUEST.get()
-                if record is not None:
-                    record.rows = self._stream.ending.rows
+                self._tell()
+
+    def _tell(self) -> None:
+        """Say how far the stream got: to the log and the metrics."""
+        record, ending = REQUEST.get(), self._stream.ending
+        if record is None:
+            return
+        record.rows = ending.rows
+        if ending.error is not None and record.code is None:  # the last record says it
+            note_code(ending.error.code)
+        if self._measurement is not None:
+            told = {"dualsql.format": self._stream.format.name, "dualsql.lane": record.lane or "none"}
+            end_stream(self._measurement, told, record.code, rows=ending.rows, size=ending.bytes)
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
@@ -277,8 +290,18 @@ async def answer_stream(
         await server.describe_unchecked(resource, principal)
         return _bodiless(headers)
     # Errors before the first row are answers with a status of their own; later ones are in the body.
-    begun = await while_connected(request.receive, beginning_of(stream))
-    return RowsAnswer(stream, begun, headers=headers, coding=coding, settings=server.settings)
+    with ExitStack() as measuring:
+        measurement = measuring.enter_context(step("stream")) if TELEMETRY.is_on else None
+        begun = await while_connected(request.receive, beginning_of(stream))
+        measuring.pop_all()  # the answer ends it
+        return RowsAnswer(
+            stream,
+            begun,
+            headers=headers,
+            coding=coding,
+            settings=server.settings,
+            measurement=measurement,
+        )
 
 
 def _require_an_end(stream: ResultStream, request: Request) -> None:

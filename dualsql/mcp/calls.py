@@ -29,6 +29,7 @@ from dualsql.errors import (
 )
 from dualsql.formats.text import single_line
 from dualsql.log import RequestIds, RequestRecord, log_failure, log_unforeseen, logged_request, new_incident
+from dualsql.log.telemetry import ERROR, ERRORS, SHOWN_ROWS, TELEMETRY, call_of_tool
 from dualsql.mcp.negotiation import Report, with_structured_text
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
@@ -453,7 +454,17 @@ class Tool:
         # Of its own: a session's context is that of the request that opened it.
         record = RequestRecord(id=new_incident(), method="tools/call", route=self.name)
         with logged_request(record):
-            return await self._call(arguments, get_context, profile, record)
+            if not TELEMETRY.is_on:
+                return await self._call(arguments, get_context, profile, record)
+            with call_of_tool(self.name) as measurement:
+                try:
+                    return await self._call(arguments, get_context, profile, record)
+                finally:
+                    record.trace_id = measurement.trace_id or record.trace_id
+                    SHOWN_ROWS.note(record.rows or 0, {"gen_ai.tool.name": self.name})
+                    if record.code is not None:
+                        ERRORS.note(1, {ERROR: record.code, "dualsql.surface": "mcp"})
+                        measurement.fail(record.code)
 
     async def _call(
         self,

@@ -21,6 +21,7 @@ from dualsql.errors import (
     NoTotalOrderError,
 )
 from dualsql.freeze.document import AnySelect
+from dualsql.log.telemetry import TELEMETRY, UNMEASURED, step
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
@@ -67,10 +68,11 @@ class QueryService:
         """
         checked = request.checked(self._settings)
         target = self._target(resource, query, principal)
-        page = await self._pages.read(target, checked)
-        if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
-            return await self._with_groups_counted(page, target.view)
-        return page
+        with step("question") if TELEMETRY.is_on else UNMEASURED:
+            page = await self._pages.read(target, checked)
+            if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
+                return await self._with_groups_counted(page, target.view)
+            return page
 
     def stream_unchecked(
         self,

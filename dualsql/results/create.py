@@ -29,6 +29,7 @@ from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.log import log_unforeseen
+from dualsql.log.telemetry import COUNTS, TELEMETRY, UNMEASURED, step
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
     UNCOUNTED,
@@ -214,7 +215,11 @@ class Creator:
 
         With a `wait`, `Jobs` runs the query and stores the resource; see `DualResponseServer.create_response`.
         """
-        with _refusals(), blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
+        with (
+            step("create") if TELEMETRY.is_on else UNMEASURED,
+            _refusals(),
+            blaming(options.asked, reads_conversions=lambda: options.reads_conversions),
+        ):
             return await self._create(options)
 
     async def _create(self, options: CreateOptions) -> DualResponse:
@@ -362,6 +367,8 @@ class Creator:
     def _answered(
         self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None
     ) -> FinishedQuery:
+        if TELEMETRY.is_on:
+            COUNTS.note(1, {"dualsql.count": resource.total_count_kind})
         response = self._respond(resource, shown, profiled)
         kept = response.sample if self._settings.keep_sample else None
         return FinishedQuery(replace(resource, sample=kept), response)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -114,9 +115,8 @@ class Jobs:
         """Begin to renew leases, in the running event loop."""
         if self._renewing is None or self._renewing.done():
             interval = self._settings.pending_lease / 3
-            self._renewing = asyncio.create_task(
-                every(interval, self._renew_leases, Outage("Renewing the leases of pending queries"))
-            )
+            renewing = every(interval, self._renew_leases, Outage("Renewing the leases of pending queries"))
+            self._renewing = asyncio.create_task(renewing, context=Context())
 
     def renew(self) -> None:
         """Forget the event loop of the last run and its jobs."""

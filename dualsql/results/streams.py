@@ -216,11 +216,13 @@ class StreamEnding:
 
     Attributes:
         rows: the number of rows sent, without those before a resumption.
+        bytes: of these rows, before compression.
         is_complete: all rows were sent.
         error: what ended the stream; None if it is complete or its reader disconnected.
     """
 
     rows: int = 0
+    bytes: int = 0
     is_complete: bool = False
     error: DualResponseError | None = None
 
@@ -340,14 +342,13 @@ class StreamRun:
         # Who resumes has the head already.
         if not self._known:
             yield Chunk(head, 0)
-        size = 0
         async with aclosing(self._batches()) as batches:
             try:
                 await self._check_known()
                 while (chunk := await self._next(batches, deadline)) is not None:
-                    size += len(chunk.data)
+                    self.ending.bytes += len(chunk.data)
                     # Before the chunk is handed on: what exceeds a limit is not sent.
-                    _check_bounds(self.ending.rows + chunk.rows, size, self.target.view.settings)
+                    _check_bounds(self.ending.rows + chunk.rows, self.ending.bytes, self.target.view.settings)
                     self.ending.rows += chunk.rows
                     yield chunk
                 self.ending.is_complete = True

@@ -344,6 +344,11 @@ class Views:
         self._results = None if settings.result_cache is None else RowCache(settings.result_cache)
 
     @property
+    def cached_bytes(self) -> int:
+        """Bytes of the pages that are cached."""
+        return 0 if self._results is None else self._results.bytes
+
+    @property
     def has_functions(self) -> bool:
         """Whether there are hooks that are functions."""
         return self._policy.has_functions

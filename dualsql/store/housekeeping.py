@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
 from dualsql.log import Outage, cause_of
+from dualsql.log.telemetry import EXPIRED
 from dualsql.resource import INTERRUPTED, Clock
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import Access, LinkRecord, ResourceStore
@@ -182,10 +184,10 @@ class Housekeeper:
     def start(self) -> None:
         """Start the tasks in the running event loop."""
         if all(task.done() for task in self._tasks):
-            self._tasks = [
-                asyncio.create_task(every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))),
-                asyncio.create_task(every(self._interval, self.sweep, Outage("Sweeping"))),
-            ]
+            flushing = every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
+            sweeping = every(self._interval, self.sweep, Outage("Sweeping"))
+            # In a context of their own: not that of the request that started the server.
+            self._tasks = [asyncio.create_task(work, context=Context()) for work in (flushing, sweeping)]
 
     async def stop(self) -> None:
         """End the tasks and write the pending accesses."""
@@ -204,7 +206,9 @@ class Housekeeper:
         """Delete the resources that are due, and fail pending ones whose lease has expired."""
         await self._clock.synchronize()
         await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
-        return await sweep(self._store, before=self._clock.now() - self._retention)
+        deleted = await sweep(self._store, before=self._clock.now() - self._retention)
+        EXPIRED.note(deleted)
+        return deleted
 
 
 async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outage: Outage) -> None:

@@ -10,6 +10,7 @@ from inspect import isclass, isfunction
 from typing import Any, NamedTuple, Protocol, cast
 
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError, refuse_mistaken
+from dualsql.log.telemetry import measured_store
 from dualsql.resource import Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
@@ -238,7 +239,8 @@ class _Guarded:
         @wraps(method)
         async def call(*args: Any, **options: Any) -> Any:
             try:
-                return await method(*args, **options)
+                with measured_store(name):
+                    return await method(*args, **options)
             except DualResponseError:
                 raise
             except Exception as error:

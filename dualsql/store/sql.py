@@ -42,6 +42,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
+from dualsql.log.telemetry import measured_store
 from dualsql.resource import Principal, Resource, Total
 from dualsql.store.engines import borrowed_engine, own_engine, storage_errors, watch_file
 from dualsql.store.protocol import (
@@ -239,7 +240,10 @@ class SQLResourceStore:
             return None
         is_visible = () if viewer is None else _is_there_for(viewer)
         statement = select(*_ROW).where(_t.id == resource_id, *is_visible)
-        rows = None if self._fast_reader is None else self._fast_reader.rows(statement)
+        rows = None
+        if self._fast_reader is not None:
+            with measured_store("select"):
+                rows = self._fast_reader.rows(statement)
         if rows is None:
             rows = await self._rows(statement)
         return from_row(rows[0]) if rows else None
@@ -377,16 +381,18 @@ class SQLResourceStore:
 
     async def _change(self, statement: Executable) -> int:
         """Run one INSERT, UPDATE or DELETE and return the number of affected rows."""
-        async with self._connections.open() as connection:
-            return (await connection.execute(statement)).rowcount
+        with measured_store(statement.__visit_name__):
+            async with self._connections.open() as connection:
+                return (await connection.execute(statement)).rowcount
 
     async def _rows(self, statement: Executable) -> list[dict[str, Any]]:
-        async with self._connections.open() as connection:
-            result = await connection.execute(statement)
-            try:
-                return [row._asdict() for row in result]
-            except _NOT_OF_ITS_TYPE as error:
-                raise unreadable() from error
+        with measured_store(statement.__visit_name__):
+            async with self._connections.open() as connection:
+                result = await connection.execute(statement)
+                try:
+                    return [row._asdict() for row in result]
+                except _NOT_OF_ITS_TYPE as error:
+                    raise unreadable() from error
 
 
 def _update(resource_id: str, changes: ResourceChanges) -> Update:

@@ -458,7 +458,7 @@ def test_every_flag_and_its_variable_are_documented() -> None:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     options = [each for each in group.commands["serve"].params if each.name != "help"]
-    assert len(options) == 27
+    assert len(options) == 30
     for option in options:
         flag, variable = option.opts[0], option.envvar
         assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag

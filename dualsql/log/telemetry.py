@@ -1,0 +1,504 @@
+"""Spans and metrics by OpenTelemetry: which ones there are, and how they are measured.
+
+`TELEMETRY.start` takes the providers of the process. Without a provider nothing is measured, and OpenTelemetry is not
+even imported. Code that every request runs asks `TELEMETRY.is_on` first, and calls nothing here if it is not.
+
+What is exported comes from the program and never from a request: names are fixed or chosen by the developer, attributes
+are those of ATTRIBUTES, an error is told by its code, a statement by a hash. Exceptions are never recorded, because
+their messages may hold data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from functools import partial
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from weakref import WeakMethod
+
+from dualsql.errors import DualResponseError
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter, MeterProvider, Observation
+    from opentelemetry.trace import Span, Tracer, TracerProvider
+
+Value = str | int | float | bool
+Attributes = Mapping[str, Value]
+
+SCOPE = "dualsql"
+"""The instrumentation scope of all spans and metrics."""
+
+ERROR = "error.type"
+_OTHER = "_OTHER"
+"""What the conventions call an error, or a method, that is none of the known ones."""
+
+ATTRIBUTES: Mapping[str, str] = {
+    # https://opentelemetry.io/docs/specs/semconv/http/ (stable)
+    "http.request.method": "one of the methods of HTTP, or _OTHER",
+    "http.route": "the path with placeholders; absent for a path that no route has",
+    "http.response.status_code": "the status",
+    "network.protocol.version": "the version of HTTP",
+    "url.scheme": "http or https",
+    # https://opentelemetry.io/docs/specs/semconv/db/sql/ (stable)
+    "db.system.name": "SQLAlchemy's name of the database system",
+    "db.operation.name": "SELECT: no other statement runs on your databases",
+    "db.response.returned_rows": "rows that the statement returned",
+    "db.client.connection.pool.name": "the name of the database in `databases=`",
+    "db.client.connection.state": "used or idle",
+    # https://github.com/open-telemetry/semantic-conventions-genai, model/mcp (development)
+    "mcp.method.name": "tools/call",
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.tool.name": "the name of the tool",
+    # https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/ (stable)
+    ERROR: "an error code of dualsql, a class of database errors, CANCELLED or _OTHER",
+    "dualsql.database": "the name of the database in `databases=`",
+    "dualsql.statement": "a hash of the SQL text with placeholders, the same for all values",
+    "dualsql.rows": "rows of a stream that were sent",
+    "dualsql.bytes": "bytes of these rows, before compression",
+    "dualsql.count": "exact, estimated, capped or none",
+    "dualsql.format": "the format of a stream",
+    "dualsql.lane": "what read the rows: see docs/decisions/0008",
+    "dualsql.slot": "query, stream or background: which of the limits of a database",
+    "dualsql.reason": "why a statement was stopped, or a caller refused",
+    "dualsql.store.operation": "what the store does: insert, select, update, delete, or the name of its method",
+    "dualsql.surface": "http or mcp",
+}
+"""All attributes, and what they say."""
+
+
+class Instrument(NamedTuple):
+    """A metric. Gauges and balances are read when metrics are collected; see `Telemetry.watch`.
+
+    A balance is a gauge that the conventions call an up-down counter: the sum over processes means something.
+    """
+
+    kind: Literal["counter", "histogram", "gauge", "balance"]
+    name: str
+    unit: str
+    description: str
+    buckets: tuple[float, ...] = ()
+
+    def note(self, amount: float, attributes: Attributes | None = None) -> None:
+        """Add to the counter, or record a value of the histogram, if there is a provider."""
+        sink = TELEMETRY.sinks.get(self.name)
+        if sink is not None:
+            sink(amount, attributes)
+
+
+_FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+# These are the bounds that the conventions prescribe.
+_OF_HTTP = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+_OF_DATABASES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
+_OF_MCP = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+
+REQUEST_DURATION = Instrument(
+    "histogram",
+    "http.server.request.duration",
+    "s",
+    "Duration of REST requests, streams to their end.",
+    _OF_HTTP,
+)
+TOOL_DURATION = Instrument(
+    "histogram", "mcp.server.operation.duration", "s", "Duration of calls of tools.", _OF_MCP
+)
+STATEMENT_DURATION = Instrument(
+    "histogram", "db.client.operation.duration", "s",
+    "Duration of statements, without the wait for a slot; of a stream, to its last row.", _OF_DATABASES,
+)  # fmt: skip
+STORE_DURATION = Instrument(
+    "histogram", "dualsql.store.duration", "s", "Duration of operations of the resource store.", _FAST
+)
+QUEUE_WAIT = Instrument(
+    "histogram", "dualsql.queue.wait", "s", "How long statements waited for a slot, those that waited.", _FAST
+)
+ERRORS = Instrument("counter", "dualsql.errors", "{error}", "Answers with an error, by code.")
+REFUSALS = Instrument(
+    "counter", "dualsql.refusals", "{refusal}", "Callers who were refused a result, by reason."
+)
+STOPPED = Instrument(
+    "counter", "dualsql.statements.stopped", "{statement}",
+    "Statements that were stopped: by a time limit, or because nobody waited any longer.",
+)  # fmt: skip
+STREAMS = Instrument("counter", "dualsql.streams", "{stream}", "Streams that ended, by how and why.")
+STREAMED_ROWS = Instrument("counter", "dualsql.streamed.rows", "{row}", "Rows sent in streams.")
+STREAMED_BYTES = Instrument(
+    "counter", "dualsql.streamed.bytes", "By", "Bytes of streams, before compression."
+)
+COUNTS = Instrument("counter", "dualsql.counts", "{count}", "Totals of new results, by kind.")
+SHOWN_ROWS = Instrument("counter", "dualsql.shown.rows", "{row}", "Rows shown to models.")
+STORED_BYTES = Instrument("counter", "dualsql.stored.bytes", "By", "Bytes of new results in the store.")
+EXPIRED = Instrument("counter", "dualsql.expired", "{result}", "Expired results that were deleted.")
+QUEUED = Instrument("gauge", "dualsql.queue.depth", "{statement}", "Statements that wait for a slot.")
+SLOTS_USED = Instrument("gauge", "dualsql.slots.used", "{slot}", "Slots of statements in use.")
+SLOTS = Instrument("gauge", "dualsql.slots.limit", "{slot}", "Slots of statements.")
+CONNECTIONS = Instrument(
+    "balance", "db.client.connection.count", "{connection}", "Connections of the pool, by state."
+)
+MOST_CONNECTIONS = Instrument(
+    "balance", "db.client.connection.max", "{connection}", "The most connections that the pool opens."
+)
+RUNNING_STREAMS = Instrument("gauge", "dualsql.streams.running", "{stream}", "Streams that are being read.")
+PENDING = Instrument("gauge", "dualsql.pending", "{query}", "Slow queries that run in the background.")
+CACHED_BYTES = Instrument("gauge", "dualsql.kept.bytes", "By", "Bytes of pages kept in memory.")
+
+INSTRUMENTS = tuple(value for value in list(globals().values()) if isinstance(value, Instrument))
+"""All metrics."""
+
+
+class Kind(NamedTuple):
+    """A kind of work that is measured.
+
+    Attributes:
+        span: the kind of its spans.
+        histogram: of its durations.
+        measured: the attributes of its durations; its spans have more.
+        may_begin: it begins a trace where there is none; otherwise it has a span only in the span of other work.
+    """
+
+    span: Literal["SERVER", "CLIENT", "INTERNAL"]
+    histogram: Instrument | None = None
+    measured: tuple[str, ...] = ()
+    may_begin: bool = True
+
+
+REQUEST = Kind(
+    "SERVER", REQUEST_DURATION,
+    ("http.request.method", "http.route", "http.response.status_code", "url.scheme", "network.protocol.version", ERROR),
+)  # fmt: skip
+TOOL = Kind("SERVER", TOOL_DURATION, ("mcp.method.name", "gen_ai.operation.name", "gen_ai.tool.name", ERROR))
+STEP = Kind("INTERNAL")
+"""Creating, reading a page, a stream, answering a question."""
+STATEMENT = Kind(
+    "CLIENT",
+    STATEMENT_DURATION,
+    ("db.system.name", "db.operation.name", "dualsql.database", ERROR),
+    may_begin=False,
+)
+STORE = Kind("INTERNAL", STORE_DURATION, ("dualsql.store.operation", ERROR), may_begin=False)
+
+MOST_SPANS = 5
+"""Spans of one request. Further statements are only in the metrics."""
+
+_SPANS: ContextVar[list[int] | None] = ContextVar("dualsql_spans", default=None)
+"""How many spans the current request has."""
+
+UNMEASURED = nullcontext()
+"""The block that is not measured, where telemetry is off."""
+
+
+Gauged = tuple[Instrument, int, Attributes]
+"""A gauge and its value."""
+
+
+Gauges = Callable[[], Iterable[Gauged]]
+"""A method that gives the present values."""
+
+
+class _API(NamedTuple):
+    """What is used of the packages opentelemetry.trace, .context and .propagate, which are imported only if needed."""
+
+    trace: Any
+    context: Any
+    propagate: Any
+
+
+class Telemetry:
+    """The providers of the process, and the instruments made with them.
+
+    Attributes:
+        is_on: there is a provider of spans or of metrics.
+        sinks: by name, what takes the values of counters and histograms.
+        tracer: None without a provider of spans.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.sinks: dict[str, Callable[[float, Attributes | None], None]] = {}
+        self.tracer: Tracer | None = None
+        self._meter: Meter | None = None
+        self._watched: set[WeakMethod[Gauges]] = set()
+
+    def start(
+        self, *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
+    ) -> bool:
+        """Measure with these providers, or else with those of the process. Returns whether there are any.
+
+        `DualResponseServer` calls it when it starts. Providers that were found or given stay until `stop`.
+        """
+        if self.is_on and tracer_provider is None and meter_provider is None:
+            return True
+        try:
+            names = ("trace", "context", "propagate", "metrics")
+            *used, metrics = (import_module(f"opentelemetry.{name}") for name in names)
+        except ImportError:
+            return False
+        self._api = _API(*used)
+        tracers = tracer_provider or _own(self._api.trace.get_tracer_provider())
+        meters = meter_provider or _own(metrics.get_meter_provider())
+        self.tracer = None if tracers is None else tracers.get_tracer(SCOPE)
+        self._meter = None if meters is None else meters.get_meter(SCOPE)
+        self.sinks = {} if self._meter is None else self._made(self._meter)
+        self.is_on = self.tracer is not None or self._meter is not None
+        return self.is_on
+
+    def stop(self) -> None:
+        """Measure nothing any longer."""
+        self.is_on, self.tracer, self._meter, self.sinks = False, None, None, {}
+
+    def watch(self, gauges: Gauges) -> None:
+        """Call the method when metrics are collected, for as long as its object lives."""
+        self._watched.add(WeakMethod(gauges, self._watched.discard))
+
+    def forget(self, gauges: Gauges) -> None:
+        """Call the method no longer."""
+        self._watched.discard(WeakMethod(gauges))
+
+    def measure(self, kind: Kind, name: str, attributes: Attributes, *, context: Any = None) -> Measurement:
+        """Measure a block. Call it only while `is_on`.
+
+        Args:
+            attributes: those that are known before the work begins.
+            context: of the parent, if it is not the current one.
+        """
+        return Measurement(self.tracer, self._api, Work(kind, name, attributes, context))
+
+    def request(
+        self, method: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Measurement:
+        """Measure a HTTP request, as a part of the trace that its headers name unless it is in one already."""
+        context = None
+        sent = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
+        if sent and not self._api.trace.get_current_span().get_span_context().is_valid:
+            context = self._api.propagate.extract(sent)
+        return self.measure(REQUEST, method, attributes, context=context)
+
+    def _made(self, meter: Meter) -> dict[str, Callable[[float, Attributes | None], None]]:
+        sinks: dict[str, Callable[[float, Attributes | None], None]] = {}
+        for one in INSTRUMENTS:
+            told: dict[str, Any] = {"unit": one.unit, "description": one.description}
+            if one.kind == "counter":
+                sinks[one.name] = meter.create_counter(one.name, **told).add
+            elif one.kind == "histogram":
+                made = meter.create_histogram(
+                    one.name, explicit_bucket_boundaries_advisory=one.buckets, **told
+                )
+                sinks[one.name] = made.record
+            else:
+                is_gauge = one.kind == "gauge"
+                create = (
+                    meter.create_observable_gauge if is_gauge else meter.create_observable_up_down_counter
+                )
+                create(one.name, callbacks=[partial(self._observed, meter, one)], **told)
+        return sinks
+
+    def _observed(self, meter: Meter, gauge: Instrument, _: object) -> Iterator[Observation]:
+        """The values of a gauge, those of several servers in one process added up."""
+        from opentelemetry.metrics import Observation
+
+        found: Counter[tuple[tuple[str, Value], ...]] = Counter()
+        # Instruments cannot be taken from a meter: those of an earlier one have no values any longer.
+        watched = [method() for method in tuple(self._watched)] if meter is self._meter else []
+        for gauges in filter(None, watched):
+            for instrument, value, attributes in gauges():
+                if instrument is gauge:
+                    found[tuple(attributes.items())] += value
+        for key, total in found.items():
+            yield Observation(total, dict(key))
+
+
+def _own(provider: Any) -> Any:
+    """The provider; None for those of the API itself, which do nothing."""
+    is_of_api = type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+    return None if is_of_api else provider
+
+
+KNOWN_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
+"""Of HTTP; telemetry calls any other one _OTHER."""
+
+_TRACE_HEADERS = (b"traceparent",)
+"""Not `tracestate`, in which a caller could put anything, and which would be exported."""
+
+
+class Work(NamedTuple):
+    """What an operation measures; see `Telemetry.measure`."""
+
+    kind: Kind
+    name: str
+    attributes: Attributes
+    context: Any
+
+
+class Measurement:
+    """A block that is measured: its duration, and a span if its request is sampled and has not too many already.
+
+    Spans that are made in the block, also by other libraries, are children of its span.
+    """
+
+    __slots__ = (
+        "_api",
+        "_counted",
+        "_failed",
+        "_found",
+        "_is_own",
+        "_span",
+        "_started",
+        "_token",
+        "_tracer",
+        "_work",
+    )
+
+    def __init__(self, tracer: Tracer | None, api: _API, work: Work) -> None:
+        self._tracer = tracer
+        self._api = api
+        self._work = work
+        self._found: dict[str, Value] = {}
+        self._span: Span | None = None
+        self._token: Any = None
+        self._counted: Any = None
+        self._is_own = self._failed = False
+        self._started = 0.0
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether anybody is going to see its attributes."""
+        return self._span is not None and self._span.is_recording()
+
+    @property
+    def trace_id(self) -> str:
+        """The trace of its span, for the log; empty if it has none."""
+        return (
+            f"{self._span.get_span_context().trace_id:032x}"
+            if self._span is not None and self.is_sampled
+            else ""
+        )
+
+    def note(self, attributes: Attributes) -> None:
+        """Add what was found in the block."""
+        self._found.update(attributes)
+
+    def rename(self, name: str) -> None:
+        """Change the name of its span."""
+        if self._span is not None and self._is_own:
+            self._span.update_name(name)
+
+    def fail(self, code: str) -> None:
+        """Say that the work failed, with an error code."""
+        self._found[ERROR], self._failed = code, True
+
+    def __enter__(self) -> Self:
+        if self._tracer is not None:
+            self._begin(self._tracer)
+        self._started = time.perf_counter()
+        return self
+
+    def _begin(self, tracer: Tracer) -> None:
+        kind, name, attributes, context = self._work
+        trace = self._api.trace
+        parent = trace.get_current_span(context)
+        around = parent.get_span_context()
+        if not (kind.may_begin if not around.is_valid else parent.is_recording() or around.is_remote):
+            return
+        # Both SDKs have a span of their own for a call, with the trace of its `_meta`.
+        if kind is TOOL and getattr(parent, "name", "").startswith("tools/call"):
+            self._span = parent
+            return
+        made = _SPANS.get()
+        if made is None or not around.is_valid:
+            made = [0]
+            self._counted = _SPANS.set(made)
+        if made[0] >= MOST_SPANS:
+            return
+        made[0] += 1
+        self._is_own = True
+        self._span = tracer.start_span(
+            name, context, kind=trace.SpanKind[kind.span], attributes=attributes,
+            record_exception=False, set_status_on_exception=False,
+        )  # fmt: skip
+        self._token = self._api.context.attach(trace.set_span_in_context(self._span, context))
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self.end(error)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the block, in the task that began it; with the error that it raised."""
+        seconds = time.perf_counter() - self._started
+        if error is not None and ERROR not in self._found and not isinstance(error, GeneratorExit):
+            self._found[ERROR] = code_of(error)
+            self._failed = isinstance(error, Exception)
+        if self._span is not None:
+            self._end_span(self._span)
+        if self._counted is not None:
+            _SPANS.reset(self._counted)
+        kind = self._work.kind
+        if kind.histogram is not None:
+            known = {**self._work.attributes, **self._found}
+            kind.histogram.note(seconds, {name: known[name] for name in kind.measured if name in known})
+
+    def _end_span(self, span: Span) -> None:
+        if span.is_recording():
+            span.set_attributes(self._found)
+            if self._failed:
+                span.set_status(self._api.trace.StatusCode.ERROR)
+        if self._is_own:
+            self._api.context.detach(self._token)
+            span.end()
+
+
+def code_of(error: BaseException) -> str:
+    """What telemetry calls an error: never its message, and no name that an application gave a class."""
+    if isinstance(error, DualResponseError):
+        return error.code
+    return "CANCELLED" if isinstance(error, asyncio.CancelledError) else _OTHER
+
+
+TELEMETRY = Telemetry()
+"""Of the process, as the providers of OpenTelemetry are."""
+
+
+def call_of_tool(name: str) -> Measurement:
+    """Measure a call of a tool, in the span of the SDK if it has made one."""
+    told = {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+    }
+    return TELEMETRY.measure(TOOL, f"tools/call {name}", told)
+
+
+def measured_store(operation: str) -> AbstractContextManager[object]:
+    """Measure an operation of the store: what it does, or the name of its method."""
+    if not TELEMETRY.is_on:
+        return UNMEASURED
+    return TELEMETRY.measure(STORE, f"store {operation}", {"dualsql.store.operation": operation})
+
+
+def end_stream(
+    measurement: Measurement, attributes: Attributes, cut: str | None, *, rows: int, size: int
+) -> None:
+    """End the measurement of a stream.
+
+    Args:
+        attributes: its format and lane.
+        cut: the error code of what ended it early.
+    """
+    if cut is not None:
+        measurement.fail(cut)
+    measurement.note({**attributes, "dualsql.rows": rows, "dualsql.bytes": size})
+    measurement.end()
+    STREAMS.note(1, attributes if cut is None else {**attributes, ERROR: cut})
+    written = {"dualsql.format": attributes["dualsql.format"]}
+    STREAMED_ROWS.note(rows, written)
+    STREAMED_BYTES.note(size, written)
+
+
+def step(name: str) -> Measurement:
+    """A span for a part of a request: creating, reading a page, a stream, answering a question."""
+    return TELEMETRY.measure(STEP, f"dualsql {name}", {})

@@ -1,0 +1,160 @@
+"""What the real SDK exports while the real server answers under uvicorn: spans and metrics, kept in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
+from opentelemetry.trace import set_tracer_provider
+from starlette.types import ASGIApp
+
+from dualsql.log.telemetry import SCOPE, TELEMETRY
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value of a metric: a number, or of a histogram how many there were and their sum."""
+
+    metric: str
+    attributes: Mapping[str, Any]
+    value: float
+    sum: float = 0.0
+
+
+class Exports:
+    """All that was exported."""
+
+    def __init__(self, spans: InMemorySpanExporter, metrics: InMemoryMetricReader) -> None:
+        self._spans = spans
+        self._metrics = metrics
+
+    def clear(self) -> None:
+        """Forget the spans."""
+        self._spans.clear()
+
+    @property
+    def all_spans(self) -> list[ReadableSpan]:
+        return list(self._spans.get_finished_spans())
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        """Those of dualsql, in the order in which they ended."""
+        return [span for span in self.all_spans if _scope(span) == SCOPE]
+
+    def named(self, name: str) -> ReadableSpan:
+        """The only span with this name."""
+        [found] = [span for span in self.all_spans if span.name == name]
+        return found
+
+    def points(self, metric: str | None = None) -> list[Point]:
+        """The values of a metric, or of all."""
+        data = self._metrics.get_metrics_data()
+        if data is None:
+            return []
+        return [
+            Point(
+                found.name,
+                dict(point.attributes or {}),
+                float(getattr(point, "value", getattr(point, "count", 0))),
+                getattr(point, "sum", 0.0),
+            )
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for found in scope.metrics
+            for point in found.data.data_points
+            if metric is None or found.name == metric
+        ]
+
+    def value(self, metric: str, **attributes: object) -> float:
+        """The sum of the values with these attributes, whose names are written with _ for the points."""
+        wanted = {name.replace("__", "."): value for name, value in attributes.items()}
+        return sum(p.value for p in self.points(metric) if wanted.items() <= p.attributes.items())
+
+    def text(self) -> str:
+        """Everything, as a collector gets it: names, attributes, states, events, links and descriptions."""
+        return json.dumps([json.loads(span.to_json()) for span in self.all_spans]) + self.metrics_text()
+
+    def metrics_text(self) -> str:
+        """All metrics, as a collector gets them."""
+        data = self._metrics.get_metrics_data()
+        return "" if data is None else data.to_json()
+
+
+def _scope(span: ReadableSpan) -> str:
+    assert span.instrumentation_scope is not None
+    return span.instrumentation_scope.name
+
+
+_SDKS = InMemorySpanExporter()
+_provider: list[TracerProvider] = []
+
+
+def sdk_provider() -> TracerProvider:
+    """The provider of the process, which the MCP SDKs use: it can be set once only, so it is one for all tests."""
+    if not _provider:
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(_SDKS))
+        set_tracer_provider(provider)
+        _provider.append(provider)
+    return _provider[0]
+
+
+@contextmanager
+def exporting(*, sampler: Sampler = DEFAULT_ON, of_process: bool = False) -> Iterator[Exports]:
+    """Measure with providers of this block.
+
+    Args:
+        of_process: with the provider of the process, so that the spans of the MCP SDKs are there too.
+    """
+    reader = InMemoryMetricReader()
+    readers: list[MetricReader] = [reader]
+    meters = MeterProvider(readers)
+    if of_process:
+        tracers, spans = sdk_provider(), _SDKS
+        spans.clear()
+    else:
+        spans = InMemorySpanExporter()
+        tracers = TracerProvider(sampler=sampler)
+        tracers.add_span_processor(SimpleSpanProcessor(spans))
+    TELEMETRY.start(tracer_provider=tracers, meter_provider=meters)
+    try:
+        yield Exports(spans, reader)
+    finally:
+        TELEMETRY.stop()
+        meters.shutdown()
+
+
+@asynccontextmanager
+async def served(app: ASGIApp) -> AsyncIterator[str]:
+    """The application under uvicorn on a free port of loopback, and its origin."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
+        serving = asyncio.create_task(server.serve([bound]))
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let others run until something that they do has happened."""
+    async with asyncio.timeout(20):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0)
