@@ -190,6 +190,12 @@ def _in_plain_types(keyword: str, value: Any) -> Any:
     return value
 
 
+def given_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without unknown ones that are null or an empty text: models fill in what they do not need."""
+    known = schema.get("properties", {})
+    return {name: value for name, value in arguments.items() if name in known or value not in (None, "")}
+
+
 def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """A message about an argument that is not in the schema; None if there is none."""
     known = list(schema.get("properties", {}))

@@ -22,6 +22,7 @@ from dualsql.mcp.calls import (
     Tool,
     client_name,
     closed,
+    given_arguments,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
@@ -70,10 +71,11 @@ class FastMCPTool(FunctionTool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """See `fastmcp.tools.FunctionTool`."""
-        message = unknown_argument(arguments, self.parameters)
+        given = given_arguments(arguments, self.parameters)
+        message = unknown_argument(given, self.parameters)
         try:
             if message is None:
-                return await super().run(arguments)
+                return await super().run(given)
         except FastValidationError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise

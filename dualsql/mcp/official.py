@@ -24,6 +24,7 @@ from dualsql.mcp.calls import (
     Tool,
     client_name,
     closed,
+    given_arguments,
     invalid_arguments,
     refuse_nothing,
     unknown_argument,
@@ -84,10 +85,11 @@ class OfficialTool(ServerTool):
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's signature
     ) -> Any:
         """See `mcp.server.mcpserver.tools.Tool`."""
-        message = unknown_argument(arguments, self.parameters)
+        given = given_arguments(arguments, self.parameters)
+        message = unknown_argument(given, self.parameters)
         try:
             if message is None:
-                return await super().run(arguments, context, convert_result)
+                return await super().run(given, context, convert_result)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError) or type(error) is not ToolError:
                 raise

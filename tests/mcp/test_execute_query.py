@@ -65,6 +65,18 @@ async def test_an_empty_text_is_refused_without_naming_an_argument_that_is_not_t
     assert "query_name" not in text_of(result)
 
 
+@pytest.mark.parametrize("empty", [{"query_name": ""}, {"source_name": None, "query_name": None}])
+async def test_an_empty_argument_that_this_server_lacks_is_absent(
+    dual: DualResponseServer, host: Host, empty: dict[str, Any]
+) -> None:
+    server = host.server()
+    add_execute_query(dual, server)
+    async with host.connected(server) as connection:
+        result = await raw(connection, query="SELECT count(*) AS n FROM schools", **empty)
+        assert not result.is_error, text_of(result)
+        assert (await raw(connection, query="SELECT 1", query_name="x")).is_error
+
+
 @pytest.mark.quick(1)
 async def test_a_text_is_answered_by_a_dual_response(dual: DualResponseServer, host: Host) -> None:
     server = host.server()

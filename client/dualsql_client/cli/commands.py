@@ -216,7 +216,7 @@ def fetch_command(
             options = _options(columns, sort, limit)
             return await fetch(parsed, output, form, bar=bar, options=options, partial=partial)
 
-    _print(_run(run(), on_stop=lambda: _next_step(output)))
+    _print(_run(run(), keeps=lambda: note_of(output).exists()))
 
 
 @app.command("view")
@@ -239,23 +239,25 @@ def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv 
     _run(run())
 
 
-def _next_step(output: Path) -> str:
-    return " The rows so far are kept: run it again with --continue." if note_of(output).exists() else ""
+_CONTINUE = " The rows so far are kept: run it again with --continue."
 
 
-def _run(work: Coroutine[Any, Any, T], *, on_stop: Callable[[], str] = str) -> T:
-    """The result of `work`; its failure is one line, to which `on_stop` adds what to do next."""
+def _run(work: Coroutine[Any, Any, T], *, keeps: Callable[[], bool] | None = None) -> T:
+    """The result of `work`; its failure is one line, which says whether the rows so far are kept: `keeps` knows."""
     try:
         return asyncio.run(work)
     except (DualResponseClientError, ValueError) as error:
         # A server's words, and a terminal's escape sequences are words too.
-        typer.echo(f"dualsql: {printable(str(error), 2_000)}{on_stop()}", err=True)
+        typer.echo(
+            f"dualsql: {printable(str(error), 2_000)}{_CONTINUE if keeps and keeps() else ''}", err=True
+        )
         raise typer.Exit(1) from error
     except OSError as error:
         typer.echo(f"dualsql: {error.filename or 'The file'}: {error.strerror}", err=True)
         raise typer.Exit(1) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
-        typer.echo(f"Stopped.{on_stop()}", err=True)
+        rest = "" if keeps is None else _CONTINUE if keeps() else " No rows are kept: run it again."
+        typer.echo(f"Stopped.{rest}", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

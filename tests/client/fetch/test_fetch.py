@@ -310,7 +310,7 @@ async def test_an_interrupt_leaves_what_stood_there(host: Host, tmp_path: Path) 
     await asked.wait()
     process.send_signal(signal.SIGINT)
     _, errors = await process.communicate()
-    assert (process.returncode, errors) == (130, b"Stopped.\n")
+    assert (process.returncode, errors) == (130, b"Stopped. No rows are kept: run it again.\n")
     assert target.read_text() == "before"
     assert names_in(tmp_path) == ["rows.csv"]
 
