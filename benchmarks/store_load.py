@@ -68,7 +68,7 @@ async def _load(store: str, data: str, seconds: float) -> list[Worker]:
 
 
 def _line(engine: str, workers: list[Worker], seconds: float) -> tuple[str, ...]:
-    deeds = Counter(str(line[0]) for worker in workers for line in worker.deeds)
+    deeds = Counter(str(line[0]) for worker in workers for line in worker.events)
     if deeds["wrong"]:
         raise SystemExit(f"{engine}: {deeds['wrong']} deeds failed")
     swept = sum(sum(worker.facts("swept")) for worker in workers)

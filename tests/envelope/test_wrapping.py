@@ -269,7 +269,7 @@ def test_details_without_json_do_not_hide_the_error() -> None:
     assert answer["error"]["details"] == {"suggestion": "Ask."}
 
 
-class Booby(dict[str, Any]):
+class RaisingObject(dict[str, Any]):
     """Its reading fails, or brings the secret up."""
 
     def items(self) -> Any:
@@ -277,7 +277,7 @@ class Booby(dict[str, Any]):
 
 
 def test_a_result_that_cannot_be_read_is_an_incident() -> None:
-    answer = wrap_tool_response(answering(Booby(a=1)))()
+    answer = wrap_tool_response(answering(RaisingObject(a=1)))()
     assert answer["error"]["code"] == "TOOL_EXECUTION_ERROR"
     assert "hunter2" not in str(answer)
 

@@ -172,8 +172,8 @@ async def test_one_token_opens_mcp_and_rest(tmp_path: Path) -> None:
         assert listed.resource_uri == parsed.resource_uri
         url = str(parsed.resource_url)
         assert [(await stranger.get(url)).status_code for stranger in (bob, nobody)] == [404, 404]
-        for door in (url, f"{origin}/mcp"):
-            answer = await nobody.get(door, headers=_as("nobody"))
+        for endpoint in (url, f"{origin}/mcp"):
+            answer = await nobody.get(endpoint, headers=_as("nobody"))
             assert answer.status_code == 401
             assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 

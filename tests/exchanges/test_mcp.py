@@ -387,8 +387,8 @@ async def test_subscriptions(dual: DualResponseServer, exchanges: Exchanges) -> 
     ):
         exchanges.add("listen", {"honored": list(stream.honored.resource_subscriptions or [])})
         events = aiter(stream)
-        for name, deed in (("pinned", pin), ("deleted", delete)):
-            await deed(dual, made)
+        for name, change in (("pinned", pin), ("deleted", delete)):
+            await change(dual, made)
             exchanges.add(name, str(await asyncio.wait_for(anext(events), 60)))
 
 

@@ -16,8 +16,9 @@ from dualsql.resource import Resource
 from dualsql.store.tables import resources
 from tests.engines import opened
 from tests.failures.cluster import Cluster
-from tests.failures.deeds import (
-    all_deeds,
+from tests.failures.proxy import proxied
+from tests.failures.requests import (
+    all_requests,
     assert_all_are_unavailable,
     assert_all_work,
     assert_unavailable,
@@ -25,8 +26,7 @@ from tests.failures.deeds import (
     serving,
     wait_until_it_works,
 )
-from tests.failures.proxy import proxied
-from tests.http.live.serving import PATIENCE, LiveServer
+from tests.http.live.serving import DEADLINE, LiveServer
 from tests.quick import one_in
 
 STOPS = [signal.SIGINT, signal.SIGQUIT]
@@ -71,7 +71,7 @@ async def test_requests_that_never_pause_meet_nothing_but_success_and_unavailabl
 
     async def ask(live: LiveServer, path: str) -> None:
         while not is_over.is_set():
-            for answer in (await all_deeds(live, path)).values():
+            for answer in (await all_requests(live, path)).values():
                 statuses[answer.status_code] += 1
                 if answer.status_code >= 500:
                     assert_unavailable(answer)
@@ -95,7 +95,7 @@ async def test_requests_that_never_pause_meet_nothing_but_success_and_unavailabl
 
 async def _created(live: LiveServer) -> str:
     """The path of a new resource, as soon as the store takes one."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         while (answer := await live.http.post("/resources/tool")).status_code != 201:
             assert_unavailable(answer)
     return f"/resources/{answer.json()['id']}"
@@ -110,7 +110,7 @@ async def test_a_backend_is_struck_in_the_middle_of_a_statement(
     async with serving(data_url, own_cluster.url("postgres")) as live:
         path = await create(live)
         operator = await asyncpg.connect(host=own_cluster.socket_folder, user="postgres", database="postgres")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEADLINE):
             await operator.execute("BEGIN; LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE")
             asking = asyncio.create_task(live.http.get(path))
             victim = await _waiting_backend(operator)
@@ -142,7 +142,7 @@ async def test_connections_that_fall_silent_are_given_up(own_cluster: Cluster, d
             assert {answer.status_code for answer in warm} == {200}
             proxy.fall_silent()
             await assert_all_are_unavailable(live, path)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(DEADLINE):
                 asked = await asyncio.gather(*(live.http.get(path) for _ in range(40)))
             for answer in asked:
                 assert_unavailable(answer)
@@ -159,7 +159,7 @@ async def test_it_falls_silent_in_the_middle_of_a_statement(own_cluster: Cluster
             operator = await asyncpg.connect(
                 host=own_cluster.socket_folder, user="postgres", database="postgres"
             )
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(DEADLINE):
                 await operator.execute("BEGIN; LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE")
                 asking = asyncio.create_task(live.http.get(path))
                 await _waiting_backend(operator)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from tests.failures.deeds import (
-    all_deeds,
+from tests.failures.requests import (
+    all_requests,
     assert_all_are_unavailable,
     assert_all_work,
     assert_unavailable,
@@ -76,7 +76,7 @@ async def test_the_disk_is_full(
             path = await create(live)
             fill()
             await _create_until_unavailable(live)
-            done = await all_deeds(live, path)
+            done = await all_requests(live, path)
             assert_unavailable(done["create"])
             # What needs no room may still be done: reading does not, the others may find a page that is free.
             for answer in done.values():
@@ -127,7 +127,7 @@ async def test_another_holds_the_file_for_too_long(data_url: str, sqlite_store_u
         path = await create(live)
         with closing(sqlite3.connect(str(make_url(sqlite_store_url).database))) as other:
             other.execute("BEGIN IMMEDIATE")
-            done = await all_deeds(live, path)
+            done = await all_requests(live, path)
             other.rollback()
         for name in ("create", "pin", "delete"):
             assert_unavailable(done.pop(name))

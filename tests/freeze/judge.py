@@ -104,7 +104,7 @@ _OPERATORS = {"like", "glob", "regexp", "match", "->", "->>"}
 _HARMLESS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
 
 
-class Watchman:
+class TouchedTables:
     """A database with one table that no registry knows; it notes whatever a statement would touch."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Watchman:
         return name.lower() in FUNCTIONS | _OPERATORS
 
 
-WATCHMAN = Watchman()
+TOUCHED_TABLES = TouchedTables()
 
 # --- one SQL text for one cache key -----------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ def _judge_by_sqlite(statement: Any) -> None:
     plain = statement.compile(dialect=DIALECTS["sqlite"])
     _check_cache_key(statement, plain.string)
     compiled = _compiled(statement, DIALECTS["sqlite"])
-    WATCHMAN.check(compiled.string, len(compiled.positiontup or ()))
+    TOUCHED_TABLES.check(compiled.string, len(compiled.positiontup or ()))
 
 
 def _compiled(statement: Any, dialect: Any) -> Any:

@@ -19,7 +19,7 @@ from dualsql.errors import DualResponseError, NotFreezableError, TamperedError
 from dualsql.freeze import freeze, is_bound_to_dialect, thaw
 from dualsql.freeze.document import MAGIC, VERSION, pack
 from tests.freeze.hostile import BODIES, MARKER, WORDS, at, leaves, mutate, mutate_bytes, replaced
-from tests.freeze.judge import MARKERS, OPEN, SIZE, WATCHMAN, judged, judged_body, unquoted
+from tests.freeze.judge import MARKERS, OPEN, SIZE, TOUCHED_TABLES, judged, judged_body, unquoted
 from tests.freeze.shop import REGISTRY, SHAPES, STRICT
 from tests.quick import case_of, one_in
 
@@ -100,7 +100,7 @@ def test_the_watcher_sees(code: str) -> None:
 )
 def test_the_watchman_sees(sql: str) -> None:
     with pytest.raises(AssertionError):
-        WATCHMAN.check(sql, 0)
+        TOUCHED_TABLES.check(sql, 0)
 
 
 def test_quotes_are_read_as_each_database_reads_them() -> None:

@@ -217,10 +217,10 @@ SHORT_METHODS: dict[str, tuple[str, str]] = {
 """Methods of a server that take an id and a principal, each with the request that does the same."""
 
 
-async def refusal_of(deed: Awaitable[object]) -> tuple[str, str]:
+async def refusal_of(call: Awaitable[object]) -> tuple[str, str]:
     """The code and the message that a call is refused with."""
     with pytest.raises(DualResponseError) as refused:
-        await deed
+        await call
     return refused.value.code, refused.value.message
 
 

@@ -419,7 +419,7 @@ _WAITS = (None, timedelta(minutes=1))
 
 
 async def _codes(server: Served, sql: str) -> AsyncIterator[tuple[str, str | None]]:
-    """What each door that takes a text answers; None for rows."""
+    """What each interface that takes a text answers; None for rows."""
     select_of_text = server.dual.sql.resolve(sql).select
     for wait in _WAITS:
         made = server.dual.create_response(select_of_text, name="text", is_text=True, wait=wait)
@@ -460,7 +460,7 @@ def _told(result: Any) -> str | None:
 @pytest.mark.parametrize("sql", ["SELECT sum(name) FROM things", "SELECT id FROM things WHERE name = 1"])
 async def test_a_text_that_the_database_refuses_is_to_blame(things: tuple[str, Served], sql: str) -> None:
     engine, server = things
-    codes = {door: code async for door, code in _codes(server, sql)}
+    codes = {interface: code async for interface, code in _codes(server, sql)}
     assert len(codes) == 7
     allowed = {"INVALID_SQL"} if engine == "postgresql" else {"INVALID_SQL", None}
     assert set(codes.values()) <= allowed, codes

@@ -34,7 +34,7 @@ from dualsql.store import upgrade
 from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
-from tests.http.live.serving import PATIENCE, listening
+from tests.http.live.serving import DEADLINE, listening
 
 SECRETS = ["a secret of at least thirty-two characters"]
 
@@ -90,7 +90,7 @@ async def test_it_starts_before_its_database_and_recovers_by_itself(
             await dual.create_response(ALL, name="all")
         stopped.start()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(DEADLINE):
                 while (await http.get("/ready")).status_code != 200:
                     pass
             assert (await dual.create_response(ALL, name="all")).total_count == 60
@@ -122,7 +122,7 @@ async def test_a_failed_proof_is_final(
         assert (await http.get("/resources/x")).status_code == 503
         stopped.start()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(DEADLINE):
                 while (refused := await http.get("/resources/x")).status_code == 503:
                     await http.get("/ready")
             assert refused.json()["code"] == "BAD_CONFIGURATION"
@@ -137,7 +137,7 @@ async def test_a_failed_proof_is_final(
 async def test_streams_end_loudly_when_the_server_is_told_to_stop(institutions_url: str) -> None:
     """The last record names the error, no further stream begins, pages go on, and the stream resumes elsewhere."""
     options: Any = {"anonymous_actions": ALL_ACTIONS, "secrets": SECRETS}
-    async with listening(institutions_url, statement=_many(), **options) as live, asyncio.timeout(PATIENCE):
+    async with listening(institutions_url, statement=_many(), **options) as live, asyncio.timeout(DEADLINE):
         rows = f"{live.path}/rows"
         async with live.http.stream("GET", rows, params={"format": "ndjson"}) as answer:
             pieces = answer.aiter_bytes()
@@ -172,12 +172,12 @@ async def test_it_is_not_ready_while_it_drains_and_gives_streams_their_time(inst
         made = await dual.create_response(ALL, name="all")
         stream = await dual.stream(made.resource_id, None)
         first = await anext(stream.chunks)
-        draining = asyncio.create_task(dual.drain(timedelta(seconds=PATIENCE)))
+        draining = asyncio.create_task(dual.drain(timedelta(seconds=DEADLINE)))
         while (ready := await http.get("/ready")).status_code == 200:
             pass
         assert ready.json()["parts"]["server"] == "draining"
         rest = [chunk.data async for chunk in stream.chunks]
-        async with asyncio.timeout(PATIENCE / 2):
+        async with asyncio.timeout(DEADLINE / 2):
             await draining
         assert stream.ending.is_complete and len(b"".join([first.data, *rest]).splitlines()) == 61
 

@@ -1,4 +1,4 @@
-"""Hostile texts through the doors that take one: the tool execute_query, POST /{id}/sql and POST /{id}/refine."""
+"""Hostile texts through the interfaces that take one: the tool execute_query, POST /{id}/sql and POST /{id}/refine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def fill_duckdb(url: str) -> str:
 
 
 @pytest.fixture
-async def doors(filled: str) -> AsyncIterator[tuple[Application, mcp.Client]]:
+async def interfaces(filled: str) -> AsyncIterator[tuple[Application, mcp.Client]]:
     """A server's REST resources, and a client of its tools."""
     async with running(filled, maximum_refinements=1_000_000, query_timeout=SHORT) as application:
         server: MCPServer[Any] = MCPServer("institutions")
@@ -73,7 +73,7 @@ async def doors(filled: str) -> AsyncIterator[tuple[Application, mcp.Client]]:
 
 
 @asynccontextmanager
-async def held() -> AsyncIterator[list[float]]:
+async def busiest_moment() -> AsyncIterator[list[float]]:
     """How long the event loop computed and did nothing else, at worst; what else the machine does is not counted."""
     worst = [0.0]
 
@@ -94,20 +94,20 @@ def about_the_result(sql: str) -> str:
     return sql.replace("customer", "data").replace("c_name", "name").replace("c_custkey", "id")
 
 
-async def check(doors: tuple[Application, mcp.Client], texts: Iterable[str]) -> None:
-    """Each door answers each text in our words, and holds the loop for a moment only."""
-    path = await doors[0].create(wait=LONG)
+async def check(interfaces: tuple[Application, mcp.Client], texts: Iterable[str]) -> None:
+    """Each interface answers each text in our words, and holds the loop for a moment only."""
+    path = await interfaces[0].create(wait=LONG)
     for sql in texts:
         for _ in range(ATTEMPTS):
-            async with held() as worst:
-                await _ask(doors, path, about_the_result(sql))
+            async with busiest_moment() as worst:
+                await _ask(interfaces, path, about_the_result(sql))
             if worst[0] < MOST:
                 break
         assert worst[0] < MOST, (sql[:200], worst)
 
 
-async def _ask(doors: tuple[Application, mcp.Client], path: str, sql: str) -> None:
-    application, client = doors
+async def _ask(interfaces: tuple[Application, mcp.Client], path: str, sql: str) -> None:
+    application, client = interfaces
     for kind in ("sql", "refine"):
         answer = await application.http.post(f"{path}/{kind}", json={"sql": sql})
         assert answer.is_success or answer.status_code in REFUSED, (kind, sql[:200], answer.text)
@@ -121,20 +121,20 @@ def _code(result: CallToolResult) -> str | None:
     return None if found is None else found["error"]["code"]
 
 
-async def test_the_texts_that_froze_a_worker(doors: tuple[Application, mcp.Client]) -> None:
+async def test_the_texts_that_froze_a_worker(interfaces: tuple[Application, mcp.Client]) -> None:
     joins = "SELECT 1 FROM customer " + "".join(f"LEFT JOIN customer b{n} " for n in range(18))
     calls = f"SELECT {'date(' * 16}'2000-01-01'{')' * 16}"
     casts = f"SELECT {'CAST(' * 20}1{' AS TEXT)' * 20} AS x FROM customer"
     long = listed(1_000)
     numbers = ["SELECT 1 LIMIT " + "9" * 5_000, "SELECT 0x" + "f" * 5_000]
-    await check(doors, [joins, calls, casts, long["OR"], long["UNION ALL"], long["stars"], *numbers])
+    await check(interfaces, [joins, calls, casts, long["OR"], long["UNION ALL"], long["stars"], *numbers])
 
 
 async def test_what_is_refined_again_and_again_does_not_grow_for_ever(
-    doors: tuple[Application, mcp.Client],
+    interfaces: tuple[Application, mcp.Client],
 ) -> None:
     """Each refinement is a short text, and planners merge them all into one."""
-    http, path = doors[0].http, await doors[0].create(wait=LONG)
+    http, path = interfaces[0].http, await interfaces[0].create(wait=LONG)
     for times in range(8):
         answer = await http.post(f"{path}/refine", json={"sql": "SELECT id + id + id + id AS id FROM data"})
         if not answer.is_success:
@@ -155,11 +155,11 @@ PARTS = 4
         for part in range(PARTS)
     ],
 )
-async def test_every_form(doors: tuple[Application, mcp.Client], times: int, part: int) -> None:
+async def test_every_form(interfaces: tuple[Application, mcp.Client], times: int, part: int) -> None:
     texts = [*(form.text(times) for form in (*NESTED, *QUERIES, *RELATIONS)), *listed(times).values()]
-    await check(doors, texts[part::PARTS])
+    await check(interfaces, texts[part::PARTS])
 
 
 @pytest.mark.exhaustive
-async def test_what_python_cannot_convert(doors: tuple[Application, mcp.Client]) -> None:
-    await check(doors, (text for _, text in islice(converted(), 0, None, 5) if text.isprintable()))
+async def test_what_python_cannot_convert(interfaces: tuple[Application, mcp.Client]) -> None:
+    await check(interfaces, (text for _, text in islice(converted(), 0, None, 5) if text.isprintable()))

@@ -1,7 +1,7 @@
 """One process of the load: creators, readers and sweepers, each on the process's own DualResponseServer.
 
-Run as `python -m tests.store.load ORDER`, an `Order` as JSON. The rule: what is confirmed is said at once, a line
-of JSON for each deed, so that a process that is killed has told all it knew.
+Run as `python -m tests.store.load ORDER`, an `Order` as JSON. What is confirmed is printed at once, a line
+of JSON for each event, so that a process that is killed has told all it knew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Order:
 
     Attributes:
         store: URL of the database of the resources; `data` of the one they are queries on.
-        tasks: how many deeds at once.
+        tasks: how many events at once.
         shared: resources that the processes read in common.
     """
 
@@ -111,9 +111,9 @@ class Load:
         say("swept", await self._server.sweep())
 
 
-def say(deed: str, *facts: object) -> None:
+def say(event: str, *facts: object) -> None:
     """Tell the parent, with the moment by the clock that all processes share."""
-    print(json.dumps([deed, time.monotonic(), *facts]), flush=True)
+    print(json.dumps([event, time.monotonic(), *facts]), flush=True)
 
 
 async def main(order: Order) -> None:

@@ -74,7 +74,7 @@ async def test_nothing_is_lost_under_load(site: Site, processes: int, seconds: f
         errors = await asyncio.gather(*(worker.finish() for worker in workers))
     assert errors == [""] * processes
     assert all_of(workers, "wrong") == []
-    assert all(worker.deeds[-1][0] == "ended" for worker in workers)
+    assert all(worker.events[-1][0] == "ended" for worker in workers)
 
     living = [*order.shared, *all_of(workers, "lives")]
     stored = await site.stored()
@@ -112,7 +112,7 @@ async def test_a_killed_process_leaves_the_table_consistent(site: Site, kills: i
 
 
 async def _killed(order: Order, kills: int) -> list[Worker]:
-    """Two processes at a time, each killed after a random number of deeds and replaced by another."""
+    """Two processes at a time, each killed after a random number of events and replaced by another."""
     choose, alive, dead = random.Random(kills), list[Worker](), list[Worker]()
     async with AsyncExitStack() as stack:
         for seed in range(kills):
@@ -127,9 +127,9 @@ async def _killed(order: Order, kills: int) -> list[Worker]:
     return [*dead, *alive]
 
 
-def all_of(workers: Iterable[Worker], deed: str) -> list[Any]:
-    """The first fact of every such deed of theirs."""
-    return [fact for worker in workers for fact in worker.facts(deed)]
+def all_of(workers: Iterable[Worker], event: str) -> list[Any]:
+    """The first fact of every such event of theirs."""
+    return [fact for worker in workers for fact in worker.facts(event)]
 
 
 def reads_of(workers: Iterable[Worker]) -> Counter[str]:

@@ -23,14 +23,14 @@ class Worker:
     """A running process of `tests.store.load`, and what it has said so far.
 
     Attributes:
-        deeds: lines as lists: the deed, its moment, its facts.
+        events: lines as lists: the event, its moment, its facts.
         ended: when it was killed; infinity for one that came to its end.
     """
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._news = asyncio.Event()
-        self.deeds: list[list[Any]] = []
+        self.events: list[list[Any]] = []
         self.ended = float("inf")
         self._listening = asyncio.create_task(self._listen())
 
@@ -38,13 +38,13 @@ class Worker:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             if line.endswith(b"\n"):  # the last one of a killed process may be cut
-                self.deeds.append(json.loads(line))
+                self.events.append(json.loads(line))
                 self._news.set()
         self._news.set()
 
     async def said(self, number: int) -> None:
         """Wait until it has said so many lines."""
-        while len(self.deeds) < number and not self._listening.done():
+        while len(self.events) < number and not self._listening.done():
             self._news.clear()
             await self._news.wait()
 
@@ -62,18 +62,18 @@ class Worker:
         await self._process.wait()
         return errors.decode()
 
-    def facts(self, deed: str) -> list[Any]:
-        """The first fact of each such deed."""
-        return [line[2] for line in self.deeds if line[0] == deed]
+    def facts(self, event: str) -> list[Any]:
+        """The first fact of each such event."""
+        return [line[2] for line in self.events if line[0] == event]
 
     def reads(self, *, until: float = float("inf")) -> Counter[str]:
         """How often it read each resource before the moment."""
-        return Counter(line[2] for line in self.deeds if line[0] == "read" and line[1] < until)
+        return Counter(line[2] for line in self.events if line[0] == "read" and line[1] < until)
 
     def expiries(self) -> Iterable[tuple[str, datetime]]:
         """What its pages said of when their resource expires."""
-        for deed, _, *facts in self.deeds:
-            if deed == "read" and facts[1] is not None:
+        for event, _, *facts in self.events:
+            if event == "read" and facts[1] is not None:
                 yield facts[0], datetime.fromisoformat(facts[1])
 
 

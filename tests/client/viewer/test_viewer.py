@@ -71,7 +71,7 @@ LAST = 9
 
 
 @dataclass
-class Seat:
+class ViewerSession:
     """In front of the screen."""
 
     app: Viewer
@@ -112,7 +112,7 @@ class Seat:
         return self.ids[self.app.rows.cursor_row]
 
 
-Sit = Callable[..., AbstractAsyncContextManager[Seat]]
+Sit = Callable[..., AbstractAsyncContextManager[ViewerSession]]
 
 
 @pytest.fixture(scope="module")
@@ -137,36 +137,36 @@ def change(database: str, *statements: Executable) -> None:
 
 
 @pytest.fixture
-def sit(served: Served) -> Sit:
-    """A function from a statement to a seat in front of its result."""
+def open_viewer(served: Served) -> Sit:
+    """A function from a statement to a session in front of its result."""
 
     @asynccontextmanager
-    async def sit(
+    async def open_viewer(
         statement: Select[Any] = ORDERED,
         prepare: Callable[[ParsedDualResponse], Any] = id,
         size: tuple[int, int] = (80, 24),
         **options: Any,
-    ) -> AsyncIterator[Seat]:
+    ) -> AsyncIterator[ViewerSession]:
         async with DualResponseClient(served.base_url) as client:
             parsed = client.parse(await served.tool_result_of(statement, **options), strict=True)
             app = Viewer(parsed, await parsed.get_metadata())
             if isinstance(prepared := prepare(parsed), Awaitable):
                 await prepared
             async with app.run_test(size=size) as pilot:
-                seat = Seat(app, pilot, parsed)
-                await seat.settle()
-                yield seat
+                session = ViewerSession(app, pilot, parsed)
+                await session.settle()
+                yield session
 
-    return sit
+    return open_viewer
 
 
 def ids(first: int, last: int) -> list[int]:
     return list(range(first, last + 1))
 
 
-async def test_the_first_screen_says_what_there_is_and_which_keys(sit: Sit) -> None:
-    async with sit() as seat:
-        lines = seat.screen.splitlines()
+async def test_the_first_screen_says_what_there_is_and_which_keys(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        lines = session.screen.splitlines()
     assert len(lines) == 24 and max(map(len, lines)) <= 80
     assert re.fullmatch(r" Schools · 850 rows · expires in 1[45] min", lines[0])
     assert lines[1].split() == ["id", "name", "size", "extra"]
@@ -187,34 +187,36 @@ async def test_the_first_screen_says_what_there_is_and_which_keys(sit: Sit) -> N
 
 
 @pytest.mark.long
-async def test_pages_both_ways_without_holding_everything(sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_both_ways_without_holding_everything(
+    open_viewer: Sit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pages, "PAGES_HELD", 3)
-    async with sit() as seat:
-        seen = seat.ids
+    async with open_viewer() as session:
+        seen = session.ids
         for number in range(2, LAST + 1):
-            screen = await seat.press("n")
+            screen = await session.press("n")
             assert f"page {number} of {LAST}" in screen
-            seen += seat.ids
+            seen += session.ids
         assert seen == ids(1, len(ROWS))
-        assert seat.app._pages.held == 3
-        assert "This is the last page." in await seat.press("n")
+        assert session.app._pages.held == 3
+        assert "This is the last page." in await session.press("n")
         for number in range(LAST - 1, 0, -1):
-            await seat.press("p")
-            assert seat.ids == ids(number * 100 - 99, number * 100)
-        assert "This is the first page." in await seat.press("p")
+            await session.press("p")
+            assert session.ids == ids(number * 100 - 99, number * 100)
+        assert "This is the first page." in await session.press("p")
 
 
-async def test_the_cursor_leads_over_the_edges(sit: Sit) -> None:
-    async with sit() as seat:
-        await seat.press("up")
-        assert seat.row == 1
-        await seat.press("end", "ctrl+end", "down")
-        assert (seat.row, seat.app._pages.number) == (101, 1)
-        await seat.press("up")
-        assert (seat.row, seat.app._pages.number) == (100, 0)
+async def test_the_cursor_leads_over_the_edges(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        await session.press("up")
+        assert session.row == 1
+        await session.press("end", "ctrl+end", "down")
+        assert (session.row, session.app._pages.number) == (101, 1)
+        await session.press("up")
+        assert (session.row, session.app._pages.number) == (100, 0)
         for _ in range(4):
-            await seat.press("pagedown")
-        assert seat.app._pages.number == 1
+            await session.press("pagedown")
+        assert session.app._pages.number == 1
 
 
 async def test_pages_beside_each_other_are_asked_for_by_cursor(served: Served, database: str) -> None:
@@ -230,62 +232,62 @@ async def test_pages_beside_each_other_are_asked_for_by_cursor(served: Served, d
 
 
 @pytest.mark.long
-async def test_jumps_to_a_page(sit: Sit) -> None:
-    async with sit() as seat:
-        assert "page 7 of 9" in await seat.answer("g", "7")
-        assert seat.ids == ids(601, 700)
-        assert "page 9 of 9" in await seat.answer("g", "1,000,000")
-        assert seat.ids == ids(801, 850)
+async def test_jumps_to_a_page(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        assert "page 7 of 9" in await session.answer("g", "7")
+        assert session.ids == ids(601, 700)
+        assert "page 9 of 9" in await session.answer("g", "1,000,000")
+        assert session.ids == ids(801, 850)
         for wrong in ("0", "abc", "9" * 40):
-            assert "The page must be a number" in await seat.answer("g", wrong)
-        assert seat.ids == ids(801, 850)
+            assert "The page must be a number" in await session.answer("g", wrong)
+        assert session.ids == ids(801, 850)
 
 
 @pytest.mark.long
-async def test_sorts_by_the_cursor_s_column(sit: Sit) -> None:
-    async with sit() as seat:
-        await seat.answer("g", "3")
-        screen = await seat.press("right", "right", "s")
+async def test_sorts_by_the_cursor_s_column(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        await session.answer("g", "3")
+        screen = await session.press("right", "right", "s")
         assert "size ▲" in screen and "page 1 of 9" in screen
         sizes = {row["id"]: row["size"] for row in ROWS}
-        shown = [sizes[number] for number in seat.ids if sizes[number] is not None]
+        shown = [sizes[number] for number in session.ids if sizes[number] is not None]
         assert shown == sorted(shown)
-        assert "size ▼" in await seat.press("s")
-        await seat.press("n")
-        shown = [sizes[number] for number in seat.ids if sizes[number] is not None]
+        assert "size ▼" in await session.press("s")
+        await session.press("n")
+        shown = [sizes[number] for number in session.ids if sizes[number] is not None]
         assert shown == sorted(shown, reverse=True)
-        screen = await seat.press("s")
+        screen = await session.press("s")
         assert "▲" not in screen and "▼" not in screen
-        assert seat.ids == ids(1, ROWS_OF_A_PAGE)
+        assert session.ids == ids(1, ROWS_OF_A_PAGE)
 
 
-async def test_sorts_by_the_heading_that_is_clicked(sit: Sit) -> None:
-    async with sit() as seat:
-        await seat.pilot.click("RowsTable", offset=(2, 0))
-        await seat.settle()
-        await seat.pilot.click("RowsTable", offset=(2, 0))
-        await seat.settle()
-        assert seat.ids == list(range(850, 750, -1))
+async def test_sorts_by_the_heading_that_is_clicked(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        await session.pilot.click("RowsTable", offset=(2, 0))
+        await session.settle()
+        await session.pilot.click("RowsTable", offset=(2, 0))
+        await session.settle()
+        assert session.ids == list(range(850, 750, -1))
 
 
 @pytest.mark.long
-async def test_finds_in_what_is_loaded(sit: Sit) -> None:
-    async with sit() as seat:
-        assert "Not found on the 1 loaded pages" in await seat.answer("slash", "School 150")
-        await seat.press("n")
-        await seat.press("p")
-        await seat.answer("slash", "sCHOOL 150")
-        assert (seat.app._pages.number, seat.row) == (1, 150)
-        await seat.answer("slash", "School 11")
-        assert seat.row == 11, "round to the beginning"
-        await seat.press("slash", "enter")
-        assert seat.row == 110, "the same again is the next one"
+async def test_finds_in_what_is_loaded(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        assert "Not found on the 1 loaded pages" in await session.answer("slash", "School 150")
+        await session.press("n")
+        await session.press("p")
+        await session.answer("slash", "sCHOOL 150")
+        assert (session.app._pages.number, session.row) == (1, 150)
+        await session.answer("slash", "School 11")
+        assert session.row == 11, "round to the beginning"
+        await session.press("slash", "enter")
+        assert session.row == 110, "the same again is the next one"
 
 
-async def test_numbers_and_their_nulls_stand_on_the_right(sit: Sit) -> None:
+async def test_numbers_and_their_nulls_stand_on_the_right(open_viewer: Sit) -> None:
     thousands = (SCHOOLS.c.size * 100_000).label("size")
-    async with sit(select(SCHOOLS.c.id, SCHOOLS.c.name, thousands).order_by(SCHOOLS.c.id)) as seat:
-        heading, *lines = seat.screen.splitlines()[1:12]
+    async with open_viewer(select(SCHOOLS.c.id, SCHOOLS.c.name, thousands).order_by(SCHOOLS.c.id)) as session:
+        heading, *lines = session.screen.splitlines()[1:12]
     end = heading.index("size") + len("size")
     sizes = ["NULL" if row["size"] is None else str(row["size"] * 100_000) for row in ROWS[:10]]
     assert [line[:end].split()[-1] for line in lines] == sizes
@@ -296,24 +298,24 @@ LONG = select(SCHOOLS.c.id, (SCHOOLS.c.name + " " + "x" * 100 + "end").label("lo
 
 
 @pytest.mark.quick(2)
-async def test_cells_use_the_width_of_the_screen(sit: Sit) -> None:
-    async with sit(LONG.order_by(SCHOOLS.c.id), size=(200, 24)) as seat:
-        assert "xend" in seat.screen and "…" not in seat.screen
-        await seat.press("down", "right")
-        await seat.pilot.resize_terminal(80, 24)
-        screen = await seat.press()
+async def test_cells_use_the_width_of_the_screen(open_viewer: Sit) -> None:
+    async with open_viewer(LONG.order_by(SCHOOLS.c.id), size=(200, 24)) as session:
+        assert "xend" in session.screen and "…" not in session.screen
+        await session.press("down", "right")
+        await session.pilot.resize_terminal(80, 24)
+        screen = await session.press()
         assert "xend" not in screen and "x…" in screen
         line = screen.splitlines()[3]
         assert line.index("…") > 60, "what is free is used"
-        assert "row 2" in screen and seat.app.rows.cursor_column == 1, "the cursor stays"
-        assert seat.app.rows.fixed_columns == 0
+        assert "row 2" in screen and session.app.rows.cursor_column == 1, "the cursor stays"
+        assert session.app.rows.fixed_columns == 0
 
 
-async def test_the_first_column_stays_on_a_narrow_screen(sit: Sit) -> None:
+async def test_the_first_column_stays_on_a_narrow_screen(open_viewer: Sit) -> None:
     wide = [(SCHOOLS.c.name + f" of column {number}").label(f"c{number}") for number in range(8)]
-    async with sit(select(SCHOOLS.c.id, *wide).order_by(SCHOOLS.c.id)) as seat:
-        assert "column 7" not in seat.screen
-        screen = await seat.press(*["right"] * 8)
+    async with open_viewer(select(SCHOOLS.c.id, *wide).order_by(SCHOOLS.c.id)) as session:
+        assert "column 7" not in session.screen
+        screen = await session.press(*["right"] * 8)
         assert "column 7" in screen and "column 0" not in screen
         first = [line.split()[0] for line in screen.splitlines()[1:6]]
         assert first == ["id", "1", "2", "3", "4"]
@@ -328,25 +330,25 @@ def test_widths() -> None:
 
 
 @pytest.mark.quick(2)
-async def test_filters_by_the_cursor_s_column(sit: Sit, tmp_path: Path) -> None:
+async def test_filters_by_the_cursor_s_column(open_viewer: Sit, tmp_path: Path) -> None:
     sizes = {row["id"]: row["size"] for row in ROWS}
     large = [number for number, size in sizes.items() if size is not None and size > 800]
-    async with sit() as seat:
-        seat.app.rows.move_cursor(column=2)
-        screen = await seat.answer("f", ">800")
+    async with open_viewer() as session:
+        session.app.rows.move_cursor(column=2)
+        screen = await session.answer("f", ">800")
         assert f"Schools · {len(large)} rows where size > 800" in screen.splitlines()[0]
         assert "page 1 of 2" in screen
-        shown = seat.ids
-        await seat.press("n")
-        assert shown + seat.ids == large
-        await seat.press("s")
-        assert [sizes[number] for number in seat.ids] == sorted(sizes[number] for number in large)[:100]
-        await seat.answer("w", str(tmp_path / "large.ndjson"))
+        shown = session.ids
+        await session.press("n")
+        assert shown + session.ids == large
+        await session.press("s")
+        assert [sizes[number] for number in session.ids] == sorted(sizes[number] for number in large)[:100]
+        await session.answer("w", str(tmp_path / "large.ndjson"))
         saved = [json.loads(line)["id"] for line in (tmp_path / "large.ndjson").read_text().splitlines()]
         assert saved == sorted(large, key=lambda number: sizes[number] or 0)
-        await seat.press("s", "s")
-        assert "Schools · 850 rows ·" in await seat.answer("f", "")
-        assert seat.ids == ids(1, 100)
+        await session.press("s", "s")
+        assert "Schools · 850 rows ·" in await session.answer("f", "")
+        assert session.ids == ids(1, 100)
 
 
 FILTERS = [
@@ -358,41 +360,41 @@ FILTERS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(("column", "written", "expected"), FILTERS)
-async def test_what_a_filter_finds(sit: Sit, column: int, written: str, expected: list[int]) -> None:
-    async with sit() as seat:
-        seat.app.rows.move_cursor(column=column)
-        await seat.answer("f", written)
-        assert seat.ids == expected
+async def test_what_a_filter_finds(open_viewer: Sit, column: int, written: str, expected: list[int]) -> None:
+    async with open_viewer() as session:
+        session.app.rows.move_cursor(column=column)
+        await session.answer("f", written)
+        assert session.ids == expected
 
 
-async def test_a_filter_that_does_not_fit_leaves_the_rows(sit: Sit) -> None:
-    async with sit() as seat:
-        seat.app.rows.move_cursor(column=2)
-        assert "no integer" in await seat.answer("f", "> many")
-        assert seat.ids == ids(1, 100) and "850 rows ·" in seat.screen
+async def test_a_filter_that_does_not_fit_leaves_the_rows(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        session.app.rows.move_cursor(column=2)
+        assert "no integer" in await session.answer("f", "> many")
+        assert session.ids == ids(1, 100) and "850 rows ·" in session.screen
 
 
-async def test_shows_a_row_in_full(sit: Sit) -> None:
+async def test_shows_a_row_in_full(open_viewer: Sit) -> None:
     long = select(SCHOOLS.c.id, (SCHOOLS.c.name + "x" * 500).label("long"), SCHOOLS.c.size, SCHOOLS.c.extra)
-    async with sit(long.order_by(SCHOOLS.c.id)) as seat:
-        assert "xxx…" in seat.screen
-        seat.app.rows.move_cursor(row=9)
-        screen = await seat.press("enter")
-        assert isinstance(seat.app.screen, FullRow)
+    async with open_viewer(long.order_by(SCHOOLS.c.id)) as session:
+        assert "xxx…" in session.screen
+        session.app.rows.move_cursor(row=9)
+        screen = await session.press("enter")
+        assert isinstance(session.app.screen, FullRow)
         assert "Row 10" in screen and "esc Back" in screen
         assert screen.count("x") >= 500
         assert "NULL" in screen and '"tags": [' in screen
-        assert "page 1 of 9" in await seat.press("escape")
-        assert seat.row == 10
+        assert "page 1 of 9" in await session.press("escape")
+        assert session.row == 10
 
 
-async def test_no_cell_does_anything(sit: Sit) -> None:
-    async with sit() as seat:
-        screens = {0: seat.screen}
+async def test_no_cell_does_anything(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        screens = {0: session.screen}
         for number in HOSTILE:
-            seat.app.rows.move_cursor(row=number - 1)
-            screens[number] = await seat.press("enter")
-            await seat.pilot.press("escape")
+            session.app.rows.move_cursor(row=number - 1)
+            screens[number] = await session.press("enter")
+            await session.pilot.press("escape")
     for screen in screens.values():
         assert all(character.isprintable() or character == "\n" for character in screen)
     assert "[bold red]not markup[/] [link=file:///etc/passwd]x[/link]" in screens[4]
@@ -401,83 +403,85 @@ async def test_no_cell_does_anything(sit: Sit) -> None:
 
 
 @pytest.mark.long
-async def test_saves_all_rows_in_the_order_that_is_shown(sit: Sit, tmp_path: Path) -> None:
+async def test_saves_all_rows_in_the_order_that_is_shown(open_viewer: Sit, tmp_path: Path) -> None:
     target = tmp_path / "schools.ndjson"
-    async with sit() as seat:
-        await seat.press("s")
-        await seat.press("s")
-        saved = await seat.answer("w", str(target))
+    async with open_viewer() as session:
+        await session.press("s")
+        await session.press("s")
+        saved = await session.answer("w", str(target))
         assert "Saved" in saved and "schools.ndjson." in saved.replace("\n ", "")  # it wraps
         lines = target.read_text().splitlines()
         assert [json.loads(line)["id"] for line in lines] == list(range(850, 0, -1))
         target.write_text("mine")
-        assert "Press Enter again to replace it" in await seat.answer("w", str(target))
+        assert "Press Enter again to replace it" in await session.answer("w", str(target))
         assert target.read_text() == "mine"
-        await seat.press("escape")
+        await session.press("escape")
         assert target.read_text() == "mine"
-        await seat.answer("w", str(target))
-        await seat.press("enter")
+        await session.answer("w", str(target))
+        await session.press("enter")
         assert len(target.read_text().splitlines()) == len(ROWS)
-        assert "suffix must be one of" in await seat.answer("w", str(tmp_path / "schools.ods"))
-        assert "There is no such folder" in await seat.answer("w", str(tmp_path / "no" / "schools.csv"))
-        screen = await seat.press("w")
-        assert seat.app.query_one(AnswerLine).value == "schools.csv"
+        assert "suffix must be one of" in await session.answer("w", str(tmp_path / "schools.ods"))
+        assert "There is no such folder" in await session.answer("w", str(tmp_path / "no" / "schools.csv"))
+        screen = await session.press("w")
+        assert session.app.query_one(AnswerLine).value == "schools.csv"
         assert screen.splitlines()[-1].strip() == "⏎ OK esc Leave"
-        await seat.press("ctrl+u", "slash", "n", "q", "question_mark")
-        assert seat.app.query_one(AnswerLine).value == "/nq?"
+        await session.press("ctrl+u", "slash", "n", "q", "question_mark")
+        assert session.app.query_one(AnswerLine).value == "/nq?"
 
 
-async def test_pins(sit: Sit) -> None:
-    async with sit() as seat:
-        screen = await seat.press("k")
+async def test_pins(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        screen = await session.press("k")
         assert "Schools · 850 rows · pinned" in screen and "does not expire" in screen
-        assert (await seat.parsed.get_metadata()).status == "pinned"
-        screen = await seat.press("k")
+        assert (await session.parsed.get_metadata()).status == "pinned"
+        screen = await session.press("k")
         assert "expires in" in screen.splitlines()[0] and "Unpinned" in screen
-        assert (await seat.parsed.get_metadata()).status == "ready"
+        assert (await session.parsed.get_metadata()).status == "ready"
 
 
-async def test_tells_that_the_time_is_over(sit: Sit) -> None:
+async def test_tells_that_the_time_is_over(open_viewer: Sit) -> None:
     def end(parsed: ParsedDualResponse) -> None:
         parsed.expires_at = datetime(2026, 1, 1, tzinfo=UTC)
 
-    async with sit(prepare=end) as seat:
+    async with open_viewer(prepare=end) as session:
         # The first page brought the server's word for it, which is later.
-        assert re.search(r"expires in 1[45] min", seat.screen)
-        end(seat.parsed)
-        seat.app._tell_title()
-        await seat.settle()
-        assert "expired" in seat.screen
+        assert re.search(r"expires in 1[45] min", session.screen)
+        end(session.parsed)
+        session.app._tell_title()
+        await session.settle()
+        assert "expired" in session.screen
 
 
-async def test_a_failure_is_a_line_and_the_page_stays(sit: Sit) -> None:
-    async with sit() as seat:
-        await seat.parsed.delete()
-        assert "Run the query again" in await seat.press("n")
-        assert seat.ids == ids(1, 100)
-        assert "Run the query again" in await seat.press("s")
-        assert "▲" not in seat.screen
-        assert "page 1 of 9" in await seat.press("down")
+async def test_a_failure_is_a_line_and_the_page_stays(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        await session.parsed.delete()
+        assert "Run the query again" in await session.press("n")
+        assert session.ids == ids(1, 100)
+        assert "Run the query again" in await session.press("s")
+        assert "▲" not in session.screen
+        assert "page 1 of 9" in await session.press("down")
 
 
-async def test_nothing_is_there_to_be_shown(sit: Sit) -> None:
-    async with sit(select(SCHOOLS).where(SCHOOLS.c.id < 0), prepare=lambda parsed: parsed.delete()) as seat:
-        assert "Run the query again" in seat.screen
-        await seat.press("enter", "s", "n", "p", "slash", "enter", "down", "up")
-    async with sit(select(SCHOOLS).where(SCHOOLS.c.id < 0)) as seat:
-        assert "Schools · 0 rows" in seat.screen and "No rows." in seat.screen
-        await seat.press("enter", "down", "up", "pagedown", "n", "p")
+async def test_nothing_is_there_to_be_shown(open_viewer: Sit) -> None:
+    async with open_viewer(
+        select(SCHOOLS).where(SCHOOLS.c.id < 0), prepare=lambda parsed: parsed.delete()
+    ) as session:
+        assert "Run the query again" in session.screen
+        await session.press("enter", "s", "n", "p", "slash", "enter", "down", "up")
+    async with open_viewer(select(SCHOOLS).where(SCHOOLS.c.id < 0)) as session:
+        assert "Schools · 0 rows" in session.screen and "No rows." in session.screen
+        await session.press("enter", "down", "up", "pagedown", "n", "p")
 
 
 @pytest.mark.long
-async def test_a_total_nobody_counted(sit: Sit) -> None:
-    async with sit(count="none") as seat:
-        assert "an unknown number of rows" in seat.screen and "page 1 ·" in seat.screen
-        assert "There is no page 99." in await seat.answer("g", "99")
-        assert seat.ids == ids(1, 100)
-        await seat.answer("g", "9")
-        assert seat.ids == ids(801, 850)
-        assert "This is the last page." in await seat.press("n")
+async def test_a_total_nobody_counted(open_viewer: Sit) -> None:
+    async with open_viewer(count="none") as session:
+        assert "an unknown number of rows" in session.screen and "page 1 ·" in session.screen
+        assert "There is no page 99." in await session.answer("g", "99")
+        assert session.ids == ids(1, 100)
+        await session.answer("g", "9")
+        assert session.ids == ids(801, 850)
+        assert "This is the last page." in await session.press("n")
 
 
 @pytest.mark.long

@@ -236,7 +236,7 @@ async def test_several_in_a_row_and_in_tools(servers: dict[str, Any]) -> None:
             assert "abc" in told["content"][0]["text"] or "0044-03-15 BC" in told["content"][0]["text"]
 
 
-class TestOtherLanes:
+class TestOtherReaders:
     """By SQLAlchemy's rows, on synchronous engines and where somebody listens."""
 
     @pytest.mark.quick(3)

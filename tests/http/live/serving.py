@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from dualsql.server import DualResponseServer
 from tests.http.application import ALL, METADATA
 
-PATIENCE = 20.0
+DEADLINE = 20.0
 """Seconds after which a test that waits for an event has failed."""
 
 SMALL_BUFFER = 32 * 1024
@@ -76,7 +76,7 @@ async def listening(
         try:
             response = await server.create_response(statement, name="Institutions", count="none")
             path = f"/resources/{response.resource_id}"
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=DEADLINE) as http:
                 yield LiveServer(server, http, port, path)
         finally:
             uvicorn_server.should_exit = True
@@ -85,7 +85,7 @@ async def listening(
 
 async def answer(reader: StreamReader) -> tuple[int, dict[str, str], bytes]:
     """The next response on a connection: status, headers, body."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status, *lines = head.rstrip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}

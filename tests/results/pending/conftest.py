@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.http import application
 from tests.http.application import Application, fill
 
-PATIENCE = 30.0
+DEADLINE = 30.0
 """Seconds after which a test that waits for an event has failed."""
 
 MOMENT = timedelta(milliseconds=50)
@@ -71,7 +71,7 @@ class Slow:
 
     async def until(self, number: int) -> None:
         """Wait until so many run."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEADLINE):
             while await self.running() != number:
                 pass
 
@@ -86,7 +86,7 @@ async def slow(postgresql_url: str, make_engine: Callable[[str], AsyncEngine]) -
 
 async def metadata_once(http: httpx.AsyncClient, path: str, *statuses: str) -> dict[str, Any]:
     """What GET says, as soon as it says one of these."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         while True:
             found: dict[str, Any] = (await http.get(path)).json()
             if found.get("status") in statuses:

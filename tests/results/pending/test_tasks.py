@@ -33,7 +33,7 @@ from dualsql.mcp import Answer
 from dualsql.mcp.tasks import Tasks
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA
-from tests.results.pending.conftest import FOREVER, MOMENT, PATIENCE, SECRETS, Slow
+from tests.results.pending.conftest import DEADLINE, FOREVER, MOMENT, SECRETS, Slow
 
 
 def serving(dual: DualResponseServer) -> MCPServer[Any]:
@@ -88,7 +88,7 @@ async def standing(client: mcp.Client, task_id: str) -> ClientGetTaskResult:
 
 async def over(client: mcp.Client, task_id: str) -> ClientGetTaskResult:
     """What it says when the task is over."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         while (found := await standing(client, task_id)).status == "working":
             pass
     return found

@@ -1,6 +1,6 @@
 """Databases to compare: one with every tenant's rows, and for each tenant one that holds nothing else.
 
-The rule: what stands in a tenant's own database is decided here from the rows, and by no query.
+What stands in a tenant's own database is decided here from the rows, and by no query.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a tenant is answered from everybody's database is what its own database holds, whatever the statement.
 
-The rule: a statement that has an ORDER BY here is ordered totally, so that its answer is one.
+A statement that has an ORDER BY here is ordered totally, so that its answer is one.
 """
 
 from __future__ import annotations

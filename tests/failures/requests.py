@@ -20,7 +20,7 @@ from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, problem_of
-from tests.http.live.serving import PATIENCE, LiveServer, listening
+from tests.http.live.serving import DEADLINE, LiveServer, listening
 
 SECRETS = ["the secret of a server whose store comes and goes"]
 LEAKS = ("sql", "asyncpg", "postgres", "/tmp", "disk", "locked", "Traceback")
@@ -64,7 +64,7 @@ async def create(live: LiveServer) -> str:
     return f"/resources/{answer.json()['id']}"
 
 
-async def all_deeds(live: LiveServer, path: str) -> dict[str, httpx.Response]:
+async def all_requests(live: LiveServer, path: str) -> dict[str, httpx.Response]:
     """Every deed once, the last of which deletes the resource."""
     return {
         "create": await live.http.post("/resources/tool"),
@@ -77,14 +77,14 @@ async def all_deeds(live: LiveServer, path: str) -> dict[str, httpx.Response]:
 
 async def assert_all_work(live: LiveServer) -> None:
     """Each deed does what it should."""
-    done = await all_deeds(live, await create(live))
+    done = await all_requests(live, await create(live))
     assert all(answer.is_success for answer in done.values()), {k: v.text for k, v in done.items()}
 
 
 async def assert_all_are_unavailable(live: LiveServer, path: str) -> None:
     """Each deed is answered in time that the store is away, and when to come again."""
-    async with asyncio.timeout(PATIENCE):
-        done = await all_deeds(live, path)
+    async with asyncio.timeout(DEADLINE):
+        done = await all_requests(live, path)
     for answer in done.values():
         assert_unavailable(answer)
 
@@ -101,6 +101,6 @@ def assert_unavailable(answer: httpx.Response) -> dict[str, Any]:
 
 async def wait_until_it_works(live: LiveServer, path: str) -> None:
     """Ask again and again; all but an answer of a store that is away is wrong until then."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         while (answer := await live.http.get(path)).status_code != 200:
             assert_unavailable(answer)
