@@ -65,7 +65,7 @@ async def create(live: LiveServer) -> str:
 
 
 async def all_requests(live: LiveServer, path: str) -> dict[str, httpx.Response]:
-    """Every deed once, the last of which deletes the resource."""
+    """Every request once, the last of which deletes the resource."""
     return {
         "create": await live.http.post("/resources/tool"),
         "read": await live.http.get(path, params={"limit": 1}),
@@ -76,13 +76,13 @@ async def all_requests(live: LiveServer, path: str) -> dict[str, httpx.Response]
 
 
 async def assert_all_work(live: LiveServer) -> None:
-    """Each deed does what it should."""
+    """Each request does what it should."""
     done = await all_requests(live, await create(live))
     assert all(answer.is_success for answer in done.values()), {k: v.text for k, v in done.items()}
 
 
 async def assert_all_are_unavailable(live: LiveServer, path: str) -> None:
-    """Each deed is answered in time that the store is away, and when to come again."""
+    """Each request is answered in time that the store is away, and when to come again."""
     async with asyncio.timeout(DEADLINE):
         done = await all_requests(live, path)
     for answer in done.values():
