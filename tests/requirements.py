@@ -83,6 +83,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "telemetry/test_secrets.py::test_no_export_tells_anything_of_a_request",
             "telemetry/test_metrics.py::test_the_documentation_lists_all_metrics",
             "telemetry/test_metrics.py::test_the_queue_and_what_is_stopped",
+            "telemetry/test_dashboard.py::test_every_metric_is_exported_and_on_the_dashboard",
         ),
     },
     "2 Dual response": {
