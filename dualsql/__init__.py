@@ -291,7 +291,7 @@ _MODULES = {
 }
 
 __all__ = list(_MODULES)
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

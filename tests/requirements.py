@@ -480,6 +480,7 @@ BEYOND: dict[str, str] = {
     "formats/test_samples.py": "a sample keeps to its budget and says what was cut",
     "formats/test_streams.py": "each format of a stream: heads, pieces, ends, failures",
     "formats/test_table.py": "a format is added by one row; the client and the documents agree with the table",
+    "packaging/test_release.py": "a release: one version, an entry of the registry, equal builds, old and new Pythons",
     "serve/test_connect.py": "an entry in the configuration of a host: asked for, copied, and nothing lost",
     "serve/test_files.py": "files are served with every value as it is written, and nothing but them is read",
     "formats/test_xlsx.py": "workbooks: exact values, texts that are no formulas, sheets, limits, memory",
