@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
     from dualsql.freeze import Registry as Registry
     from dualsql.freeze.document import Statement as Statement
+    from dualsql.freeze.registry import MappedSource as MappedSource
     from dualsql.identity import (
         Audit as Audit,
         AuditEvent as AuditEvent,
@@ -210,6 +211,7 @@ _MODULES = {
     "LinkRecord": "dualsql.store.protocol",
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
+    "MappedSource": "dualsql.freeze.registry",
     "Mask": "dualsql.tenancy",
     "MemoryStore": "dualsql.store",
     "NoTotalOrderError": "dualsql.errors",
