@@ -74,7 +74,8 @@ def problem_of(error: Exception, tool: str) -> ToolProblem:
     if error.__cause__ is not None:
         log_failure(logger, error, f"the tool {tool!r}", level=logging.WARNING)
     else:
-        logger.info("The tool %r answered %s: %s", tool, error.code, error)
+        # Not its message, which may have a value or an id.
+        logger.info("The tool %r answered %s", tool, error.code)
     message, hint = error.for_caller
     return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 

@@ -7,6 +7,7 @@ server, which both SDKs have, are wrapped: a provider answers for its URIs, and 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +23,10 @@ from dualsql.errors import (
     UnauthenticatedError,
     extra,
 )
+from dualsql.log import REQUEST, RequestRecord, logged_request
 from dualsql.mcp.calls import PrincipalOf, problem_of
 from dualsql.mcp.decorators import registrar_of
+from dualsql.mcp.negotiation import ids_of
 from dualsql.resource import Principal, service
 
 with extra("mcp"):
@@ -153,16 +156,17 @@ class ChainedProvider:
                 is_bare = error.code in _NOT_FOUND and "code" not in (error.data or {})
                 if not is_bare or not uri.startswith(self.provider.start):
                     raise
-        return await with_mcp_errors(lambda: self.provider.read(uri, self.current_principal()), uri=uri)
+        with self._logged(context, "resources/read"):
+            return await with_mcp_errors(lambda: self.provider.read(uri, self.current_principal()), uri=uri)
 
     async def list(self, context: Any, params: PaginatedRequestParams) -> Any:
         """resources/list: the server's own resources, then those of the provider in pages."""
         prefix = f"{self.provider.name}."
         cursor = params.cursor
         if cursor is not None and cursor.startswith(prefix):
-            return await self._page(cursor.removeprefix(prefix), [])
+            return await self._page(context, cursor.removeprefix(prefix), [])
         own = await self._pass_on("resources/list", context, params)
-        return own if own.next_cursor is not None else await self._page(None, own.resources)
+        return own if own.next_cursor is not None else await self._page(context, None, own.resources)
 
     async def list_templates(self, context: Any, params: PaginatedRequestParams) -> Any:
         """resources/templates/list: those of the provider follow the server's own. All callers see the same ones."""
@@ -189,8 +193,23 @@ class ChainedProvider:
         completion = Completion(values=values, total=len(found), has_more=len(found) > len(values))
         return CompleteResult(completion=completion)
 
-    async def _page(self, cursor: str | None, before: Sequence[Resource]) -> ListResourcesResult:
-        found, following = await with_mcp_errors(lambda: self.provider.list(self.current_principal(), cursor))
+    def _logged(self, context: Any, method: str) -> AbstractContextManager[RequestRecord]:
+        """The block answers one request. Its record is its own: a session's context is that of its first request."""
+        request = context.request
+        headers, client = (None, None) if request is None else (request.headers, request.client)
+        ids = ids_of(headers, context.meta, client)
+        record = RequestRecord(
+            id=ids.id, trace_id=ids.trace_id, address=ids.address, method=method, route=self.provider.name
+        )
+        return logged_request(record)
+
+    async def _page(
+        self, context: Any, cursor: str | None, before: Sequence[Resource]
+    ) -> ListResourcesResult:
+        with self._logged(context, "resources/list"):
+            found, following = await with_mcp_errors(
+                lambda: self.provider.list(self.current_principal(), cursor)
+            )
         return ListResourcesResult(
             resources=[*before, *found],
             next_cursor=None if following is None else f"{self.provider.name}.{following}",
@@ -236,7 +255,11 @@ async def with_mcp_errors(work: Callable[[], Awaitable[Any]], *, uri: str | None
         raise
     except Exception as error:
         # The outermost edge: an SDK would show the text of any exception, and omit the hint of dualsql's errors.
-        problem = problem_of(error, uri or "completion")
+        # The log has no URI: who knows the id of a result may read it.
+        problem = problem_of(error, "resources" if uri is not None else "completion")
+        record = REQUEST.get()
+        if record is not None:
+            record.code = problem["code"]
         message = problem["message"] if isinstance(error, DualResponseError) else "The request failed."
         data = {**({} if uri is None else {"uri": uri}), "code": problem["code"], "hint": problem["hint"]}
         raise MCPError(

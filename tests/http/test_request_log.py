@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import httpx2
@@ -17,6 +18,7 @@ from fastmcp import FastMCP
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
 from sqlalchemy import URL, Select, make_url, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
@@ -26,8 +28,9 @@ from starlette.routing import Mount
 from dualsql.http.router import RequestLog
 from dualsql.identity import AuditEvent
 from dualsql.log import LogFormatter, RequestIds, wait_until_logged
+from dualsql.mcp import add_resources
 from dualsql.server import DualResponseServer
-from dualsql.store import SQLResourceStore
+from dualsql.store import SQLResourceStore, downgrade, upgrade
 from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, ROWS, Application, fill, running
 from tests.identity.people import ANA, AS_ANA, AS_BOB, Trail, people
@@ -268,7 +271,14 @@ async def test_without_a_level_nothing_is_logged(
 
 
 @asynccontextmanager
-async def calling(application: Application, framework: str, **headers: str) -> AsyncIterator[Any]:
+async def calling(
+    application: Application,
+    framework: str,
+    *,
+    stateless_http: bool = True,
+    event_hooks: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[Any]:
     """A client of a tool of either SDK over streamable HTTP, in process."""
     is_official = framework == "official"
     mcp: Any = MCPServer("colleges") if is_official else FastMCP("colleges")
@@ -279,13 +289,19 @@ async def calling(application: Application, framework: str, **headers: str) -> A
         return select(INSTITUTIONS).where(INSTITUTIONS.c.state == state)
 
     make = mcp.streamable_http_app if is_official else mcp.http_app
-    app = make(stateless_http=True)
+    add_resources(application.server, mcp)
+    app = make(stateless_http=stateless_http)
     lifespan = app.router.lifespan_context
     around = Starlette(routes=[Mount("/", app)], middleware=[Middleware(RequestLog)], lifespan=lifespan)
     async with (
         around.router.lifespan_context(around),
-        httpx2.AsyncClient(transport=httpx2.ASGITransport(around), headers=headers) as http,
-        Client(streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http)) as model,
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(around), headers=headers, event_hooks=event_hooks
+        ) as http,
+        Client(
+            streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http),
+            mode="auto" if stateless_http else "legacy",
+        ) as model,
     ):
         yield model
 
@@ -297,7 +313,7 @@ async def test_a_call_of_a_tool_has_the_id_of_its_request(
     trail: list[AuditEvent] = []
     async with (
         running(institutions_url, audit=trail.append) as application,
-        calling(application, framework, **{"X-Request-Id": "mine"}) as model,
+        calling(application, framework, headers={"X-Request-Id": "mine"}) as model,
     ):
         await model.call_tool("institutions", {"state": "secret-value"}, meta={"traceparent": TRACEPARENT})
         await model.call_tool("institutions", {"state": "NJ"})
@@ -309,6 +325,45 @@ async def test_a_call_of_a_tool_has_the_id_of_its_request(
     assert calls[1]["rows"] == 20 and "trace_id" not in calls[1]
     assert [line for line in log.requests if line["route"] == "/mcp" and line["request_id"] == "mine"]
     assert "secret-value" not in log.text.getvalue()
+
+
+@pytest.mark.parametrize("framework", ["official", "fastmcp"])
+async def test_a_resource_that_is_read_over_mcp_has_the_id_of_its_request(
+    institutions_url: str, sqlite_url: str, framework: str, log: Log
+) -> None:
+    """In a session, too, whose context is that of the request that opened it. The id of the result is not logged."""
+    trail: list[AuditEvent] = []
+    store_url = f"{sqlite_url}.store"
+    upgrade(store_url)
+    numbers = (f"number-{number}" for number in count())
+
+    async def number(request: httpx2.Request) -> None:
+        request.headers["X-Request-Id"] = next(numbers)
+
+    options: dict[str, Any] = {
+        "audit": trail.append,
+        "store": SQLResourceStore(store_url),
+        "secrets": ["s" * 40],
+    }
+    async with (
+        running(institutions_url, **options) as application,
+        calling(application, framework, stateless_http=False, event_hooks={"request": [number]}) as model,
+    ):
+        made = await application.server.create_response(ALL, name="All")
+        lost = await application.server.create_response(ALL, name="Lost")
+        await model.read_resource(made.resource_uri)
+        [read] = [line for line in log.requests if line["method"] == "resources/read"]
+        assert {event.request_id for event in trail if event.action == "read"} == {read["request_id"]}
+        posts = [line["request_id"] for line in log.requests if line["route"] == "/mcp"]
+        assert read["request_id"] == posts[-1] != posts[0]
+        assert read["rows"] > 0 and read["route"] == "results"
+        downgrade(store_url)
+        with pytest.raises(MCPError):
+            await model.read_resource(lost.resource_uri)
+    [_, failed] = [line for line in log.requests if line["method"] == "resources/read"]
+    assert failed["code"] == "STORAGE_ERROR"
+    for response in (made, lost):
+        assert response.resource_id not in log.text.getvalue() + log.json.getvalue()
 
 
 async def test_slow_statements_are_logged_by_a_hash_of_their_text(institutions_url: str, log: Log) -> None:

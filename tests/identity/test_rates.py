@@ -240,7 +240,7 @@ async def test_signed_links_count_for_whom_they_speak(institutions_url: str) -> 
 async def test_tools_are_limited(institutions_url: str, framework: str, limits: Any) -> None:
     async with (
         running(institutions_url, rate_limits=RateLimits(**limits)) as application,
-        calling(application, framework, **{"X-Forwarded-For": "198.51.100.7"}) as model,
+        calling(application, framework, headers={"X-Forwarded-For": "198.51.100.7"}) as model,
     ):
         results = [await model.call_tool("institutions", {"state": "NJ"}) for _ in range(3)]
     limited = "address" in limits  # nobody has signed in
