@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive fuzz test-sdks test-apps test-typescript test-sqlalchemy check bench audit constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,6 +34,13 @@ test-all: ## the quick tests and the long ones
 test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
 	@scripts/environment dev
 	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/serve/hosts --ignore tests/web/bridge $(ARGS)
+
+DRILLS = tests/drills tests/store/test_load.py::test_a_killed_process_leaves_the_table_consistent \
+	tests/failures/test_sqlite.py::test_the_disk_is_full tests/failures/test_client.py tests/results/pending/test_restart.py
+
+drills: ## failures on purpose, each with what was lost, what was told and how long it took (docs/reliability.md)
+	@scripts/environment dev
+	.venv/bin/pytest $(DRILLS) $(ARGS)
 
 fuzz: ## requests made of the OpenAPI document, 5,000 on each database; CASES for more
 	@scripts/environment dev

@@ -647,7 +647,6 @@ class DualResponseServer:
         """
         if self._is_closed:
             self._renew()
-        self.notices.clear()
         await self._ready()
 
     async def _ready(self) -> None:
@@ -670,6 +669,7 @@ class DualResponseServer:
             self._leave(self._loop)
         async with self._starting:
             if self._loop is not loop:
+                self.notices.clear()
                 await self._store.open()
                 await self._compare_clocks()
                 await self._prove()

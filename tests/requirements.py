@@ -418,6 +418,10 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "drills/test_page.py": "each drill has its row in docs/reliability.md",
+    "drills/test_workers.py": "a worker is killed, or its clock jumps",
+    "drills/test_databases.py": "PostgreSQL is restarted, paused, full or read-only; the network is cut",
+    "drills/test_crowds.py": "idle connections, and readers who take nothing",
     "proxies/test_proxies.py": "nginx, Caddy and HAProxy with their configurations of examples/operations",
     "examples/test_operations.py": "container, compose file and systemd unit name what the server has",
     "test_selection.py": "which tests a run takes: quick ones, thirds of the long ones",

@@ -263,6 +263,8 @@ async def test_a_worker_that_may_open_more_connections_than_there_are_says_so(
     async with worker(maximum_streams=300) as dual:
         assert "may open 340 connections to the database 'default'" in dual.notices[0]
         assert "allows this user 197." in dual.notices[0]
+        async with dual.lifespan(None):
+            assert len(dual.notices) == 1, "the lifespan of an application starts what has started"
     postgresql_server.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 49")
     async with worker() as dual:
         assert "50 connections" in dual.notices[0] and "allows this user 49." in dual.notices[0]

@@ -1,0 +1,110 @@
+"""What drills share: a PostgreSQL of their own, a balancer, and the row that each drill adds to the report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from dualsql.store import upgrade
+from tests.failures.cluster import Cluster, cluster
+from tests.http.application import fill
+from tests.proxies.running import Relay
+from tests.serve.conftest import shop
+
+__all__ = ["shop"]
+
+
+class Row(NamedTuple):
+    """What a drill found, as docs/reliability.md tells it."""
+
+    drill: str
+    lost: str
+    told: str
+    recovery: str
+
+
+ROWS: list[Row] = []
+
+
+@dataclass
+class Report:
+    """Of one drill: when the trouble ended, and what is told."""
+
+    drill: str
+    over_at: float = 0.0
+
+    def is_over(self) -> None:
+        """The trouble ends now; recovery is counted from here."""
+        self.over_at = time.monotonic()
+
+    def tell(self, *, lost: str = "nothing", told: str, recovery: str | None = None) -> None:
+        """Add the row; the recovery ends now unless it is given in words."""
+        seconds = f"{time.monotonic() - self.over_at:.1f} s"
+        ROWS.append(Row(self.drill, lost, told, seconds if recovery is None else recovery))
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Report:
+    """The row of this drill, named by its docstring's first line."""
+    return Report(str(request.function.__doc__).partition("\n")[0].rstrip("."))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the rows of this run as docs/reliability.md has them."""
+    for row in ROWS:
+        terminalreporter.write_line(f"| {' | '.join(row)} |")
+
+
+@pytest.fixture
+async def data_url(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> str:
+    """The URL of a SQLite file, apart from any store, that holds sixty institutions."""
+    url = f"{sqlite_url}.data"
+    await fill(make_engine(url))
+    return url
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """A PostgreSQL for the drills of one file, with dualsql's tables; a drill leaves it running."""
+    with cluster() as made:
+        upgrade(made.url("postgres"))
+        yield made
+
+
+class Balancer(Relay):
+    """Carries each connection to the first of its servers that takes it."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.targets: list[int] = []
+
+    async def accept(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Carry one connection, or close it if no server takes it."""
+        for target in self.targets:
+            with suppress(ConnectionRefusedError):
+                _, probe = await asyncio.open_connection("127.0.0.1", target)
+                probe.close()
+                self.target = target
+                await super().accept(reader, writer)
+                return
+        writer.close()
+
+
+@asynccontextmanager
+async def balanced() -> AsyncIterator[Balancer]:
+    """A balancer on a free port, until the end of the block."""
+    balancer = Balancer()
+    async with await asyncio.start_server(balancer.accept, "127.0.0.1", 0) as listener:
+        balancer.port = listener.sockets[0].getsockname()[1]
+        try:
+            yield balancer
+        finally:
+            balancer.cut()

@@ -1,0 +1,111 @@
+"""A worker is killed, or its clock jumps: another one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+
+from dualsql_client import DualResponseClient
+from tests.drills.conftest import Report, balanced
+from tests.failures.cluster import Cluster
+from tests.proxies.running import PATIENCE, free_port
+from tests.serve.conftest import serving_process
+
+# Sockets that a drill cuts are not closed in order.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SECRET = "a secret of at least thirty-two characters"
+PAIRS = "SELECT a.id, b.id AS other FROM parts a JOIN parts b ON b.id > 0 ORDER BY a.id, b.id"
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+@pytest.mark.exhaustive
+async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Report) -> None:
+    """`kill -9` of a worker amid a stream, with a second worker on the same store."""
+    variables = {"DUALSQL_SECRET": SECRET, "DUALSQL_STORE": own_cluster.url("postgres")}
+    async with balanced() as balancer:
+        base = f"http://127.0.0.1:{balancer.port}"
+        asked = ("--database", shop, "--all", "--base-url", base)
+        ports = [free_port(), free_port()]
+        async with (
+            serving_process(*asked, "--port", str(ports[0]), **variables) as first,
+            serving_process(*asked, "--port", str(ports[1]), **variables),
+        ):
+            balancer.targets = ports
+            async with Client(f"{base}/mcp") as model:
+                result = await model.call_tool("execute_query", {"query": PAIRS})
+            killed_at, found, resumed_after = 0, 0, 0.0
+
+            def kill(rows: int, _total: int | None) -> None:
+                nonlocal killed_at
+                if rows and not killed_at:
+                    killed_at = rows
+                    first.process.kill()
+                    report.is_over()
+
+            async with asyncio.timeout(3 * PATIENCE), DualResponseClient(f"{base}/resources") as client:
+                async for batch in client.parse(result, strict=True).fetch_stream(on_progress=kill):
+                    if killed_at and not resumed_after and balancer.target == ports[1]:
+                        resumed_after = time.monotonic() - report.over_at
+                    for row in batch:
+                        assert (row["id"] - 1) * 1_000 + row["other"] - 1 == found
+                        found += 1
+            assert await first.process.wait() == -9
+            assert 0 < killed_at < found == 1_000_000
+            told = (
+                "the connection broke; the client resumed at the other worker, and its result is found there"
+            )
+            report.tell(told=told, recovery=f"{resumed_after:.1f} s")
+
+
+@pytest.mark.skipif(
+    not FAKETIME.exists(), reason="libfaketime is not installed (Debian: apt-get install libfaketime)"
+)
+@pytest.mark.exhaustive
+async def test_the_clock_of_a_worker_jumps_by_an_hour(
+    own_cluster: Cluster, shop: str, tmp_path: Path, report: Report
+) -> None:
+    """The clock of a worker jumps by an hour, forward and back (libfaketime)."""
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    variables = {
+        "DUALSQL_SECRET": SECRET,
+        "DUALSQL_STORE": own_cluster.url("postgres"),
+        "LD_PRELOAD": str(FAKETIME),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    urls: list[str] = []
+
+    async def create(origin: str) -> None:
+        async with Client(f"{origin}/mcp") as model:
+            result: Any = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
+        urls.append(result.structured_content["resource"]["url"].rpartition("/")[2])
+
+    async def all_live(origin: str) -> None:
+        async with httpx.AsyncClient() as http:
+            for each in urls:
+                found = await http.get(f"{origin}/resources/{each}", params={"limit": 1})
+                assert found.status_code == 200, found.text
+
+    async with serving_process("--database", shop, "--all", **variables) as worker:
+        for jump in ("+0", "+3600", "-3600"):
+            clock.write_text(jump)
+            report.is_over()
+            await create(worker.origin)
+            await all_live(worker.origin)
+    clock.write_text("+3600")
+    async with serving_process("--database", shop, "--all", **variables) as skewed:
+        assert "seconds ahead of the store's" in skewed.said
+        await all_live(skewed.origin)
+    report.tell(
+        told="nothing; a worker that starts with another clock than the store's says so",
+        recovery="none needed",
+    )
