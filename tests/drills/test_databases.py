@@ -19,8 +19,8 @@ from tests.client.hosting import structured
 from tests.drills.conftest import Report
 from tests.engines import opened
 from tests.failures.cluster import Cluster
-from tests.failures.deeds import SECRETS, ToolServer, assert_all_work, create, serving
 from tests.failures.proxy import proxied
+from tests.failures.requests import SECRETS, ToolServer, assert_all_work, create, serving
 from tests.failures.test_client import IDS, MANY, ids_of
 from tests.http.application import METADATA, fill
 from tests.http.live.serving import LiveServer, listening
