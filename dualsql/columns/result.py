@@ -20,8 +20,9 @@ from sqlalchemy import (
     types,
 )
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping
+from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping, WithinGroup
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import AliasedReturnsRows, CompoundSelect, SelectBase, SelectStatementGrouping
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
@@ -147,7 +148,7 @@ def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings 
         name,
         expression,
         type_,
-        is_computed=computed is not None,
+        is_computed=computed is not None or any(expression.type is number for number in _NUMBERS),
         is_quotient=_is_quotient(expression),
         is_cast_quotient=_is_quotient(expression) and not any(map(_is_division, _outside_casts(expression))),
         is_double=_is_double(expression),
@@ -231,6 +232,46 @@ def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
     return _NUMBERS[widest] if widest is not None and widest > known else None
 
 
+def parts_of(statement: Any) -> Iterator[Any]:
+    """The SELECTs of a set operation, or the SELECT itself."""
+    if isinstance(statement, SelectStatementGrouping):
+        yield from parts_of(statement.element)
+    elif isinstance(statement, CompoundSelect):
+        for part in statement.selects:
+            yield from parts_of(part)
+    else:
+        yield statement
+
+
+def united_type(parts: Sequence[ColumnElement[Any]]) -> SQLType | None:
+    """The type of a column of a set operation, of which SQLAlchemy takes that of the first part; None if it is right.
+
+    Databases use a type that holds the values of all parts. Where they have no common kind, no type is announced.
+    """
+    known = [part for part in parts if not isinstance(part.type, types.NullType)]
+    if isinstance(parts[0].type, types.NullType) or any(
+        isinstance(part.type, types.TypeDecorator) for part in known
+    ):
+        return None
+    first = parts[0].type
+    numbers = [_widest(part) for part in known]
+    if None not in numbers:
+        widest = max(number for number in numbers if number is not None)
+        declared = {repr(part.type) for part in known}
+        if widest > (_number(first) or 0) or (widest == 0 and "BigInteger()" in declared - {repr(first)}):
+            return _NUMBERS[widest]
+        has_digits = widest == _DECIMAL and getattr(plain_type(first), "scale", None) is not None
+        # On SQLite, it is SQLAlchemy that rounds to the digits of the first part.
+        digits = types.Numeric().with_variant(plain_type(first), "sqlite")
+        return digits if has_digits and len(declared) > 1 else None
+    encodings = {_classify(part.type)[1] for part in known}
+    if encodings <= {"date", "datetime"}:
+        is_zoned = any(getattr(part.type, "timezone", False) for part in known)
+        united = types.DateTime(timezone=is_zoned)
+        return united if "datetime" in encodings and repr(united) != repr(plain_type(first)) else None
+    return None if len(encodings) == 1 else types.NullType()
+
+
 def _is_quotient(expression: Any) -> bool:
     is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
     return is_decimal and any(map(_is_division, iterate(expression)))
@@ -278,6 +319,8 @@ def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
         return None
     name, given = str(getattr(expression, "name", "")).lower(), [one.type for one in expression.clauses]
     if name in _OF_TEXTS:
+        if any(isinstance(type_, ranges.AbstractRange) for type_ in given):
+            return None  # lower() and upper() of a range are its bounds
         # Bytes stay bytes in some of them.
         return None if any(isinstance(type_, types.LargeBinary) for type_ in given) else types.String()
     place, kinds = _OF_AN_ARGUMENT.get(name, (0, ()))
@@ -309,6 +352,7 @@ _NUMBERS: tuple[SQLType, ...] = (
     types.Double(),
 )
 _DECIMAL = 1
+_DOUBLE = 2
 _WITH_FRACTIONS = frozenset({"epoch", "second", "seconds", "milliseconds", "julian"})
 """Fields that PostgreSQL's extract() gives as decimals, which SQLAlchemy takes for whole numbers."""
 _OF_THEIR_ARGUMENTS = frozenset(
@@ -334,6 +378,9 @@ def _widest(expression: Any) -> int | None:
         return max(_DECIMAL, *(side for side in sides if side is not None))
     if isinstance(expression, Extract) and expression.field.lower() in _WITH_FRACTIONS:
         return _DECIMAL
+    if isinstance(expression, WithinGroup) and getattr(expression.element, "name", "") == "percentile_cont":
+        kind = _number(expression.type)
+        return _DOUBLE if kind == 0 else kind  # it is between two of the values
     parts = _parts(expression)
     if parts is None:
         return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)
@@ -365,6 +412,20 @@ def _parts(expression: Any) -> list[Any] | None:
         return [expression.element]
     if isinstance(expression, FunctionFilter):
         return [expression.func]
+    return _beneath(expression) if isinstance(expression, ColumnClause) else None
+
+
+def _beneath(column: Any) -> list[Any] | None:
+    """The expressions that a column of a subquery shows, one of each SELECT; None for another column."""
+    source = column.table
+    while isinstance(source, AliasedReturnsRows) and not getattr(source, "recursive", False):
+        if isinstance(source.element, SelectBase):
+            place = next((n for n, one in enumerate(column.table.c) if hash(one) == hash(column)), None)
+            outputs = [list(part.selected_columns) for part in parts_of(source.element)]
+            if place is None or any(len(found) != len(column.table.c) for found in outputs):
+                return None
+            return [found[place] for found in outputs]
+        source = source.element
     return None
 
 

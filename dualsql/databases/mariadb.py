@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from math import prod
 from typing import Any
 
 from sqlalchemy import ColumnElement, cast, collate, func, type_coerce, types
+from sqlalchemy.dialects.mysql import SET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import (
@@ -350,14 +351,25 @@ def _time_text(value: Any) -> Any:
     return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
 
 
+class _Members(SET):
+    """A SET as the text that MariaDB writes and reads: SQLAlchemy's is a Python set, which has no order."""
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any] | None:
+        """Read a text as it is, and a number of bits as the text of its members."""
+        read: Any = super().result_processor(dialect, coltype)
+        if not self.retrieve_as_bitwise:
+            return None
+        return lambda value: value if value is None else ",".join(sorted(read(value), key=self.values.index))
+
+
 def _in_bytes(column: str, value: str) -> str:
     # 'a', 'A', 'á' and 'a ' are equal in the default collations. An index still finds them all, of which one is kept.
     return f"({column} = {value} AND CAST({column} AS BINARY) = CAST({value} AS BINARY))"
 
 
 # https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
-_VALUES = DriverValues(processors={11: _time_text, 16: _bits})
-"""TIME and BIT."""
+_VALUES = DriverValues(processors={11: _time_text, 16: _bits}, types={SET: _Members})
+"""TIME, BIT and SET."""
 
 CAPABILITIES = Capabilities(
     name="MariaDB",

@@ -7,14 +7,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Join, Select, TextClause, TextualSelect, select
+from sqlalchemy import (
+    ColumnElement,
+    Join,
+    Select,
+    TextClause,
+    TextualSelect,
+    select,
+    type_coerce,
+)
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter, UnaryExpression
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.columns.result import ResultColumn, own_name, result_columns
+from dualsql.columns.result import ResultColumn, own_name, parts_of, result_columns, united_type
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.plan.entities import distinctly_named, written_out
@@ -175,7 +183,7 @@ def _without_window(statement: AnyGenerative) -> AnyGenerative:
 def _select_from_compound(statement: AnyCompound) -> AnySelect:
     order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
-    wrapped = list(_fenced(statement.order_by(None)).subquery("result").c)
+    wrapped = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c))
     keys = []
     for base, modifiers in order:
         key: ColumnElement[Any] = wrapped[_output_position(base, outputs)]
@@ -183,6 +191,18 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
             key = UnaryExpression(key, modifier=modifier)
         keys.append(key)
     return with_criteria_of(statement, select(*wrapped).order_by(*keys))
+
+
+def _united(statement: AnyCompound, columns: list[Any]) -> list[Any]:
+    """The columns of a set operation with the types of all its parts."""
+    outputs = [list(part.selected_columns) for part in parts_of(statement)]
+    if any(len(found) != len(columns) for found in outputs):  # one of them is text
+        return columns
+    united = (united_type(parts) for parts in zip(*outputs, strict=True))
+    return [
+        column if type_ is None else type_coerce(column, type_).label(column.name)
+        for column, type_ in zip(columns, united, strict=True)
+    ]
 
 
 def _fenced(statement: AnyCompound) -> AnyCompound:

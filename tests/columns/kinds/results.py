@@ -17,7 +17,7 @@ from starlette.routing import Mount
 
 from dualsql import DualResponseServer
 from dualsql_client import DualResponseClient, ParsedDualResponse
-from tests.databases.streams.reading import read_csv
+from tests.databases.streams.reading import read_csv, read_xlsx
 
 ORIGIN = "http://127.0.0.1:8000"
 BASE = f"{ORIGIN}/resources"
@@ -68,6 +68,8 @@ def values_of(answer: httpx.Response, written: str, name: str) -> Any:
         return [row[name] for row in answer.json()]
     if written == "csv":
         return read_csv(answer.content)[name]
+    if written == "xlsx":
+        return read_xlsx(answer.content)[name]
     return table_of(answer, written).column(name).to_pylist()
 
 

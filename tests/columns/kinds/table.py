@@ -113,6 +113,7 @@ KINDS: Mapping[str, Sequence[Kind]] = {
         Kind("JSON", JSON(), "'{\"a\": [1, 2.5]}'"),
         Kind("CHAR(32)", Uuid(native_uuid=False), "'a0eebc999c0b4ef8bb6d6bb9bd380a11'"),
         Kind("ENUM('a','b')", Enum("a", "b", name="letter"), "'a'"),
+        Kind("SET('a','b')", mysql.SET("a", "b"), "'b,a'"),
     ),
     "DuckDB": (
         *COMMON,

@@ -6,7 +6,24 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Numeric, Table, case, func, insert, literal, select, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    Integer,
+    MetaData,
+    Numeric,
+    Table,
+    case,
+    cast,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    union,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.formats.table import FORMATS
@@ -71,6 +88,60 @@ async def test_no_fraction_is_cut(filled: AsyncEngine) -> None:
             least: Any = {"function": "min", "column": name, "as": "least"}
             answered = (await result.query(aggregates=[least])).data[0]["least"]
             assert number(answered) == min(number(row[name]) for row in plain), name
+
+
+_EIGHTH = cast(literal(Decimal("0.125")), Numeric(8, 3))
+
+
+def _united(first: Any, second: Any, combine: Any = union_all) -> Any:
+    return combine(
+        select(first.label("v"), literal(1).label("part")),
+        select(second.label("v"), literal(2).label("part")),
+    )
+
+
+UNITED: dict[str, Any] = {
+    "whole and decimal": _united(events.c.n, _EIGHTH),
+    "decimals of other digits": _united(events.c.price, _EIGHTH),
+    "whole and double": _united(events.c.id, cast(events.c.n, Double) / 4),
+    "whole and computed": _united(events.c.id, func.coalesce(events.c.n, 0.5), union),
+    "whole and larger": _united(events.c.n, cast(events.c.id, BigInteger) + 2**60),
+    "of a subquery": _united(select(func.coalesce(events.c.n, 0.5).label("x")).subquery().c.x, events.c.n),
+    "within another": _united(events.c.id, _united(events.c.n, _EIGHTH).subquery().c.v),
+}
+
+
+@pytest.mark.quick(1, "sqlite", "mariadb")
+async def test_a_column_of_a_set_operation_holds_the_values_of_all_its_parts(filled: AsyncEngine) -> None:
+    async with filled.connect() as connection:
+        plain = {
+            name: sorted(map(str, map(number, (await connection.execute(one)).scalars())))
+            for name, one in UNITED.items()
+        }
+    async with served(filled, metadata) as server:
+        for name, statement in UNITED.items():
+            result = await server.result(statement)
+            expected = sorted(map(Decimal, set(plain[name]) - {"None"}))
+            for written in FORMATS:
+                found = values_of(await server.rows(result, written), written, "v")
+                assert sorted({number(value) for value in found} - {None}) == expected, (name, written)
+            pages = await cursor_pages(result)
+            assert [number(row["v"]) for row in pages if row["v"] is not None] == sorted(
+                map(Decimal, (one for one in plain[name] if one != "None"))
+            ), name
+            asked: Any = {"column": "v", "op": "eq", "value": pages[0]["v"]}
+            count = (await result.query(filters=asked, aggregates=["count"])).data[0]["count"]
+            assert count == sum(number(row["v"]) == number(pages[0]["v"]) for row in pages), name
+
+
+async def cursor_pages(result: Any) -> list[dict[str, Any]]:
+    """All rows by pages of two, in the order of their value."""
+    page = await result.fetch(limit=2, sort={"field": "v", "order": "asc"})
+    rows = list(page.data)
+    while page.next_cursor:
+        page = await result.fetch(limit=2, sort={"field": "v", "order": "asc"}, cursor=page.next_cursor)
+        rows += page.data
+    return rows
 
 
 class TestTextColumns:
