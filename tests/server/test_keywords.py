@@ -82,7 +82,7 @@ def call(function: Callable[..., Any], **keywords: Any) -> None:
 def test_the_walk_finds_them() -> None:
     assert {
         "DualResponseServer.tool", "tool", "plain_tool", "add_execute_query",
-        "add_result_tools", "add_query", "build_server", "build_mcp", "ParsedDualResponse.save", "Asking.query",
+        "add_result_tools", "add_query", "build_server", "build_mcp", "ParsedDualResponse.save", "QueryMethods.query",
         "SyncParsedDualResponse.fetch_all", "SyncParsedDualResponse.refine",
     } <= OPEN.keys()  # fmt: skip
 

@@ -50,7 +50,7 @@ CLASSES = _classes()
 def _raised(cls: type[DualResponseError]) -> DualResponseError:
     error = cls.__new__(cls)
     DualResponseError.__init__(error, "MESSAGE", hint="HINT", developer_hint="DEVELOPER")
-    error.challenge, error.known = "Bearer", ()  # type: ignore[attr-defined]
+    error.challenge, error.known, error.retry_after = "Bearer", (), 1  # type: ignore[attr-defined]
     return error
 
 
