@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "store/": "the store chooses the databases that it keeps resources in, and speaks to them itself",
     "cli/": "the help of the command line names databases to a person",
     "log/__init__.py": "a line of the log has the code that a driver gave, whichever it was; the log loads no database",
+    "databases/files.py": "files are served by DuckDB, which reads them",
     "columns/dialect_types.py": "types that SQLAlchemy defines in a dialect's module, met on any database",
     "columns/result.py": "SQLAlchemy finds a variant of a type by the dialect's name",
     "freeze/": "documents name the types and constructs of all of SQLAlchemy's dialects, whichever database runs them",

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import uvicorn
@@ -17,7 +18,13 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
-from opentelemetry.trace import set_tracer_provider
+from opentelemetry.trace import (
+    NoOpTracerProvider,
+    Span,
+    Tracer,
+    TracerProvider as APITracerProvider,
+    set_tracer_provider,
+)
 from starlette.types import ASGIApp
 
 from dualsql.log.telemetry import SCOPE, TELEMETRY
@@ -97,18 +104,49 @@ def _scope(span: ReadableSpan) -> str:
     return span.instrumentation_scope.name
 
 
-_SDKS = InMemorySpanExporter()
-_provider: list[TracerProvider] = []
+class ProviderOfProcess(APITracerProvider):
+    """The provider that the MCP SDKs use. It can be set once only, so other tests must not notice that it is there.
+
+    Attributes:
+        used: the tracers of the present block; outside of one, spans are those of no provider.
+    """
+
+    # Of the API itself, as a process without a provider has it: dualsql does not measure with it.
+    __module__ = "opentelemetry.trace"
+
+    def __init__(self) -> None:
+        self.used: APITracerProvider = NoOpTracerProvider()
+
+    def get_tracer(self, *args: Any, **options: Any) -> Tracer:
+        """See TracerProvider."""
+        return TracerOfProcess(self, args, options)
 
 
-def sdk_provider() -> TracerProvider:
-    """The provider of the process, which the MCP SDKs use: it can be set once only, so it is one for all tests."""
-    if not _provider:
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(_SDKS))
-        set_tracer_provider(provider)
-        _provider.append(provider)
-    return _provider[0]
+class TracerOfProcess(Tracer):
+    """A tracer of the provider that is used at present."""
+
+    def __init__(self, provider: ProviderOfProcess, args: Any, options: Any) -> None:
+        self._provider, self._asked = provider, (args, options)
+
+    def _present(self) -> Tracer:
+        args, options = self._asked
+        return self._provider.used.get_tracer(*args, **options)
+
+    def start_span(self, *args: Any, **options: Any) -> Span:
+        """See Tracer."""
+        return self._present().start_span(*args, **options)
+
+    def start_as_current_span(self, *args: Any, **options: Any) -> Any:
+        """See Tracer."""
+        return self._present().start_as_current_span(*args, **options)
+
+
+@cache
+def provider_of_process() -> ProviderOfProcess:
+    """The provider, which is set at its first use."""
+    found = ProviderOfProcess()
+    set_tracer_provider(found)
+    return found
 
 
 @contextmanager
@@ -121,19 +159,18 @@ def exporting(*, sampler: Sampler = DEFAULT_ON, of_process: bool = False) -> Ite
     reader = InMemoryMetricReader()
     readers: list[MetricReader] = [reader]
     meters = MeterProvider(readers)
+    spans, tracers = InMemorySpanExporter(), TracerProvider(sampler=sampler)
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
     if of_process:
-        tracers, spans = sdk_provider(), _SDKS
-        spans.clear()
-    else:
-        spans = InMemorySpanExporter()
-        tracers = TracerProvider(sampler=sampler)
-        tracers.add_span_processor(SimpleSpanProcessor(spans))
+        provider_of_process().used = tracers
     TELEMETRY.start(tracer_provider=tracers, meter_provider=meters)
     try:
         yield Exports(spans, reader)
     finally:
         TELEMETRY.stop()
         meters.shutdown()
+        if of_process:
+            provider_of_process().used = NoOpTracerProvider()
 
 
 @asynccontextmanager
