@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
+    ARRAY,
     LABEL_STYLE_TABLENAME_PLUS_COL,
     Integer,
     Numeric,
@@ -28,6 +29,7 @@ from sqlalchemy import (
     select,
     text,
     true,
+    type_coerce,
     union,
     union_all,
     values,
@@ -289,7 +291,7 @@ _best_lines = lateral(
     name="best_line",
 )
 POSTGRESQL: dict[str, Any] = {
-    "shop: slice of an array": select(Order.scores[1:2], Order.id),
+    "shop: slice of an array": select(type_coerce(Order.scores, ARRAY(Integer))[1:2], Order.id),
     "shop: values": select(
         values(column("a", Integer), column("b", String), name="v").data(
             [(1, "x"), (2, "y"), (2, "y"), (3, None)]
