@@ -163,11 +163,14 @@ def exporting(*, sampler: Sampler = DEFAULT_ON, of_process: bool = False) -> Ite
     tracers.add_span_processor(SimpleSpanProcessor(spans))
     if of_process:
         provider_of_process().used = tracers
+    # Servers that other tests of the process have running are not measured.
+    others, TELEMETRY._watched = TELEMETRY._watched, set()
     TELEMETRY.start(tracer_provider=tracers, meter_provider=meters)
     try:
         yield Exports(spans, reader)
     finally:
         TELEMETRY.stop()
+        TELEMETRY._watched = others
         meters.shutdown()
         if of_process:
             provider_of_process().used = NoOpTracerProvider()
