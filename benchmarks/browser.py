@@ -1,6 +1,6 @@
 """How quick is a result's page in a browser? `python -m benchmarks.browser`; exits with 1 when a floor does not hold.
 
-Chromium without a window, a million flights in SQLite, the server in a process of its own. Each round is a new
+Chromium without a window, a million flights in SQLite, `dualsql serve` in a process of its own. Each round is a new
 profile. Datasette's table page, on the same table, is opened in the same rounds.
 """
 
@@ -8,30 +8,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-import httpx
+from mcp import Client
 from playwright.async_api import Browser, CDPSession, Page, async_playwright
-from sqlalchemy import select
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
 
-from benchmarks.flights import ROWS, database, flights, metadata
+from benchmarks.flights import ROWS, database
 from benchmarks.peers import datasette
-from benchmarks.processes import uvicorn
-from dualsql import DualResponseServer
+from benchmarks.processes import Process, free_port, running
+from dualsql_client import DualResponseClient
 
-DATABASE, BASE_URL = "DUALSQL_BENCH_DATABASE", "DUALSQL_BENCH_BASE_URL"
 SCREENS = 100
 FAR = 900_000
 PATIENCE = 60_000  # milliseconds
@@ -75,27 +67,28 @@ BESIDE: Mapping[str, str] = {
 }
 
 
-def app() -> Starlette:
-    """The server under test; POST /new stores a result of all flights."""
-    dual = DualResponseServer(
-        f"sqlite+aiosqlite:///{os.environ[DATABASE]}",
-        base_url=os.environ[BASE_URL],
-        tables=metadata,
-        pages=True,
-        query_timeout=timedelta(minutes=2),
-    )
+@contextmanager
+def _serving(path: Path) -> Iterator[Process]:
+    """`dualsql serve` with its defaults."""
+    port = free_port()
+    command = [
+        sys.executable,
+        "-c",
+        "from dualsql.cli import main; main()",
+        "serve",
+        "--all",
+        "--port",
+        str(port),
+    ]
+    with running(command, port, {"DUALSQL_DATABASE_URL": f"sqlite:///{path}"}, is_quiet=True) as process:
+        yield process
 
-    async def new(request: Request) -> JSONResponse:
-        made = await dual.create_response(
-            select(flights).order_by(flights.c.id),
-            name="Flights",
-            count="exact",
-            expiration=timedelta(hours=1),
-        )
-        return JSONResponse(made.resource_url)
 
-    routes = [Route("/new", new, methods=["POST"]), Mount("/resources", dual.router())]
-    return Starlette(routes=routes, lifespan=dual.lifespan)
+async def _result(origin: str) -> str:
+    """The URL of a new result: all flights."""
+    async with Client(f"{origin}/mcp") as host, DualResponseClient(f"{origin}/resources") as client:
+        answer = await host.call_tool("execute_query", {"query": "SELECT * FROM flights ORDER BY id"})
+        return str(client.parse(answer, strict=True).resource_url)
 
 
 class Measured:
@@ -108,9 +101,8 @@ class Measured:
 
 async def measure(rounds: int, screens: int) -> Measured:
     path, found = database(), Measured()
-    with uvicorn("benchmarks.browser:app", {DATABASE: str(path), BASE_URL: "{url}/resources"}) as server:
-        async with httpx.AsyncClient(timeout=60) as http:
-            url = (await http.post(f"{server.url}/new")).json()
+    with _serving(path) as server:
+        url = await _result(server.url)
         async with async_playwright() as playwright:
             for _ in range(rounds):
                 await _one_round(playwright, url, found.ours, screens)
