@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -152,7 +152,18 @@ def serve_command(options: ServeOptions) -> None:
                 from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        asyncio.run(run(options))
+        _run(run(options))
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    """`asyncio.run` on the event loop of uvloop, where it is installed: Windows has none."""
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    with suppress(ModuleNotFoundError):
+        import uvloop
+
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(serving)
 
 
 @app.command("doctor")

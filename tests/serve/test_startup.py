@@ -147,7 +147,11 @@ async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_cal
             assert "execute_query" in await asyncio.to_thread(host.shake_hands)
             host.send("tools/call", 3, name="execute_query", arguments={"query": "SELECT 1"})
             (await connected.get()).close()  # the database is no database: the server cannot start
-            said, _ = await asyncio.to_thread(host.process.communicate, timeout=60)
+            await asyncio.to_thread(
+                host.process.wait, 60
+            )  # with its standard input open, whose end would end it too
+            assert host.process.stdout is not None
+            said = await asyncio.to_thread(host.process.stdout.read)
             # The SDK may still tell the caller that the connection is closed.
             assert [json.loads(line)["error"]["message"] for line in said.splitlines()] in (
                 [],
