@@ -1,25 +1,21 @@
-"""What drills share: a PostgreSQL of their own, a balancer, and the row that each drill adds to the report."""
+"""What drills share: a balancer, and the row that each drill adds to the report."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql.store import upgrade
-from tests.failures.cluster import Cluster, cluster
-from tests.http.application import fill
-from tests.proxies.running import Relay
+from tests.failures.conftest import data_url, own_cluster, url
+from tests.relay import Relay
 from tests.serve.conftest import shop
 
-__all__ = ["shop"]
+__all__ = ["data_url", "own_cluster", "shop", "url"]
 
 
 class Row(NamedTuple):
@@ -41,7 +37,7 @@ class Report:
     drill: str
     over_at: float = 0.0
 
-    def is_over(self) -> None:
+    def end_trouble(self) -> None:
         """The trouble ends now; recovery is counted from here."""
         self.over_at = time.monotonic()
 
@@ -63,22 +59,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"| {' | '.join(row)} |")
 
 
-@pytest.fixture
-async def data_url(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> str:
-    """The URL of a SQLite file, apart from any store, that holds sixty institutions."""
-    url = f"{sqlite_url}.data"
-    await fill(make_engine(url))
-    return url
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[Cluster]:
-    """A PostgreSQL for the drills of one file, with dualsql's tables; a drill leaves it running."""
-    with cluster() as made:
-        upgrade(made.url("postgres"))
-        yield made
-
-
 class Balancer(Relay):
     """Carries each connection to the first of its servers that takes it."""
 
@@ -96,15 +76,3 @@ class Balancer(Relay):
                 await super().accept(reader, writer)
                 return
         writer.close()
-
-
-@asynccontextmanager
-async def balanced() -> AsyncIterator[Balancer]:
-    """A balancer on a free port, until the end of the block."""
-    balancer = Balancer()
-    async with await asyncio.start_server(balancer.accept, "127.0.0.1", 0) as listener:
-        balancer.port = listener.sockets[0].getsockname()[1]
-        try:
-            yield balancer
-        finally:
-            balancer.cut()

@@ -66,7 +66,7 @@ async def test_slow_readers(data_url: str, report: Report) -> None:
         seconds = (time.monotonic() - began) / 20
         assert seconds < 2
         await stack.aclose()
-        report.is_over()
+        report.end_trouble()
         async with asyncio.timeout(PATIENCE):
             while (await live.http.get(f"{live.path}/rows", params={"limit": 1})).status_code != 200:
                 pass

@@ -17,31 +17,18 @@ from dualsql.store import SQLResourceStore
 from dualsql_client import DualResponseClient
 from tests.client.hosting import structured
 from tests.drills.conftest import Report
-from tests.engines import opened
 from tests.failures.cluster import Cluster
-from tests.failures.proxy import proxied
 from tests.failures.requests import SECRETS, ToolServer, assert_all_work, create, serving
 from tests.failures.test_client import IDS, MANY, ids_of
-from tests.http.application import METADATA, fill
 from tests.http.live.serving import LiveServer, listening
 from tests.http.test_health import processes_of
-from tests.proxies.running import PATIENCE, relayed
+from tests.proxies.running import PATIENCE
+from tests.relay import Relay, relaying
 
 UNAVAILABLE = {503, 504}
 
 # Sockets that a drill cuts are not closed in order.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture
-async def url(own_cluster: Cluster) -> str:
-    """A database with sixty institutions and dualsql's tables."""
-    url = own_cluster.url("postgres")
-    async with opened(url) as engine:
-        async with engine.begin() as connection:
-            await connection.run_sync(METADATA.drop_all)
-        await fill(engine)
-    return url
 
 
 def serving_both(url: str, **options: Any) -> Any:
@@ -66,6 +53,14 @@ async def until_it_works(live: LiveServer, path: str) -> None:
             assert answer.status_code in UNAVAILABLE, answer.text
 
 
+async def until_recovered(live: LiveServer, path: str, report: Report, told: str) -> None:
+    """The trouble has ended: wait until rows come, add the row of the report, and ask for everything."""
+    report.end_trouble()
+    await until_it_works(live, path)
+    report.tell(told=told)
+    await assert_all_work(live)
+
+
 async def codes_of(live: LiveServer, path: str, times: int = 5) -> set[str]:
     """The codes of some requests for rows, none of which may succeed."""
     answers = await asyncio.gather(*(live.http.get(path, params={"limit": 1}) for _ in range(times)))
@@ -81,10 +76,7 @@ async def test_postgresql_is_restarted(own_cluster: Cluster, url: str, report: R
         own_cluster.stop(signal.SIGQUIT)
         told = await codes_of(live, path)
         own_cluster.start()
-        report.is_over()
-        await until_it_works(live, path)
-        report.tell(told=f"503 {', '.join(sorted(told))}")
-        await assert_all_work(live)
+        await until_recovered(live, path, report, f"503 {', '.join(sorted(told))}")
 
 
 @pytest.mark.exhaustive
@@ -102,10 +94,9 @@ async def test_postgresql_is_paused(own_cluster: Cluster, url: str, report: Repo
             for each in reversed(paused):
                 with suppress(ProcessLookupError):
                     os.kill(each, signal.SIGCONT)
-        report.is_over()
-        await until_it_works(live, path)
-        report.tell(told=f"503 or 504 {', '.join(sorted(told))}, within the timeouts")
-        await assert_all_work(live)
+        await until_recovered(
+            live, path, report, f"503 or 504 {', '.join(sorted(told))}, within the timeouts"
+        )
 
 
 @pytest.mark.exhaustive
@@ -128,10 +119,7 @@ async def test_postgresql_is_out_of_connections(own_cluster: Cluster, url: str, 
         told = await codes_of(live, path)
         for each in hogs:
             await each.close()
-        report.is_over()
-        await until_it_works(live, path)
-        report.tell(told=f"503 {', '.join(sorted(told))}")
-        await assert_all_work(live)
+        await until_recovered(live, path, report, f"503 {', '.join(sorted(told))}")
 
 
 @pytest.mark.exhaustive
@@ -159,7 +147,7 @@ async def test_the_store_is_read_only(own_cluster: Cluster, data_url: str, repor
             assert (await live.http.get(path, params={"limit": 1})).status_code == 200, "reading goes on"
         finally:
             await change("off")
-        report.is_over()
+        report.end_trouble()
         async with asyncio.timeout(PATIENCE):
             while (await live.http.post("/resources/tool")).status_code != 201:
                 pass
@@ -172,19 +160,16 @@ async def test_the_network_between_server_and_database_is_cut(
     own_cluster: Cluster, url: str, report: Report
 ) -> None:
     """The network between server and database is cut, and comes back."""
-    async with proxied(own_cluster.socket) as proxy:
-        far = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"
+    async with relaying(Relay(own_cluster.socket)) as relay:
+        far = f"postgresql://postgres@127.0.0.1:{relay.port}/postgres"
         async with serving_both(far) as live:
             path = await create(live)
-            proxy.fall_silent()
-            await proxy.end()
+            relay.fall_silent()
+            relay.cut()
             async with asyncio.timeout(PATIENCE):
                 told = await codes_of(live, path)
-            proxy.speak()
-            report.is_over()
-            await until_it_works(live, path)
-            report.tell(told=f"503 or 504 {', '.join(sorted(told))}")
-            await assert_all_work(live)
+            relay.speak()
+            await until_recovered(live, path, report, f"503 or 504 {', '.join(sorted(told))}")
 
 
 @pytest.mark.exhaustive
@@ -192,14 +177,14 @@ async def test_the_network_between_client_and_server_is_cut(
     own_cluster: Cluster, url: str, report: Report
 ) -> None:
     """The network between client and server is cut ten times amid one stream."""
-    async with serving_both(url, statement=MANY) as live, relayed(live.port) as relay:
+    async with serving_both(url, statement=MANY) as live, relaying(Relay(live.port)) as relay:
         cuts: list[int] = []
 
         def cut(rows: int, _total: int | None) -> None:
             if rows >= (len(cuts) + 1) * len(IDS) // 12 and len(cuts) < 10:
                 cuts.append(rows)
                 relay.cut()
-                report.is_over()
+                report.end_trouble()
 
         uri = f"resource://{live.path.rpartition('/')[2]}"
         async with (

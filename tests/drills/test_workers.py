@@ -12,9 +12,10 @@ import pytest
 from mcp import Client
 
 from dualsql_client import DualResponseClient
-from tests.drills.conftest import Report, balanced
+from tests.drills.conftest import Balancer, Report
 from tests.failures.cluster import Cluster
 from tests.proxies.running import PATIENCE, free_port
+from tests.relay import relaying
 from tests.serve.conftest import serving_process
 
 # Sockets that a drill cuts are not closed in order.
@@ -29,7 +30,7 @@ FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Report) -> None:
     """`kill -9` of a worker amid a stream, with a second worker on the same store."""
     variables = {"DUALSQL_SECRET": SECRET, "DUALSQL_STORE": own_cluster.url("postgres")}
-    async with balanced() as balancer:
+    async with relaying(Balancer()) as balancer:
         base = f"http://127.0.0.1:{balancer.port}"
         asked = ("--database", shop, "--all", "--base-url", base)
         ports = [free_port(), free_port()]
@@ -47,7 +48,7 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
                 if rows and not killed_at:
                     killed_at = rows
                     first.process.kill()
-                    report.is_over()
+                    report.end_trouble()
 
             async with asyncio.timeout(3 * PATIENCE), DualResponseClient(f"{base}/resources") as client:
                 async for batch in client.parse(result, strict=True).fetch_stream(on_progress=kill):
@@ -98,7 +99,7 @@ async def test_the_clock_of_a_worker_jumps_by_an_hour(
     async with serving_process("--database", shop, "--all", **variables) as worker:
         for jump in ("+0", "+3600", "-3600"):
             clock.write_text(jump)
-            report.is_over()
+            report.end_trouble()
             await create(worker.origin)
             await all_live(worker.origin)
     clock.write_text("+3600")

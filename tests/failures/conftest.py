@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.store import upgrade
+from tests.engines import opened
 from tests.failures.cluster import Cluster, cluster
-from tests.http.application import fill
+from tests.http.application import METADATA, fill
 
 
 @pytest.fixture
@@ -26,3 +27,14 @@ def own_cluster() -> Iterator[Cluster]:
     with cluster() as made:
         upgrade(made.url("postgres"))
         yield made
+
+
+@pytest.fixture
+async def url(own_cluster: Cluster) -> str:
+    """The URL of a database of the cluster, with sixty institutions and dualsql's tables."""
+    url = own_cluster.url("postgres")
+    async with opened(url) as engine:
+        async with engine.begin() as connection:
+            await connection.run_sync(METADATA.drop_all)
+        await fill(engine)
+    return url

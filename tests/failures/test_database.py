@@ -19,18 +19,7 @@ from dualsql.http.problems import problem_response
 from dualsql.log import wait_until_logged
 from tests.engines import opened
 from tests.failures.cluster import Cluster
-from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, Application, fill, running
-
-
-@pytest.fixture
-async def url(own_cluster: Cluster) -> str:
-    """The URL of a database of the cluster, with sixty institutions."""
-    url = own_cluster.url("postgres")
-    async with opened(url) as engine:
-        async with engine.begin() as connection:
-            await connection.run_sync(METADATA.drop_all)
-        await fill(engine)
-    return url
+from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, Application, running
 
 
 @pytest.fixture

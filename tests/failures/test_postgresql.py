@@ -16,7 +16,6 @@ from dualsql.resource import Resource
 from dualsql.store.tables import resources
 from tests.engines import opened
 from tests.failures.cluster import Cluster
-from tests.failures.proxy import Proxy, proxied
 from tests.failures.requests import (
     all_requests,
     assert_all_are_unavailable,
@@ -28,6 +27,7 @@ from tests.failures.requests import (
 )
 from tests.http.live.serving import DEADLINE, LiveServer
 from tests.quick import one_in
+from tests.relay import Relay, relaying
 
 STOPS = [signal.SIGINT, signal.SIGQUIT]
 """An orderly shutdown, and one that leaves the server to recover."""
@@ -132,33 +132,33 @@ async def _waiting_backend(operator: Any) -> int:
     return int(pid)
 
 
-def store_behind(proxy: Proxy) -> str:
+def store_behind(relay: Relay) -> str:
     """The URL of a store, without TLS: asyncpg leaves an error unread if time is up while it asks for TLS."""
-    return f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?ssl=disable"
+    return f"postgresql://postgres@127.0.0.1:{relay.port}/postgres?ssl=disable"
 
 
 async def test_connections_that_fall_silent_are_given_up(own_cluster: Cluster, data_url: str) -> None:
     """A firewall that forgot the connection drops every byte: nobody is told, neither here nor there."""
-    async with proxied(own_cluster.socket) as proxy:
-        store = store_behind(proxy)
+    async with relaying(Relay(own_cluster.socket)) as relay:
+        store = store_behind(relay)
         async with serving(data_url, store, timeout=0.3) as live:
             path = await create(live)
             warm = await asyncio.gather(*(live.http.get(path) for _ in range(8)))
             assert {answer.status_code for answer in warm} == {200}
-            proxy.fall_silent()
+            relay.fall_silent()
             await assert_all_are_unavailable(live, path)
             async with asyncio.timeout(DEADLINE):
                 asked = await asyncio.gather(*(live.http.get(path) for _ in range(40)))
             for answer in asked:
                 assert_unavailable(answer)
-            proxy.speak()
+            relay.speak()
             await wait_until_it_works(live, path)
             await assert_all_work(live)
 
 
 async def test_it_falls_silent_in_the_middle_of_a_statement(own_cluster: Cluster, data_url: str) -> None:
-    async with proxied(own_cluster.socket) as proxy:
-        store = store_behind(proxy)
+    async with relaying(Relay(own_cluster.socket)) as relay:
+        store = store_behind(relay)
         async with serving(data_url, store, timeout=0.3) as live:
             path = await create(live)
             operator = await asyncpg.connect(
@@ -168,10 +168,10 @@ async def test_it_falls_silent_in_the_middle_of_a_statement(own_cluster: Cluster
                 await operator.execute("BEGIN; LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE")
                 asking = asyncio.create_task(live.http.get(path))
                 await _waiting_backend(operator)
-                proxy.fall_silent()
+                relay.fall_silent()
                 assert_unavailable(await asking)
             operator.terminate()
-            proxy.speak()
+            relay.speak()
             await wait_until_it_works(live, path)
 
 

@@ -6,10 +6,9 @@ import asyncio
 import shutil
 import socket
 import ssl
-from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,63 +27,6 @@ def free_port() -> int:
     """A port of the loopback that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         return int(bound.getsockname()[1])
-
-
-@dataclass
-class Relay:
-    """A TCP relay between the proxy and the server that counts what the server sends, and can cut or hold it."""
-
-    target: int
-    port: int = 0
-    sent: int = 0
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
-    writers: set[StreamWriter] = field(default_factory=set)
-
-    async def accept(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Carry one connection."""
-        with suppress(OSError):
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
-            self.writers |= {writer, far_writer}
-            await asyncio.gather(
-                self._carry(reader, far_writer, counts=False), self._carry(far_reader, writer, counts=True)
-            )
-
-    async def _carry(self, source: StreamReader, target: StreamWriter, *, counts: bool) -> None:
-        with suppress(OSError):
-            while piece := await source.read(65_536):
-                if counts:
-                    self.sent += len(piece)
-                    self.moved.set()
-                target.write(piece)
-                await target.drain()
-        target.close()
-
-    async def settled(self) -> int:
-        """How many bytes the server has sent, once it has sent none for a second."""
-        with suppress(TimeoutError):
-            while True:
-                self.moved.clear()
-                async with asyncio.timeout(1):
-                    await self.moved.wait()
-        return self.sent
-
-    def cut(self) -> None:
-        """Break every connection."""
-        for writer in self.writers:
-            writer.transport.abort()
-        self.writers.clear()
-
-
-@asynccontextmanager
-async def relayed(target: int) -> AsyncIterator[Relay]:
-    """A relay to a port of the loopback, until the end of the block."""
-    relay = Relay(target)
-    async with await asyncio.start_server(relay.accept, "127.0.0.1", 0) as listener:
-        relay.port = listener.sockets[0].getsockname()[1]
-        try:
-            yield relay
-        finally:
-            relay.cut()
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,12 @@ from tests.proxies.running import (
     PROXIES,
     Certificate,
     Ports,
-    Relay,
     free_port,
     make_certificate,
     proxying,
-    relayed,
     require,
 )
+from tests.relay import Relay, relaying
 from tests.serve.conftest import TOKEN, serving_process, shop, text_of
 
 __all__ = ["shop"]
@@ -90,7 +89,7 @@ async def front(
     back = free_port()
     async with (
         serving_process(*arguments, "--port", str(back), DUALSQL_TOKEN=TOKEN),
-        relayed(back) as relay,
+        relaying(Relay(back)) as relay,
         proxying(request.param, Ports(public, relay.port, admin), certificate, folder),
     ):
         made = Front(origin, certificate, relay, folder)
