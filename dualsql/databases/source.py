@@ -284,6 +284,9 @@ class Source:
     async def _close(self, finishing: Sequence[asyncio.Future[None]]) -> None:
         if finishing:
             await asyncio.wait(finishing)
+        engine: object = self.engine
+        if isinstance(engine, ThreadedEngine):
+            await engine.settle()
         if self.quick is not None:
             await self.quick.close()
         if self.owns_engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -13,12 +13,16 @@ from sqlalchemy import URL, Connection, CursorResult, Dialect, Engine, Executabl
 
 T = TypeVar("T")
 
+_SETTLING = 5.0
+"""Seconds that `settle` waits: a database that does not answer must not hold up a shutdown."""
+
 
 class ThreadedEngine:
     """A synchronous engine whose connections are awaited: what dualsql uses of SQLAlchemy's AsyncEngine."""
 
     def __init__(self, engine: Engine) -> None:
         self.sync_engine = engine
+        self._late: set[Future[None]] = set()
 
     @property
     def dialect(self) -> Dialect:
@@ -40,32 +44,44 @@ class ThreadedEngine:
         """A connection of the pool, with a thread of its own for the length of the block."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="dualsql")
         try:
-            connection = await _opened(thread, self.sync_engine)
+            connection = await self._opened(thread)
             try:
                 yield ThreadedConnection(connection, thread)
             finally:
-                await asyncio.wrap_future(thread.submit(connection.close))
+                # The thread may still run a statement. A second cancellation must not withdraw the close behind it.
+                await asyncio.shield(asyncio.wrap_future(thread.submit(connection.close)))
         finally:
             thread.shutdown(wait=False)
+
+    async def settle(self) -> None:
+        """Wait until connections that came after their caller was cancelled are in the pool, for a few seconds at most.
+
+        One that comes into a pool that was disposed is never closed.
+        """
+        late = [asyncio.wrap_future(each) for each in tuple(self._late)]
+        if late:
+            await asyncio.wait(late, timeout=_SETTLING)
 
     async def dispose(self) -> None:
         """Close the pool's connections."""
         await asyncio.to_thread(self.sync_engine.dispose)
 
-
-async def _opened(thread: ThreadPoolExecutor, engine: Engine) -> Connection:
-    opening = thread.submit(engine.connect)
-    try:
-        return await asyncio.wrap_future(opening)
-    except asyncio.CancelledError:
-        # A thread that waits for the pool cannot be cancelled: what it gets is given back, by itself.
-        thread.submit(_give_back, opening)
-        raise
+    async def _opened(self, thread: ThreadPoolExecutor) -> Connection:
+        opening = thread.submit(self.sync_engine.connect)
+        try:
+            return await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            # A thread that waits for the pool cannot be cancelled: it gives back what it gets.
+            given = thread.submit(_give_back, opening)
+            self._late.add(given)
+            given.add_done_callback(self._late.discard)
+            raise
 
 
 def _give_back(opening: Future[Connection]) -> None:
     if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+        with suppress(Exception):  # nobody is left to be told
+            opening.result().close()
 
 
 class ThreadedConnection:

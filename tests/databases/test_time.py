@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, create_engine, event, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
 from dualsql.databases import Source
 from dualsql.databases.backends import FailureKind
-from dualsql.databases.session import read_only
-from dualsql.databases.source import Database
+from dualsql.databases.session import in_session, read_only
+from dualsql.databases.source import Database, open_source
+from dualsql.databases.threads import ThreadedEngine
+from dualsql.freeze import Registry
+from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import SLOW, MakeServer
-from tests.schools import SCHOOLS, School
+from tests.schools import SCHOOLS, Base, School
 
 SHORT = timedelta(milliseconds=200)
 
@@ -98,6 +104,66 @@ async def test_a_shutdown_waits_for_what_it_stops(make_server: MakeServer, datab
     await asyncio.wait({waiting})
     await server.shutdown()
     await assert_idle(database, await make_server())
+
+
+@pytest.fixture
+def in_threads(tmp_path: Path) -> Iterator[Engine]:
+    """An engine whose connections are used in threads."""
+    engine = create_engine(fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite"))
+    yield engine
+    engine.dispose()
+
+
+async def test_a_shutdown_waits_for_a_connection_that_comes_too_late(in_threads: Engine) -> None:
+    """Else it came into a pool that the application had disposed of, and nobody would close it."""
+    begun, may_open = Event(), Event()
+
+    @event.listens_for(in_threads, "do_connect")
+    def slowly(*_: object) -> None:
+        begun.set()
+        assert may_open.wait(60)
+
+    source = open_source("schools", in_threads, Registry(Base))
+
+    async def work(_: AsyncConnection) -> None:
+        raise AssertionError("nobody waits for it any longer")
+
+    waiting = asyncio.ensure_future(in_session(source, None, work, timeout=timedelta(seconds=60)))
+    assert await asyncio.to_thread(begun.wait, 60)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    closing = asyncio.ensure_future(source.close())
+    done, _ = await asyncio.wait({closing}, timeout=0.2)
+    may_open.set()
+    assert not done
+    await closing
+    pool: Any = in_threads.pool
+    assert (pool.checkedout(), pool.checkedin()) == (0, 1)
+
+
+async def test_a_second_cancellation_does_not_keep_the_connection(in_threads: Engine) -> None:
+    """Of a caller whose thread is busy: the connection is returned after what runs there."""
+    begun, may_end = Event(), Event()
+
+    def statement(_: object) -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    async def work() -> None:
+        async with ThreadedEngine(in_threads).connect() as connection:
+            await connection.run_sync(statement)
+
+    working = asyncio.ensure_future(work())
+    assert await asyncio.to_thread(begun.wait, 60)
+    for _ in range(2):
+        working.cancel()
+        await asyncio.wait({working}, timeout=0.05)
+    assert working.cancelled()
+    may_end.set()
+    pool: Any = in_threads.pool
+    async with asyncio.timeout(20):
+        while pool.checkedout():  # noqa: ASYNC110 - its thread tells nobody
+            await asyncio.sleep(0)
 
 
 @pytest.mark.quick(1)
