@@ -37,19 +37,25 @@ ARROW = DownloadFormat(
     suffixes=(".arrows", ".arrow"),
     framer=ArrowFramer,
 )
-PARQUET = DownloadFormat(
-    name="parquet",
-    media_type="application/vnd.apache.parquet",
-    suffixes=(".parquet",),
-    framer=lambda _: WholeFileFramer(b"PAR1", 4),
-    is_resumable=False,
-)
-XLSX = DownloadFormat(
-    name="xlsx",
-    media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    suffixes=(".xlsx",),
-    framer=lambda _: WholeFileFramer(b"PK\x05\x06", 22),
-    is_resumable=False,
+
+
+def _whole_file(name: StreamFormat, media_type: str, *, mark: bytes, size: int) -> DownloadFormat:
+    """A format whose last `size` bytes begin with `mark`, and which is read from them."""
+    return DownloadFormat(
+        name=name,
+        media_type=media_type,
+        suffixes=(f".{name}",),
+        framer=lambda _: WholeFileFramer(mark, size),
+        is_resumable=False,
+    )
+
+
+PARQUET = _whole_file("parquet", "application/vnd.apache.parquet", mark=b"PAR1", size=4)
+XLSX = _whole_file(
+    "xlsx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    mark=b"PK\x05\x06",
+    size=22,
 )
 
 _FORMATS = (NDJSON, CSV, ARROW, PARQUET, XLSX)
