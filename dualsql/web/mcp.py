@@ -116,7 +116,7 @@ def app_html(*, has_pages: bool, page_size: int) -> str:
         has_pages: a result's URL opens in a browser.
         page_size: rows of a page that the App reads; 0 where it can read none.
     """
-    style = assets()["style.css"].codings[None].decode()
+    style = assets()["style.css"].content.decode()
     return (
         environment()
         .get_template("app.html")
@@ -131,7 +131,7 @@ def _bundle(name: str) -> str:
     def write(name: str) -> None:
         if name in written:
             return
-        source = assets()[name].codings[None].decode()
+        source = assets()[name].content.decode()
         for _, imported in _IMPORT.findall(source):
             write(imported)
         source = _EXPORT_LIST.sub(r"\1", source)  # of regular-table, which is used by its element's name

@@ -27,6 +27,7 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import (
     Endpoint,
+    answering,
     method_routes,
     problem_response,
     told,
@@ -74,7 +75,7 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
     result, listing = as_page(pages.result), as_page(pages.listing)
     return FeatureRoutes(
         routes=[
-            Route(ASSETS, answer_asset, methods=["GET", "HEAD"]),
+            Route(ASSETS, answering(answer_asset), methods=["GET", "HEAD"]),
             *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
             *method_routes(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
         ],

@@ -60,11 +60,17 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def tab(
-    browser: Browser, *, width: int = 1280, height: int = 800, cookies: Sequence[Any] = (), **options: Any
+    browser: Browser,
+    *,
+    width: int = 1280,
+    height: int = 800,
+    locale: str = "en-US",
+    cookies: Sequence[Any] = (),
+    **options: Any,
 ) -> AsyncIterator[Page]:
     """A tab of a profile of its own; at its end, nothing may have been complained of."""
     context: BrowserContext = await browser.new_context(
-        viewport={"width": width, "height": height}, locale="en-US", **options
+        viewport={"width": width, "height": height}, locale=locale, **options
     )
     context.set_default_timeout(PATIENCE)
     await context.add_cookies(list(cookies))

@@ -13,6 +13,8 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
 from sqlalchemy import case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from dualsql import PageRequest, Principal
 from dualsql.errors import DatabaseBusyError
@@ -25,6 +27,7 @@ from tests.web.hostile import CELLS
 pytestmark = needs_chromium
 BY_ID = select(FLIGHTS).order_by(FLIGHTS.c.id)
 _A, _B = FLIGHTS.alias(), FLIGHTS.alias()
+ANA = Principal(id="ana")
 ENDLESS_TO_SORT = (
     select(_A.c.id, _B.c.id.label("other"), ((_A.c.id * 7919 + _B.c.id * 104729) % 1000003).label("mixed"))
     .select_from(_A.join(_B, _A.c.id + _B.c.id > 0))
@@ -84,6 +87,20 @@ class TestGoToRow:
             await expect(page.locator("#message")).to_be_empty()
             await expect(page.locator("tbody th").last).to_have_text("1,000")
             await expect(page.locator("#total")).to_have_text("1,000 rows")
+
+    @pytest.mark.parametrize(
+        ("locale", "row"), [("ar-EG", "٩٠٬٠٠٠"), ("ar-EG", "90000"), ("fr-FR", "90 000")]
+    )
+    async def test_a_row_as_the_reader_writes_it(
+        self, site: Site, browser: Browser, locale: str, row: str
+    ) -> None:
+        async with tab(browser, locale=locale) as page:
+            await page.goto(await site.create(BY_ID))
+            await expect(page.get_by_role("grid")).to_be_visible()
+            await go_to(page, row)
+            await page.wait_for_url("**#row=90000")
+            await go_to(page, "last")
+            await expect(page.locator("#message")).to_contain_text("Write the number of a row")
 
 
 async def go_to(page: Page, row: str) -> None:
@@ -435,6 +452,28 @@ async def test_a_query_that_runs_is_cancelled_or_fails(flights: AsyncEngine, bro
             await page.goto(await site.create(FOREVER, name="Forever", wait=MOMENT))
             await expect(page.get_by_role("alert")).to_contain_text("The query failed")
             await findings_are_none(page)
+
+
+async def test_a_reader_who_is_signed_out_is_told_so(flights: AsyncEngine, browser: Browser) -> None:
+    """An application's own `authenticate` redirects to its login, whose page is no answer to a script."""
+    signed_in = [ANA]
+
+    async def authenticate(request: Request) -> Principal:
+        if not signed_in:
+            raise HTTPException(303, headers={"Location": "/login"})
+        return signed_in[0]
+
+    async with listening(flights, authenticate=authenticate) as site, tab(browser) as page:
+        url = await site.create(BY_ID, principal=ANA)
+        for address, button in ((url, "carrier"), (f"{site.origin}/data/resources/", "Pin Flights")):
+            await page.goto(address)
+            await expect(page.get_by_role("button", name=button, exact=True)).to_be_visible()
+            signed_in.clear()
+            await page.get_by_role("button", name=button, exact=True).click()
+            await expect(page.locator("#message")).to_contain_text("You are not signed in any more. Sign in")
+            await page.reload()
+            assert page.url.partition("#")[0] == f"{site.origin}/login"
+            signed_in.append(ANA)
 
 
 LISTED = 30

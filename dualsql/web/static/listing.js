@@ -2,7 +2,7 @@
 
 import { confirmDeletion } from "./dialogs.js";
 import { make } from "./dom.js";
-import { send } from "./rows.js";
+import { send, sentenceOf } from "./rows.js";
 
 const message = document.getElementById("message");
 
@@ -14,7 +14,7 @@ for (const row of document.querySelectorAll("tr[data-url]")) {
       await send(address, { method });
       location.reload();
     } catch (error) {
-      message.textContent = `${error.message} ${error.hint ?? ""}`;
+      message.textContent = sentenceOf(error);
     }
   };
   const name = row.cells[0].textContent.trim();

@@ -3,19 +3,12 @@
 import { make } from "./dom.js";
 import { askForColumn, askForColumns, askForGroups, chips, confirmDeletion, showCell, showProfile } from "./dialogs.js";
 import { Grid } from "./grid.js";
-import { Problem, Rows, isAsked, send, sortedBy } from "./rows.js";
-import { shown, totalInWords } from "./values.js";
+import { Problem, Rows, isAsked, send, sentenceOf, sortedBy } from "./rows.js";
+import { grouped, shown, totalInWords, wholeNumber } from "./values.js";
 import { drawBars } from "./bars.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
-const SENTENCES = {
-  401: "You are not signed in any more. Sign in, and reload the page.",
-  404: "This result does not exist any more, or it is not yours. Ask the question again to get a new one.",
-  410: "This result has expired. Ask the question again to get a new one.",
-  503: "The database is busy. Try again in a moment.",
-  504: "The database took too long. Filter the rows, or try again.",
-};
 const ENDS = [404, 410]; // nothing to try again
 const LONGEST_TIMER = 2 ** 31 - 1; // milliseconds
 
@@ -84,8 +77,8 @@ function say(text, ...actions) {
 function failed(error) {
   if (error.name === "AbortError") return;
   stopWaiting();
-  if (!(error instanceof Problem)) return say("The server cannot be reached. Check the connection, and try again.", button("Try again", again));
-  const sentence = SENTENCES[error.status] ?? `${error.message} ${error.hint}`.trim();
+  const sentence = sentenceOf(error);
+  if (!(error instanceof Problem)) return say(sentence, button("Try again", again));
   if (columns.length) tools();
   if (error.status === 401) return say(sentence, button("Reload", () => location.reload()));
   if (ENDS.includes(error.status)) return say(sentence);
@@ -260,8 +253,9 @@ function goTo() {
   const input = make("input", { type: "text", inputMode: "numeric", placeholder: "Go to row", "aria-label": "Go to row", className: "short" });
   return make("form", { onsubmit: (event) => {
     event.preventDefault();
-    const row = Number(input.value.replace(/\D/g, ""));
-    if (row) attempt(() => grid.goTo(row - 1), () => rows.callOff()).then(() => grid.focus());
+    const row = wholeNumber(input.value);
+    if (!row) say(`Write the number of a row, such as ${grouped(1)}.`);
+    else attempt(() => grid.goTo(row - 1), () => rows.callOff()).then(() => grid.focus());
   } }, input);
 }
 

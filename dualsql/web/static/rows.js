@@ -5,6 +5,14 @@ const CHARACTERS = 100; // of a text that count as one cell more
 const MOST_REQUESTS = 2; // at once: the server bounds the queries of all readers together
 const RETRIES = 3;
 
+const SENTENCES = {
+  401: "You are not signed in any more. Sign in, and reload the page.",
+  404: "This result does not exist any more, or it is not yours. Ask the question again to get a new one.",
+  410: "This result has expired. Ask the question again to get a new one.",
+  503: "The database is busy. Try again in a moment.",
+  504: "The database took too long. Filter the rows, or try again.",
+};
+
 /** What the server answered instead of rows. */
 export class Problem extends Error {
   constructor(status, body) {
@@ -15,12 +23,19 @@ export class Problem extends Error {
   }
 }
 
+/** A failure of `send` as a sentence that says what to do. */
+export function sentenceOf(error) {
+  if (!(error instanceof Problem)) return "The server cannot be reached. Check the connection, and try again.";
+  return SENTENCES[error.status] ?? `${error.message} ${error.hint}`.trim();
+}
+
 /** Send JSON, get JSON. Rejects with a Problem, or with a TypeError when the server cannot be reached. */
 export async function send(url, { method = "POST", body, signal } = {}) {
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   for (let attempt = 1; ; attempt += 1) {
-    const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
+    const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, redirect: "manual" });
+    if (response.type === "opaqueredirect") throw new Problem(401, null); // to the login of the application
     if (response.status === 503 && attempt <= RETRIES) {
       await pause(1000 * (Number(response.headers.get("Retry-After")) || 1), signal);
       continue;

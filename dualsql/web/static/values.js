@@ -80,6 +80,12 @@ export function grouped(number) {
   return format("count", () => new Intl.NumberFormat()).format(number);
 }
 
+/** The whole number that a reader writes, in digits of the locale or in ASCII; 0 where there is none. */
+export function wholeNumber(text) {
+  const digits = format("digits", () => [..."0123456789"].map((digit) => new Intl.NumberFormat().format(digit)));
+  return Number([...text].map((sign) => (digits.includes(sign) ? digits.indexOf(sign) : sign)).join("").replace(/\D/g, ""));
+}
+
 /** A total of rows, or of groups, with what it is worth; undefined or null where nobody counted. */
 export function totalInWords(total, kind, isOfGroups) {
   if (total === undefined || total === null) return "rows not counted";

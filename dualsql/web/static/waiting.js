@@ -1,7 +1,7 @@
 // The page of a result whose query runs: how long it has, and a button that cancels the query.
 
 import { make } from "./dom.js";
-import { send } from "./rows.js";
+import { send, sentenceOf } from "./rows.js";
 
 const place = document.getElementById("waiting");
 const message = document.getElementById("message");
@@ -19,7 +19,7 @@ if (place.dataset.delete === "yes") {
       place.remove();
       window.stop(); // the page does not look again
     } catch (error) {
-      message.textContent = `${error.message} ${error.hint ?? ""}`;
+      message.textContent = sentenceOf(error);
       button.disabled = false;
     }
   } }, "Cancel the query");
