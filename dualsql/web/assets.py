@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import NoMatchFound
 
 from dualsql.errors import require_package
 from dualsql.http.parameters import preferred_coding
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 ASSETS = "/assets/{fingerprint}/{name:path}"
+HOME = "dualsql_home"
+"""The name of the home page's route."""
 
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _KEPT_FOR_EVER = "public, max-age=31536000, immutable"
@@ -130,21 +133,36 @@ def require_templates() -> None:
 
 def render(
     template: str,
-    root: str,
+    request: Request,
     values: Mapping[str, Any],
     *,
+    root: str | None = None,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """A page.
 
     Args:
-        root: the path from the page to the collection of resources, with a slash at its end.
         values: what the template shows; with `is_known`, its head links to the caller's results.
+        root: the path from the page to the collection of resources, with a slash at its end; `root_of` the request
+            unless given.
     """
-    text = (
-        environment()
-        .get_template(template)
-        .render(**{"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, **values})
-    )
+    root = root or root_of(request)
+    shown = {"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, "is_link": False}
+    text = environment().get_template(template).render({**shown, "has_home": _has_home(request), **values})
     return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")
+
+
+def root_of(request: Request) -> str:
+    """The path from this page to the collection, under whatever path the router is mounted."""
+    path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    return "../" * path.strip("/").count("/") or "./"
+
+
+def _has_home(request: Request) -> bool:
+    """Whether the application has a home page beside the collection, as `dualsql serve` has."""
+    try:
+        request.scope["router"].url_path_for(HOME)
+    except NoMatchFound:
+        return False
+    return True

@@ -35,10 +35,10 @@ def render_form(
     server: DualResponseServer,
     request: Request,
     template: str,
-    root: str,
     values: Mapping[str, Any],
     *,
     principal: Principal | None = None,
+    root: str | None = None,
     status: int = 200,
 ) -> Response:
     """A page with forms: `render`, with the token for `read_form` and the cookie that it belongs to.
@@ -49,7 +49,7 @@ def render_form(
     known = next(_nonces(request), None)
     nonce = known or secrets.token_urlsafe(20)
     token = urlsafe_b64encode(server.links.seal.sign(*_parts(nonce, principal))).decode()
-    response = render(template, root, {**values, FIELD: token}, status=status)
+    response = render(template, request, {**values, FIELD: token}, root=root, status=status)
     if known is None:
         # Not "strict": a click in a chat would come without the cookie, and end the forms of other tabs.
         is_secure = server.base_url.startswith("https:")

@@ -25,6 +25,7 @@ from dualsql.http.parameters import preferred_media_type
 from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
+from dualsql.web.assets import HOME
 from dualsql.web.forms import read_form, render_form
 from dualsql.web.routes import HTML, as_page
 from dualsql.web.words import time_left, total_in_words
@@ -116,7 +117,13 @@ class Home:
         if self.session is not None:
             pages |= {SIGN_IN: (self.show_form, "GET"), f"{SIGN_IN}/": (self.sign_in, "POST")}
         return [
-            Route(f"{path}{name}", as_page(page, self._root), methods=[method], middleware=private)
+            Route(
+                f"{path}{name}",
+                as_page(page, self._root),
+                methods=[method],
+                name=None if name else HOME,
+                middleware=private,
+            )
             for name, (page, method) in pages.items()
         ]
 
@@ -166,7 +173,7 @@ class Home:
     async def show_form(self, request: Request) -> Response:
         """The form to sign in."""
         shown = {"title": self.title, "is_wrong": False}
-        return render_form(self.server, request, "sign_in.html", self._root, shown)
+        return render_form(self.server, request, "sign_in.html", shown, root=self._root)
 
     async def sign_in(self, request: Request) -> Response:
         """Exchange the token for a cookie."""
@@ -175,7 +182,7 @@ class Home:
         value = self.session.start(form.get("token", "").strip())
         if value is None:
             shown = {"title": self.title, "is_wrong": True}
-            return render_form(self.server, request, "sign_in.html", f".{self._root}", shown, status=401)
+            return render_form(self.server, request, "sign_in.html", shown, root=f".{self._root}", status=401)
         response = RedirectResponse("../", 303)
         response.set_cookie(
             self.session.cookie,
@@ -214,7 +221,7 @@ class Home:
             "problem": problem,
         }
         return render_form(
-            self.server, request, "home.html", self._root, shown, principal=principal, status=status
+            self.server, request, "home.html", shown, principal=principal, root=self._root, status=status
         )
 
     async def _recent(self, principal: Principal | None) -> list[Mapping[str, Any]]:

@@ -146,7 +146,7 @@ class WebPages:
         link, query = split_request(self.server, request)
         if link is not None and link.is_in_address:
             shown = {"link": link.token, "id": resource_id_of(request)}
-            return render_form(self.server, request, "open.html", root_of(request), shown)
+            return render_form(self.server, request, "open.html", shown)
         principal, resource, link = await open_result(self.server, request, link, takes=False)
         if request.method == "HEAD":
             return Response(media_type=HTML)
@@ -155,7 +155,7 @@ class WebPages:
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
             shown = self._tools_shown(resource, principal, link)
-            return render("waiting.html", root_of(request), shown, headers=headers)
+            return render("waiting.html", request, shown, headers=headers)
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         shown = self._tools_shown(resource, principal, link)
@@ -167,7 +167,7 @@ class WebPages:
     def _rendered_rows(
         self, request: Request, page: ResultPage, wanted: PageRequest, shown: Mapping[str, Any]
     ) -> Response:
-        return render("result.html", root_of(request), {**shown, **self._rows_shown(page, wanted)})
+        return render("result.html", request, {**shown, **self._rows_shown(page, wanted)})
 
     async def profile(self, request: Request) -> Response:
         """GET of a result's profile: as over REST, not by a signed link."""
@@ -182,7 +182,7 @@ class WebPages:
             "rows": profile_rows(profile),
             "is_known": principal is not None,
         }
-        return render("profile.html", root_of(request), shown)
+        return render("profile.html", request, shown)
 
     async def open_link(self, request: Request) -> Response:
         """POST of a signed link: exchange it for a cookie of this result's path, and show the clean address."""
@@ -218,7 +218,7 @@ class WebPages:
             for each in found.resources
         ]
         following = None if found.next_cursor is None else f"?{urlencode({'cursor': found.next_cursor})}"
-        return render("listing.html", root_of(request), {"entries": entries, "following": following})
+        return render("listing.html", request, {"entries": entries, "following": following})
 
     def _rows_shown(self, page: ResultPage, wanted: PageRequest) -> dict[str, Any]:
         """The table, and what is beside it."""
@@ -322,12 +322,6 @@ def _chart(resource: Resource) -> Mapping[str, Any] | None:
     return {"words": read_chart(specification).words, "is_drawn": find_spec("vl_convert") is not None}
 
 
-def root_of(request: Request) -> str:
-    """The path from this page to the collection, under whatever path the router is mounted."""
-    path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-    return "../" * path.strip("/").count("/") or "./"
-
-
 def sort_words(sort: Any) -> str:
     """The sort as a query string has it."""
     return ",".join(f"{'-' if key.get('order') == 'desc' else ''}{key['field']}" for key in sort)
@@ -361,7 +355,7 @@ def as_page(page: Endpoint, root: str | None = None) -> Endpoint:
     """The endpoint, whose errors are pages, too.
 
     Args:
-        root: the path from the page to the collection; `root_of` the request unless given.
+        root: the path from the page to the collection; see `render`.
     """
 
     async def answer(request: Request) -> Response:
@@ -379,8 +373,9 @@ def as_page(page: Endpoint, root: str | None = None) -> Endpoint:
         problem = json.loads(bytes(response.body))
         return render(
             "problem.html",
-            root or root_of(request),
+            request,
             {"problem": problem, "status": response.status_code},
+            root=root,
             status=response.status_code,
             headers=kept,
         )

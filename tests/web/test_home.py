@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,6 +71,18 @@ async def test_sql_by_hand_lands_on_a_result(institutions_url: str) -> None:
         assert "no column" in wrong.text
         for forbidden in ("DROP TABLE institutions", "SELECT * FROM sqlite_master", ""):
             assert (await send_form(http, "", "ask", {"sql": forbidden})).status_code in {400, 403, 422}
+
+
+async def test_every_page_of_serve_leads_home(institutions_url: str) -> None:
+    async with home(institutions_url, authenticate=session()) as http:
+        http.headers["Authorization"] = f"Bearer {TOKEN}"
+        asked = await send_form(http, "", "ask", {"sql": "SELECT * FROM institutions"})
+        result = str(http.base_url.join(asked.headers["location"]))
+        for address in (result, f"{result}/view", f"{result}/view/profile", "resources/", "resources/none"):
+            page = await http.get(address)
+            found = re.search(r'<a class="brand" href="([^"]+)">Home</a>', page.text)
+            assert found is not None, address
+            assert page.url.join(found[1]) == http.base_url
 
 
 async def test_other_sites_cannot_ask(institutions_url: str) -> None:

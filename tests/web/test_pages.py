@@ -215,6 +215,10 @@ async def test_the_headers_of_a_page(pages: Application) -> None:
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text)
 
 
+async def test_where_there_is_no_home_nothing_leads_there(pages: Application) -> None:
+    assert "Home" not in (await pages.http.get(await pages.create(), headers=BROWSER)).text
+
+
 async def test_errors_are_pages(pages: Application) -> None:
     path = await pages.create(principal=ANA)
     foreign = await pages.http.get(path, headers=BROWSER)
